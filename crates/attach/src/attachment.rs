@@ -248,17 +248,17 @@ impl Attachment {
         Ok(())
     }
 
-    /// What the user should know of how it is attached, a sentence each.
+    /// Returns what the user should know of how it is attached, a sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// How the image was opened.
+    /// Returns how the image was opened.
     pub fn opened(&self) -> Opened {
         self.opened
     }
 
-    /// Where the drive is: a device, a file or an address.
+    /// Returns where the drive is: a device, a file or an address.
     pub fn place(&self) -> String {
         lock(&self.shared.place).clone()
     }

@@ -376,7 +376,7 @@ fn read_answer(stream: &UnixStream, piece: Duration, patience: Duration) -> io::
     }
 }
 
-/// What a socket says when its time is up (socket(7), SO_RCVTIMEO).
+/// Returns what a socket says when its time is up (socket(7), SO_RCVTIMEO).
 fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

@@ -40,7 +40,7 @@ pub trait Model: Send {
         first: Sector,
         count: SectorCount,
     ) -> (Command, Option<(Sector, SectorCount)>);
-    /// What a power cut would destroy now.
+    /// Returns what a power cut would destroy now.
     fn torn(&self) -> Vec<Torn>;
     /// Leaves the drive alone; see [`Ssd::rest`].
     fn rest(&mut self, from: Instant, duration: Nanoseconds);
@@ -51,19 +51,19 @@ pub trait Model: Send {
     /// # Errors
     /// When writing fails, or the drive has a mechanism that cannot be saved.
     fn save(&self, to: &mut dyn Write) -> Result<(), SnapshotError>;
-    /// Where a unit lies; see [`Ssd::place_of`].
+    /// Returns where a unit lies; see [`Ssd::place_of`].
     fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
     /// The first mapped unit from `from` on, and where it lies; see [`Ssd::next_mapped`].
     fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)>;
-    /// Where a read of it finds its data; see [`Ssd::read_place_of`].
+    /// Returns where a read of it finds its data; see [`Ssd::read_place_of`].
     fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
     /// Its flash.
     fn store(&mut self) -> &mut Store;
-    /// What it has done.
+    /// Returns what it has done.
     fn counters(&self) -> Counters;
-    /// How worn it is.
+    /// Returns how worn it is.
     fn wear(&self) -> Wear;
-    /// Where the time of its requests went.
+    /// Returns where the time of its requests went.
     fn attribution(&self) -> Attribution;
     /// Closed blocks by their valid units.
     fn blocks_by_valid_units(&self) -> Vec<u32>;
@@ -73,7 +73,7 @@ pub trait Model: Send {
     fn unrecorded_trims(&self) -> Vec<TrimRecord>;
     /// The latest sequence number.
     fn latest_number(&self) -> SequenceNumber;
-    /// What is in RAM of a map that lies on flash.
+    /// Returns what is in RAM of a map that lies on flash.
     fn map_in_ram(&mut self) -> Option<InRam>;
 }
 

@@ -157,7 +157,7 @@ impl Engine {
         self.reads_are_defined && self.blank == 0
     }
 
-    /// How long requests take for whoever asks.
+    /// Returns how long requests take for whoever asks.
     pub fn time(&self) -> Time {
         self.clock.time()
     }

@@ -107,7 +107,7 @@ impl AttachError {
         AttachError::Io { what, path: path.to_owned(), source }
     }
 
-    /// What is wrong with the image at `path`.
+    /// Returns what is wrong with the image at `path`.
     pub fn image(path: &Path, what: impl Into<String>) -> AttachError {
         AttachError::NotAnImage { path: path.to_owned(), what: what.into() }
     }

@@ -110,12 +110,12 @@ impl Mounted {
         &self.file
     }
 
-    /// Where it is mounted.
+    /// Returns where it is mounted.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// How often the file is open, as it changes.
+    /// Returns how often the file is open, as it changes.
     pub(crate) fn opened(&self) -> Arc<AtomicU32> {
         self.opened.clone()
     }

@@ -231,7 +231,7 @@ impl Image {
         })
     }
 
-    /// Where it lies.
+    /// Returns where it lies.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -257,7 +257,7 @@ impl Image {
         Ok(())
     }
 
-    /// Where everything lies in it.
+    /// Returns where everything lies in it.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -283,7 +283,7 @@ impl Image {
         self.is_read_only
     }
 
-    /// What it said of itself last.
+    /// Returns what it said of itself last.
     pub fn state(&self) -> State {
         self.state
     }

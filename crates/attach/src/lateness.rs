@@ -47,7 +47,7 @@ impl Recorder {
         }
     }
 
-    /// How late they were so far.
+    /// Returns how late they were so far.
     pub fn figures(&self) -> Lateness {
         let histogram = self.lock();
         Lateness {

@@ -192,7 +192,7 @@ impl Store {
         self.image.file()
     }
 
-    /// What is held for reading while data is read from the image without any other lock.
+    /// Returns what is held for reading while data is read from the image without any other lock.
     pub fn gate(&self) -> Arc<RwLock<()>> {
         self.gate.clone()
     }
@@ -240,7 +240,7 @@ impl Store {
         alone(shared)
     }
 
-    /// What is staged at `program` in that life.
+    /// Returns what is staged at `program` in that life.
     fn staged_in(&self, program: u32, life: u64) -> Option<&Staged> {
         match self.staged.get(&program) {
             Some(staged) if staged.life == life => Some(&**staged),
@@ -256,7 +256,7 @@ impl Store {
         }
     }
 
-    /// Where the data of `unit` is now, which is mapped.
+    /// Returns where the data of `unit` is now, which is mapped.
     ///
     /// # Errors
     /// When its checksum has to be read, and cannot be.
@@ -279,8 +279,8 @@ impl Store {
         })
     }
 
-    /// Where the data of `unit`, which is mapped, is or was copied from, and in which life of the
-    /// program unit there if that is staged.
+    /// Returns where the data of `unit`, which is mapped, is or was copied from, and in which life of the program unit
+    /// there if that is staged.
     fn origin(&self, unit: PhysicalUnit) -> (PhysicalUnit, Option<u64>) {
         match self.staged.get(&self.layout.program_of(unit)) {
             None => (unit, None),
@@ -390,7 +390,7 @@ impl Store {
         self.received.push(receive::Unit { place, logical, life, by: self.receiving_for, rest });
     }
 
-    /// Where a copy of `from` comes from, which is at `from` as long as that is not programmed without it.
+    /// Returns where a copy of `from` comes from, which is at `from` as long as that is not programmed without it.
     fn source_of(&self, from: PhysicalUnit) -> (Source, bool) {
         let program = self.layout.program_of(from);
         let Some(staged) = self.staged.get(&program) else {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ssdlab_blockdev::{Mount, mounts};
 
-/// Where a block device is mounted, as the system sees it, in the order of the mounts.
+/// Returns where a block device is mounted, as the system sees it, in the order of the mounts.
 pub(crate) fn mount_points(device: &str) -> Vec<String> {
     points_of(device, &mounts::all().unwrap_or_default())
 }

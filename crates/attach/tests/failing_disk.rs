@@ -84,7 +84,7 @@ impl Storage for Failing {
 /// What happened in a life in which sync number `failing` failed.
 struct Life {
     has_failed: bool,
-    /// Whether the first that was told of it was somebody who asked for durability.
+    /// True if the first that was told of it was somebody who asked for durability.
     was_told: bool,
 }
 

@@ -60,8 +60,8 @@ const FIEMAP_UNFIT: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800
 /// `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
 
-/// Where a file's bytes lie; runs whose place is not known, or that hold something else than the
-/// file's bytes, are left out.
+/// Returns where a file's bytes lie; runs whose place is not known, or that hold something else than the file's bytes,
+/// are left out.
 ///
 /// # Errors
 /// Those of the file system, also where it cannot say.
@@ -177,7 +177,7 @@ const SPECIAL_OWNER: u32 = 0x10;
 const LAST: u32 = 0x20;
 const OWNER_FREE: u64 = 1;
 
-/// What is free now within `region` of a file system, of which `directory` is a directory.
+/// Returns what is free now within `region` of a file system, of which `directory` is a directory.
 ///
 /// # Errors
 /// Those of the file system: it cannot say, or not without root.

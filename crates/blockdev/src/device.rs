@@ -99,7 +99,7 @@ impl System {
     }
 }
 
-/// What uses the device, in words; `None` where nothing does.
+/// Returns what uses the device, in words; `None` where nothing does.
 ///
 /// A check that cannot be carried out is an error, not a `None`.
 pub fn user_of(path: &Path, number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
@@ -145,8 +145,8 @@ pub fn writers(number: DeviceNumber) -> io::Result<Users> {
     }
 }
 
-/// What the lists of the system say that the device, a partition of it, the disk that it is a partition
-/// of, or what a loop device lies on is used for.
+/// Returns what the lists of the system say that the device, a partition of it, the disk that it is a partition of, or
+/// what a loop device lies on is used for.
 pub fn listed_user_of_any(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
     match listed_user_but(number, None, system)? {
         None => beneath::user(number, system),

@@ -160,7 +160,7 @@ fn serial_of_udev(number: DeviceNumber) -> Option<String> {
     Some(serial.trim().to_owned())
 }
 
-/// What the link of an NVMe or SATA drive carries.
+/// Returns what the link of an NVMe or SATA drive carries.
 fn link_of(directory: &Path) -> Option<Link> {
     pci_link(directory).or_else(|| sata_link(directory))
 }

@@ -90,7 +90,7 @@ pub fn read_swaps(table: &[u8]) -> Vec<PathBuf> {
     names.filter(|name| !name.is_empty()).map(unescaped).collect()
 }
 
-/// What is swapped to; nothing where the kernel cannot swap.
+/// Returns what is swapped to; nothing where the kernel cannot swap.
 ///
 /// # Errors
 /// When the kernel does not tell.

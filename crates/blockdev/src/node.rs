@@ -128,8 +128,7 @@ impl Node {
         parent.map_or(&self.directory, |(parent, _)| parent)
     }
 
-    /// What people call it: a mapping by the name that was given to it, anything else by the
-    /// kernel's name.
+    /// Returns what people call it: a mapping by the name that was given to it, anything else by the kernel's name.
     pub fn called(&self) -> &str {
         match &self.kind {
             NodeKind::Mapper { name, .. } => name,

@@ -115,7 +115,7 @@ fn sees_all_in(proc: &Path) -> bool {
     namespace.is_ok_and(|it| it == Path::new(ALL_PROCESSES))
 }
 
-/// How a process could write to what is wanted, in words.
+/// Returns how a process could write to what is wanted, in words.
 fn use_of(process: &Path, wanted: &Wanted) -> io::Result<Option<String>> {
     if let Some(path) = opened_in(process, wanted)? {
         return Ok(Some(format!("{} open for writing", path.display())));
@@ -124,7 +124,7 @@ fn use_of(process: &Path, wanted: &Wanted) -> io::Result<Option<String>> {
     Ok(mapped.map(|path| format!("{} mapped for writing", path.display())))
 }
 
-/// What is wanted that a process has open for writing.
+/// Returns what is wanted that a process has open for writing.
 fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(process.join("fd"))? {
         let entry = entry?;
@@ -142,7 +142,7 @@ fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// What is wanted that a process has mapped so that its stores reach it.
+/// Returns what is wanted that a process has mapped so that its stores reach it.
 fn mapped_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     // Names of files need not be text.
     let maps = fs::read(process.join("maps"))?;

@@ -42,7 +42,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// What it is called in sentences.
+    /// Returns what it is called in sentences.
     pub fn words(&self) -> String {
         let kind = match self.kind {
             LayerKind::Partition => "partition",
@@ -192,7 +192,7 @@ impl Place {
         Ok(Place { mount, number, layers })
     }
 
-    /// Where the file system is mounted.
+    /// Returns where the file system is mounted.
     pub fn mount_point(&self) -> &Path {
         &self.mount.point
     }
@@ -228,7 +228,7 @@ impl Place {
         mounts.iter().any(|it| it.point == self.mount.point && it.device == self.mount.device)
     }
 
-    /// How the mount is now.
+    /// Returns how the mount is now.
     ///
     /// # Errors
     /// As [`Place::of`].
@@ -291,7 +291,7 @@ fn layer_of(node: Node, system: &System) -> Layer {
     Layer { name: node.called().to_owned(), kind, discard_max, detail, node }
 }
 
-/// What lies right below a device.
+/// Returns what lies right below a device.
 fn below(node: &Node, system: &System) -> Vec<Node> {
     let NodeKind::Loop { file } = &node.kind else {
         let directories = node.below(system);

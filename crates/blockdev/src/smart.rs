@@ -307,8 +307,8 @@ impl Smart {
         parts.join(", ")
     }
 
-    /// What a run that writes `bytes` takes of the rated life, in words: by the bytes that have
-    /// used up what is used up so far.
+    /// Returns what a run that writes `bytes` takes of the rated life, in words: by the bytes that have used up what is
+    /// used up so far.
     pub fn share_words(&self, bytes: ByteLength) -> String {
         match (self.percentage_used, self.written) {
             (Some(used @ 1..), Some(written)) if written > ByteLength::ZERO => {

@@ -339,7 +339,7 @@ impl<'a> Queue<'a> {
         Ok(count)
     }
 
-    /// How many answers have come within `timeout`, once there is one.
+    /// Returns how many answers have come within `timeout`, once there is one.
     fn answers_within(&mut self, timeout: Nanoseconds) -> Result<usize, DriveError> {
         match self.context.wait(&mut self.answers, timeout) {
             Ok(count) => Ok(count),
@@ -397,7 +397,7 @@ mod tests {
         }
     }
 
-    /// How a course of reads through the page cache ends, which carries them out within the call.
+    /// Returns how a course of reads through the page cache ends, which carries them out within the call.
     fn outcome(bytes: ByteLength, may_share: bool) -> (Outcome, u64) {
         // A file system in memory works within the call.
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();

@@ -92,7 +92,7 @@ impl Sleep {
     }
 }
 
-/// How long waking up takes from this state of a processor; `None` for turning in place, which is not sleep.
+/// Returns how long waking up takes from this state of a processor; `None` for turning in place, which is not sleep.
 fn lightest_sleep(state: &Path) -> Option<Microseconds> {
     let name = text_in(&state.join("name"))?;
     let latency = text_in(&state.join("latency"))?.parse().ok()?;
@@ -110,7 +110,7 @@ impl Awake {
         self.held.is_some()
     }
 
-    /// What became of it, in words; `None` where it was never asked for.
+    /// Returns what became of it, in words; `None` where it was never asked for.
     pub(super) fn words(&self) -> Option<&str> {
         self.words.as_deref()
     }

@@ -48,8 +48,8 @@ impl Believable {
 }
 
 impl RealDrive {
-    /// What has to be said of the answers. Writes at most [`EXAMINED`] to the beginning of the
-    /// prepared region, where that may be written to.
+    /// Returns what has to be said of the answers. Writes at most [`EXAMINED`] to the beginning of the prepared region,
+    /// where that may be written to.
     pub(super) fn examine_answers(&mut self) -> Vec<Remark> {
         let mut remarks: Vec<Remark> = self.faster_than_link().into_iter().collect();
         let is_writable = self.medium.check_writable().is_ok() && self.handle().is_ok();

@@ -43,7 +43,7 @@ impl Clock {
         }
     }
 
-    /// How long a wait for `until` may sleep before it has to turn in place.
+    /// Returns how long a wait for `until` may sleep before it has to turn in place.
     #[cfg(target_os = "linux")]
     pub(super) fn sleepable(now: Nanoseconds, until: Nanoseconds) -> Nanoseconds {
         let span = until.saturating_sub(now).saturating_sub(SLEEP_SLACK);
@@ -182,7 +182,7 @@ impl Course {
         self.requests_left = 0;
     }
 
-    /// What to do `now`, counted from the start of the phase.
+    /// Returns what to do `now`, counted from the start of the phase.
     #[inline]
     pub(super) fn next(&mut self, now: Nanoseconds) -> Step {
         // What has arrived in time is sent, however late.

@@ -45,7 +45,7 @@ enum Sender {
 }
 
 impl RealDrive {
-    /// What sends requests, in words.
+    /// Returns what sends requests, in words.
     pub(super) fn engines(&self) -> String {
         match self.options.engine {
             Engine::Auto => {}
@@ -65,7 +65,7 @@ impl RealDrive {
         }
     }
 
-    /// Which engine sends the requests of a phase.
+    /// Returns which engine sends the requests of a phase.
     fn sender(&self, phase: &Phase) -> Result<Sender, DriveError> {
         Ok(match self.options.engine {
             Engine::Auto if phase.depth == 1 && !self.looks_for_one(phase.mix) => Sender::One,
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use crate::RealOptions;
 
-    /// What sends 4 KiB writes at a depth.
+    /// Returns what sends 4 KiB writes at a depth.
     fn sender(drive: &RealDrive, depth: u32) -> Sender {
         let phase = Phase {
             name: "test".into(),

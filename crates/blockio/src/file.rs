@@ -49,8 +49,8 @@ impl OwnFile {
         self
     }
 
-    /// Where the file is found until it is removed; `None` where it has no name, and the system
-    /// removes it however this process ends.
+    /// Returns where the file is found until it is removed; `None` where it has no name, and the system removes it
+    /// however this process ends.
     pub(super) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

@@ -63,7 +63,7 @@ impl Candidate {
         Ok(Candidate { named: path.to_owned(), device, number, identity, found, sees_all })
     }
 
-    /// How the user named it.
+    /// Returns how the user named it.
     pub fn path(&self) -> &Path {
         &self.named
     }
@@ -73,7 +73,7 @@ impl Candidate {
         self.identity.serial.as_deref()
     }
 
-    /// What it is and what is found on it: one line each, to be shown before it is confirmed.
+    /// Returns what it is and what is found on it: one line each, to be shown before it is confirmed.
     pub fn words(&self) -> Vec<String> {
         let found: Vec<&str> = self.found.iter().filter_map(|one| one.as_deref().ok()).collect();
         let mut words = vec![format!("{}: {}", self.named.display(), self.identity)];
@@ -93,7 +93,7 @@ impl Candidate {
         words
     }
 
-    /// What has to be typed, in words.
+    /// Returns what has to be typed, in words.
     pub fn expected(&self) -> String {
         let path = self.named.display();
         match self.serial() {
@@ -123,7 +123,7 @@ impl Candidate {
         Ok(Permit(self))
     }
 
-    /// What is said where nobody agreed to losing the data.
+    /// Returns what is said where nobody agreed to losing the data.
     pub fn needs_consent(&self) -> String {
         format!(
             "{} is a block device, and this experiment destroys all that it holds; where that is \
@@ -274,7 +274,7 @@ fn in_use(path: &Path, user: &str) -> DriveError {
     DriveError::new(ErrorKind::Refused, what)
 }
 
-/// What cannot be checked counts as in use.
+/// Returns what cannot be checked counts as in use.
 fn cannot_tell(path: &Path, error: io::Error) -> DriveError {
     let what = format!("cannot find out whether {} is in use", path.display());
     DriveError::with_source(ErrorKind::Refused, what, error)
@@ -308,7 +308,7 @@ fn refuse_if_unfit(path: &Path, identity: &Identity) -> Result<(), DriveError> {
     Ok(())
 }
 
-/// What is found on a device and on its partitions.
+/// Returns what is found on a device and on its partitions.
 fn contents(device: &Path, number: DeviceNumber, system: &System) -> Vec<Result<String, String>> {
     let mut found: Vec<Result<String, String>> = match signatures::on(device) {
         Ok(words) => words.into_iter().map(Ok).collect(),

@@ -69,7 +69,7 @@ impl Handle {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// What a transfer that failed, or stopped short, is reported as.
+    /// Returns what a transfer that failed, or stopped short, is reported as.
     pub(super) fn transfer_error(
         &self,
         request: &Request,

@@ -219,8 +219,8 @@ impl RealDrive {
         self.medium.device().map_or(Ok(()), |device| self.options.make_new.check(device))
     }
 
-    /// What share of its rated endurance `bytes` of writes are, in words; `None` where nothing is
-    /// known of the drive at all.
+    /// Returns what share of its rated endurance `bytes` of writes are, in words; `None` where nothing is known of the
+    /// drive at all.
     pub fn endurance_words(&self, bytes: ByteLength) -> Option<String> {
         let told = self.health.iter().rev().flatten().find_map(|told| told.as_ref().ok());
         told.map(|smart| smart.share_words(bytes))
@@ -284,7 +284,7 @@ impl RealDrive {
         Ok(result)
     }
 
-    /// What is known of the drive, with what it said of itself before and after.
+    /// Returns what is known of the drive, with what it said of itself before and after.
     fn facts(&self) -> Vec<(String, String)> {
         let mut facts = self.surroundings.facts.clone();
         facts.extend(self.awake.words().map(|words| (PROCESSORS.to_owned(), words.to_owned())));

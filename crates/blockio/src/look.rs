@@ -120,7 +120,7 @@ impl Look {
         }
     }
 
-    /// How long to look at `now`; zero where it would not pay.
+    /// Returns how long to look at `now`; zero where it would not pay.
     #[inline]
     pub(super) fn at_most(&self, now: Nanoseconds) -> Nanoseconds {
         let is_disturbed = self.is_crowded || now < self.not_before;

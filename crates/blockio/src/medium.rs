@@ -26,7 +26,7 @@ pub(super) enum Medium {
 }
 
 impl Medium {
-    /// What requests are sent to.
+    /// Returns what requests are sent to.
     pub(super) fn handle(&self) -> Result<&Handle, DriveError> {
         match self {
             Medium::File { .. } => Ok(&self.file()?.handle),
@@ -50,7 +50,7 @@ impl Medium {
         }
     }
 
-    /// How the user named it.
+    /// Returns how the user named it.
     pub(super) fn named(&self) -> &Path {
         match self {
             Medium::File { target, .. } => &target.named,
@@ -79,7 +79,7 @@ impl Medium {
     }
 }
 
-/// What asks for a drive that is not there yet, or no longer.
+/// Returns what asks for a drive that is not there yet, or no longer.
 pub(super) fn not_prepared() -> DriveError {
     DriveError::new(ErrorKind::Usage, "the drive was not prepared, or is cleaned up already")
 }

@@ -27,7 +27,7 @@ impl Room {
         Ok(Room { free, reserve: reserve.unwrap_or(twentieth.max(GIB)) })
     }
 
-    /// What a file may take.
+    /// Returns what a file may take.
     pub(super) fn usable(&self) -> ByteLength {
         ByteLength::new(self.free.bytes().saturating_sub(self.reserve.bytes()))
     }

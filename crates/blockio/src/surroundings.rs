@@ -115,7 +115,7 @@ impl Surroundings {
     }
 }
 
-/// What keeps a file system's figures from being the drive's, if anything does.
+/// Returns what keeps a file system's figures from being the drive's, if anything does.
 fn file_system_caveat(name: &str) -> Option<String> {
     let why = match name {
         "tmpfs" | "ramfs" | "devtmpfs" => "keeps its files in memory: no drive is measured",
@@ -137,7 +137,7 @@ fn file_system_caveat(name: &str) -> Option<String> {
     Some(format!("the file system {name} {why}"))
 }
 
-/// What keeps a block device's figures from being an SSD's, if anything does.
+/// Returns what keeps a block device's figures from being an SSD's, if anything does.
 fn device_caveat(name: &str, rotational: bool) -> Option<String> {
     if name.starts_with("vd") || name.starts_with("xvd") {
         Some(format!(

@@ -303,7 +303,7 @@ impl Drop for Ring<'_> {
     }
 }
 
-/// What the kernel is asked for. A registered buffer has the index 0: all are one piece.
+/// Returns what the kernel is asked for. A registered buffer has the index 0: all are one piece.
 fn entry(request: &Request, buffer: &mut [u8], registered: bool) -> squeue::Entry {
     let (start, length) = (buffer.as_mut_ptr(), buffer.len() as u32);
     let offset = request.offset.bytes();

@@ -74,7 +74,7 @@ pub fn refuse_idle_file(gate: &Gate, target: &Target, create_file: bool) -> Resu
     )))
 }
 
-/// How a block device is made new.
+/// Returns how a block device is made new.
 pub fn make_new(argument: Option<PurgeArgument>, target: &Target) -> Result<MakeNew, Failure> {
     match argument {
         Some(PurgeArgument::Format) if !target.is_simulated() => Err(Failure::usage(
@@ -89,7 +89,7 @@ pub fn make_new(argument: Option<PurgeArgument>, target: &Target) -> Result<Make
     }
 }
 
-/// What sends requests. A simulated drive takes them as they are.
+/// Returns what sends requests. A simulated drive takes them as they are.
 pub fn engine(argument: EngineArgument, target: &Target) -> Result<Engine, Failure> {
     if argument != EngineArgument::Auto && target.is_simulated() {
         return Err(Failure::usage(
@@ -105,7 +105,7 @@ pub fn engine(argument: EngineArgument, target: &Target) -> Result<Engine, Failu
     })
 }
 
-/// How a simulated drive is made new.
+/// Returns how a simulated drive is made new.
 pub fn make_new_simulated(argument: Option<PurgeArgument>) -> simulated::MakeNew {
     match argument {
         None => simulated::MakeNew::Factory,

@@ -42,7 +42,7 @@ impl Terminal {
         }
     }
 
-    /// How reports are laid out here.
+    /// Returns how reports are laid out here.
     pub fn text_options(&self) -> text::Options {
         let mut options = text::Options::new(self.width, self.color);
         options.ascii = self.ascii;
@@ -94,7 +94,7 @@ fn say(words: &str) {
     let _ = anstream::stderr().lock().write_all(words.as_bytes());
 }
 
-/// What COLUMNS says, or the terminal, or 80.
+/// Returns what COLUMNS says, or the terminal, or 80.
 fn width(columns: Option<&str>) -> usize {
     let told = columns.and_then(|text| text.trim().parse().ok()).filter(|&width| width > 0);
     let stdout = io::stdout();

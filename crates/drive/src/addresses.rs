@@ -146,13 +146,13 @@ impl ReadShare {
         ReadShare { below: ((percent << 64) / 100) as u64, all: mix.read_percent >= 100 }
     }
 
-    /// Whether to read, by what was drawn; without a branch.
+    /// Returns true to read, by what was drawn; without a branch.
     #[inline(always)]
     fn holds(self, drawn: u64) -> bool {
         (drawn < self.below) | self.all
     }
 
-    /// Whether to read; draws only where chance has a say.
+    /// Returns true to read; draws only where chance has a say.
     #[inline]
     fn decide(self, draw: impl FnOnce() -> u64) -> bool {
         self.all || (self.below > 0 && self.holds(draw()))
@@ -211,7 +211,7 @@ mod tests {
         (0..count).map(|_| addresses.next_request().block).collect()
     }
 
-    /// How far `counts` are from even, in standard deviations of the chi-square distribution.
+    /// Returns how far `counts` are from even, in standard deviations of the chi-square distribution.
     fn unevenness(counts: &[u64]) -> f64 {
         let expected = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
         let squares = |&count: &u64| (count as f64 - expected).powi(2) / expected;

@@ -61,7 +61,7 @@ pub struct Lane<'a> {
     pub interval: Nanoseconds,
     /// Seed of the data written.
     pub seed: u64,
-    /// Whether to flush at the end, inside the measured time.
+    /// True to flush at the end, inside the measured time.
     pub flush_at_end: bool,
     /// Bytes it will move, where that is known, for the progress.
     pub expected: Option<ByteLength>,

@@ -211,7 +211,7 @@ pub trait Template: Sync {
 /// Every method either does what it says or returns an error; a drive that cannot do a thing
 /// says so with [`ErrorKind::Unsupported`] and changes nothing.
 pub trait Drive {
-    /// What the drive says of itself. For a real drive this may gain caveats as it is used.
+    /// Returns what the drive says of itself. For a real drive this may gain caveats as it is used.
     fn description(&self) -> Description;
 
     /// Makes the first `length` bytes addressable: a real drive on a file creates it (after
@@ -324,9 +324,8 @@ pub trait Drive {
     /// Asks a real drive for its temperature, wear and errors, for its description.
     fn look_at_health(&mut self, _when: When) {}
 
-    /// What has to be said of the answers the drive gave: that they came from elsewhere, or that
-    /// they depend on the data. To be asked at the end; a real drive is written to for that, at
-    /// its beginning.
+    /// Returns what has to be said of the answers the drive gave: that they came from elsewhere, or that they depend on
+    /// the data. To be asked at the end; a real drive is written to for that, at its beginning.
     fn examine(&mut self) -> Vec<Remark> {
         Vec::new()
     }

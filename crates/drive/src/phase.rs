@@ -98,7 +98,7 @@ pub struct Phase {
     pub rate: Option<Rate>,
     /// Seed of the addresses and of the data written.
     pub seed: u64,
-    /// Whether to flush at the end, inside the measured time of the phase (fio's `end_fsync`).
+    /// True to flush at the end, inside the measured time of the phase (fio's `end_fsync`).
     pub flush_at_end: bool,
     /// Length of one interval of the throughput series; zero for no series.
     pub interval: Nanoseconds,

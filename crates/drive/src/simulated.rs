@@ -338,7 +338,7 @@ impl SimulatedDrive {
 }
 
 impl SimulatedDrive {
-    /// How it is made new where a protocol asks for that.
+    /// Returns how it is made new where a protocol asks for that.
     pub fn way_to_make_new(&self) -> MakeNew {
         self.make_new
     }
@@ -349,7 +349,7 @@ impl SimulatedDrive {
         self.make_new == MakeNew::Factory && self.composition.has_saved()
     }
 
-    /// How it was made new, and how long that took.
+    /// Returns how it was made new, and how long that took.
     fn made_new_fact(&self) -> Option<(String, String)> {
         let words = match (self.make_new, self.made_new_in) {
             (MakeNew::Factory, _) => return None,

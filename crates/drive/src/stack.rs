@@ -221,8 +221,8 @@ impl Level {
         }
     }
 
-    /// What mdadm takes where nothing is said: chunks of 512 KiB, trim passed on by all but RAID
-    /// 5 (whose members it does not trust to read as zeros afterwards), copies made to agree.
+    /// Returns what mdadm takes where nothing is said: chunks of 512 KiB, trim passed on by all but RAID 5 (whose
+    /// members it does not trust to read as zeros afterwards), copies made to agree.
     pub fn array(self, members: Vec<Composition>) -> Array {
         Array {
             level: self,
@@ -252,7 +252,7 @@ pub(crate) struct Shape {
     pub(crate) unit: ByteLength,
 }
 
-/// How much of each member an array uses: whole chunks, where it has any, of the smallest.
+/// Returns how much of each member an array uses: whole chunks, where it has any, of the smallest.
 fn used_of_each(members: &[Shape], chunk: Option<ByteLength>) -> Result<Shape, StackError> {
     let unit = members[0].unit;
     if let Some(other) = members.iter().map(|it| it.unit).find(|&it| it != unit) {

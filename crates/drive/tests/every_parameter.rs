@@ -233,7 +233,7 @@ fn changed(
     kept.chain(changes).copied().collect()
 }
 
-/// What can be seen of a drive that has some of everything to do: one line for each thing.
+/// Returns what can be seen of a drive that has some of everything to do: one line for each thing.
 fn seen(changes: &[(&str, &str)]) -> Result<String, String> {
     let configuration = profile(changes)?.configuration().map_err(|error| error.to_string())?;
     let mut drive = SimulatedDrive::new("drive", configuration).map_err(|it| it.to_string())?;
@@ -371,7 +371,7 @@ fn a_key_changes_something_on_another_drive_too_or_is_refused() {
     assert!(mended.is_empty(), "these are refused or change something by now: {mended:?}");
 }
 
-/// Whether the drives are alike before anything is asked of them.
+/// Returns true if the drives are alike before anything is asked of them.
 fn has_that_already(base: &[(&str, &str)], changes: &[(&str, &str)]) -> bool {
     let made = |changes| {
         let configuration = profile(changes)?.configuration();

@@ -25,8 +25,8 @@ fn phase(pattern: Pattern, block: ByteLength, mix: Mix, amount: ByteLength) -> P
     }
 }
 
-/// How many times as fast as random reads sequential ones are, with requests of these bytes, on this
-/// profile after all of an area was written at random in pieces of 64 KiB.
+/// Returns how many times as fast as random reads sequential ones are, with requests of these bytes, on this profile
+/// after all of an area was written at random in pieces of 64 KiB.
 fn sequential_to_random(profile: &str, register: &str, bytes: &[u64]) -> Vec<f64> {
     let mut profile = Profile::named(profile).expect("an embedded profile");
     for (key, value) in [("scale", "1/64"), ("flash.page_register", register)] {

@@ -62,7 +62,7 @@ impl DriveError {
         DriveError::new(ErrorKind::Cancelled, "interrupted")
     }
 
-    /// What sort of failure it was.
+    /// Returns what sort of failure it was.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -26,7 +26,7 @@ impl FileSystem<'_> {
         ROOT
     }
 
-    /// What is called `name` in a directory.
+    /// Returns what is called `name` in a directory.
     ///
     /// # Panics
     /// When `directory` is none, or was removed.

@@ -40,7 +40,7 @@ impl FileSystem<'_> {
         Ok(())
     }
 
-    /// How long a file is.
+    /// Returns how long a file is.
     ///
     /// # Panics
     /// When it was removed.
@@ -48,7 +48,7 @@ impl FileSystem<'_> {
         ByteLength::new(self.node(file).size)
     }
 
-    /// Where a file lies on the drive, in the order of the file.
+    /// Returns where a file lies on the drive, in the order of the file.
     ///
     /// # Panics
     /// When it was removed.

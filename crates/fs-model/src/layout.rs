@@ -78,8 +78,7 @@ impl Layout {
         1 + group / DESCRIPTORS_PER_BLOCK
     }
 
-    /// Where the metadata of the groups that `group` is gathered with begins, and how many they
-    /// are.
+    /// Returns where the metadata of the groups that `group` is gathered with begins, and how many they are.
     fn flex(&self, group: u64) -> (u64, u64) {
         let head = group / FLEX * FLEX;
         let first = head * GROUP_BLOCKS + if head == 0 { 1 + self.descriptor_blocks } else { 0 };
@@ -121,7 +120,7 @@ impl Layout {
         self.flex(head).1 * (2 + TABLE_BLOCKS)
     }
 
-    /// What no file can take.
+    /// Returns what no file can take.
     pub(super) fn reserved(&self) -> Vec<Extent> {
         let mut reserved = Vec::new();
         for head in (0..self.groups).step_by(FLEX as usize) {

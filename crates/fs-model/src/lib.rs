@@ -160,7 +160,7 @@ impl<'d> FileSystem<'d> {
         self.now
     }
 
-    /// What was sent to the drive so far.
+    /// Returns what was sent to the drive so far.
     pub fn sent(&self) -> Sent {
         self.queue.sent
     }
@@ -197,7 +197,7 @@ impl<'d> FileSystem<'d> {
         self.next_event().map_or(queue::NEVER, |(at, _)| at)
     }
 
-    /// What happens next in the background, and when.
+    /// Returns what happens next in the background, and when.
     fn next_event(&self) -> Option<(Instant, Event)> {
         let commit = self.journal.commit_ready().map(|at| (at, Event::Commit));
         let timer = (self.journal.commit_ready().is_none())

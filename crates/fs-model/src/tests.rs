@@ -30,7 +30,7 @@ fn flushes_and_blocks(before: Sent, after: Sent) -> (u64, u64) {
     (after.flushes - before.flushes, (after.written - before.written).bytes() / 4096)
 }
 
-/// What `sync` costs: as [`flushes_and_blocks`].
+/// Returns what `sync` costs: as [`flushes_and_blocks`].
 fn cost(files: &mut FileSystem<'_>, sync: impl FnOnce(&mut FileSystem<'_>)) -> (u64, u64) {
     let before = files.sent();
     sync(files);

@@ -188,7 +188,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// What root could find out here; nothing where it was root who looked.
+    /// Returns what root could find out here; nothing where it was root who looked.
     pub(crate) fn as_root(&self, what: &str) -> String {
         match self.machine.is_root {
             true => format!("{what}: this machine does not tell"),

@@ -78,7 +78,7 @@ pub trait Facts {
     /// The machine as a whole.
     fn machine(&self) -> Machine;
 
-    /// What a file holds.
+    /// Returns what a file holds.
     fn read(&self, path: &str) -> Result<Vec<u8>, Absent>;
 
     /// The names in a directory, sorted.
@@ -93,7 +93,7 @@ pub trait Facts {
     /// When a file was changed last, in seconds since 1970.
     fn modified(&self, path: &str) -> Result<u64, Absent>;
 
-    /// What a program that only looks prints.
+    /// Returns what a program that only looks prints.
     fn run(&self, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent>;
 
     /// The text of a small file, without blanks around it; nothing where it is empty or cannot be

@@ -138,7 +138,7 @@ fn nothing(what: &str) -> HostError {
     HostError::Target(format!("there is nothing to fix: {what}"))
 }
 
-/// Where file systems are mounted so.
+/// Returns where file systems are mounted so.
 fn points_where(stacks: &[Stack], is_so: impl Fn(&Mounted) -> bool) -> Vec<String> {
     let mounts = stacks.iter().filter_map(|stack| stack.file_system()?.mount.as_ref());
     mounts.filter(|mount| is_so(mount)).map(|mount| mount.point.clone()).collect()
@@ -207,7 +207,7 @@ fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<
     Ok(with(then, vec![change]))
 }
 
-/// What a file holds; nothing where there is none.
+/// Returns what a file holds; nothing where there is none.
 fn read(place: &Place, path: &str) -> Result<Option<String>, HostError> {
     let path = place.path(path);
     match std::fs::read_to_string(&path) {
@@ -322,7 +322,7 @@ fn changed(path: &str) -> HostError {
     ))
 }
 
-/// What would be taken back next.
+/// Returns what would be taken back next.
 ///
 /// # Errors
 /// When nothing was fixed, or the notes cannot be read.

@@ -186,7 +186,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// What people call it: a mapping by the name it was given, anything else by the kernel's.
+    /// Returns what people call it: a mapping by the name it was given, anything else by the kernel's.
     pub fn called(&self) -> &str {
         let is_mapping = matches!(
             self.kind,

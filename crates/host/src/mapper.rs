@@ -15,7 +15,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Where its data begins on the device below, in bytes: `linear DEVICE OFFSET`, and
+    /// Returns where its data begins on the device below, in bytes: `linear DEVICE OFFSET`, and
     /// `crypt CIPHER KEY IV_OFFSET DEVICE OFFSET` (Documentation/admin-guide/device-mapper).
     pub(crate) fn offset(&self) -> Option<u64> {
         let sectors = match self.kind.as_str() {
@@ -47,12 +47,12 @@ pub(crate) fn table(facts: &dyn Facts, name: &str) -> Result<Target, Absent> {
     text.lines().next().as_ref().and_then(target).ok_or(Absent::Missing)
 }
 
-/// What a device says of its state.
+/// Returns what a device says of its state.
 pub(crate) fn status(facts: &dyn Facts, name: &str) -> Result<String, Absent> {
     lines_of(facts, &["status"], name)
 }
 
-/// What `dmsetup` prints of one device. All are asked for at once: a capture then has them all.
+/// Returns what `dmsetup` prints of one device. All are asked for at once: a capture then has them all.
 fn lines_of(facts: &dyn Facts, arguments: &[&str], name: &str) -> Result<String, Absent> {
     let output = facts.run("dmsetup", arguments)?;
     if output.status != Some(0) {

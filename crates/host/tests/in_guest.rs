@@ -16,11 +16,11 @@ const TARGET: &str = "/mnt/top";
 /// What the drives' counters say of a stack.
 #[derive(Deserialize)]
 struct Truth {
-    /// Whether what a deleted file leaves is trimmed on every drive.
+    /// True if what a deleted file leaves is trimmed on every drive.
     works: bool,
     /// Names of the layer where it is not passed on.
     stops_at: Option<Vec<String>>,
-    /// Whether a flush arrives when a file is made durable.
+    /// True if a flush arrives when a file is made durable.
     flushes: bool,
 }
 
@@ -37,7 +37,7 @@ fn captured(name: &str) -> Captured {
     Captured::open(&directory().join(format!("{name}.tar.gz"))).expect(name)
 }
 
-/// What doctor says of the file system on a stack.
+/// Returns what doctor says of the file system on a stack.
 fn checks(facts: &Captured, name: &str) -> Vec<Check> {
     let mut diagnosis = doctor::examine(facts, Some(TARGET)).expect(name);
     assert_eq!(diagnosis.targets.len(), 1, "{name}");

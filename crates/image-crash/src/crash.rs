@@ -314,7 +314,7 @@ impl<'a> Crashes<'a> {
         matches!(next, None | Some(Event::SyncDone { .. } | Event::Crashed(_)))
     }
 
-    /// What a crash now leaves open.
+    /// Returns what a crash now leaves open.
     pub fn crash(&self) -> Crash {
         let mut pages: BTreeMap<u32, Changed> = BTreeMap::new();
         let (mut latest, mut writes) = (self.durable.clone(), 0);

@@ -33,7 +33,7 @@ pub enum Damage {
 }
 
 impl Damage {
-    /// Where it begins, in bytes.
+    /// Returns where it begins, in bytes.
     pub fn at(self) -> u64 {
         let (Damage::Bit(at, _) | Damage::Zeroed(at) | Damage::Garbage(at)) = self;
         at

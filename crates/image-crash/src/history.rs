@@ -207,7 +207,7 @@ impl History {
         History::of(setup, &setup.steps(number)?)
     }
 
-    /// What each sector may hold at the end.
+    /// Returns what each sector may hold at the end.
     pub fn oracle(&self) -> Oracle {
         let mut oracle = self.may_hold.clone();
         for event in &self.log {

@@ -175,7 +175,7 @@ impl Race {
         tried.0.clone()
     }
 
-    /// What happened before the hosts are there.
+    /// Returns what happened before the hosts are there.
     fn lived_before(&self) -> History {
         let (race, lived) = (self.clone(), Arc::new(Mutex::new(None)));
         let outcome = lived.clone();
@@ -274,7 +274,7 @@ fn live(
     }
 }
 
-/// What was done to an image, as far as it tells one order from another.
+/// Returns what was done to an image, as far as it tells one order from another.
 fn order(log: &[Event]) -> Vec<(u8, u64, u64)> {
     let of = |event: &Event| match event {
         Event::Write { at, data } => (0, *at, u64::from(crc32fast::hash(data))),

@@ -122,7 +122,7 @@ impl Memory {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What it holds now.
+    /// Returns what it holds now.
     pub fn pages(&self) -> Pages {
         self.lock().pages.clone()
     }

@@ -27,8 +27,8 @@ impl Change {
         Change(number | TRIMMED)
     }
 
-    /// What a sector holds after it, as [`read_contents`] tells it: trimmed ones hold the same as ones that were
-    /// never written.
+    /// Returns what a sector holds after it, as [`read_contents`] tells it: trimmed ones hold the same as ones that
+    /// were never written.
     fn contents(self) -> Contents {
         Contents(if self.0 & TRIMMED != 0 { 0 } else { self.0 })
     }

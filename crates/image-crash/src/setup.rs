@@ -145,7 +145,7 @@ impl Setup {
         Ok(profile)
     }
 
-    /// Where everything lies in the image of such a drive.
+    /// Returns where everything lies in the image of such a drive.
     ///
     /// # Errors
     /// When there is no such drive.

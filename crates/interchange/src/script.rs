@@ -196,7 +196,7 @@ impl Script {
         self.steps.iter().any(|step| matches!(step, Step::Trim(_)))
     }
 
-    /// What a reader of any form has to know, a line each.
+    /// Returns what a reader of any form has to know, a line each.
     fn header(&self) -> Vec<String> {
         let (bytes, time) = self.amounts();
         let mut lines = vec![

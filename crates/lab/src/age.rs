@@ -122,7 +122,7 @@ pub struct Ageing {
 }
 
 impl Ageing {
-    /// What a steady drive went through.
+    /// Returns what a steady drive went through.
     fn past(&self) -> Past {
         Past { workload: self.workload, cache: self.cache, seed: self.seed }
     }

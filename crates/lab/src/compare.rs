@@ -159,7 +159,7 @@ impl Comparison {
         })
     }
 
-    /// What use has done to each drive, where the experiment is about that.
+    /// Returns what use has done to each drive, where the experiment is about that.
     pub(crate) fn ageing(&self) -> Option<Bars> {
         self.tables.first().and_then(fragmentation::bars)
     }

@@ -102,7 +102,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// What kind of failure it is.
+    /// Returns what kind of failure it is.
     pub fn kind(&self) -> ErrorKind {
         match self {
             LabError::Drive(error) => error.kind(),

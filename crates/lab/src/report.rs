@@ -228,7 +228,7 @@ impl Report {
 }
 
 impl TargetKind {
-    /// What to call it in a sentence.
+    /// Returns what to call it in a sentence.
     pub fn words(self) -> &'static str {
         match self {
             TargetKind::Simulated => "simulated drive",

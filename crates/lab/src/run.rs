@@ -150,7 +150,7 @@ fn target_of(mut description: ssdlab_drive::Description, health: Option<Health>)
     }
 }
 
-/// Where the time of the requests of all drives went, as a report says it; `None` of no drive.
+/// Returns where the time of the requests of all drives went, as a report says it; `None` of no drive.
 pub fn attribution_of(insides: &[Inside]) -> Option<ReportAttribution> {
     let mut sum = insides.first()?.attribution;
     for inside in &insides[1..] {
@@ -171,8 +171,8 @@ pub fn attribution_of(insides: &[Inside]) -> Option<ReportAttribution> {
     })
 }
 
-/// How worn the drive was at the end, by the names of the NVMe SMART / Health log, as far as the
-/// profile says what wears it out.
+/// Returns how worn the drive was at the end, by the names of the NVMe SMART / Health log, as far as the profile says
+/// what wears it out.
 fn health_facts(health: &Health) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     if let Some(spare) = health.available_spare {
@@ -213,7 +213,7 @@ fn note_warnings(health: Option<Health>, record: &mut Record) {
 /// The bit of a critical warning that says that the drive is read-only.
 const READ_ONLY: u8 = 1 << 3;
 
-/// How worn a drive is, as a report says it.
+/// Returns how worn a drive is, as a report says it.
 pub fn health_of(health: &Health) -> ReportHealth {
     ReportHealth {
         critical_warning: health.critical_warning,
@@ -232,7 +232,7 @@ pub fn health_of(health: &Health) -> ReportHealth {
     }
 }
 
-/// What the inside of a drive has counted, as a report says it.
+/// Returns what the inside of a drive has counted, as a report says it.
 pub fn counters_of(inside: &Inside) -> ReportCounters {
     let Inside { unit, counters, wear, .. } = inside;
     ReportCounters {

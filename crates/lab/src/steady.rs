@@ -148,7 +148,7 @@ fn goes_on(before: &[f64], trend: &Trend) -> Option<Why> {
     (is_certain(trend) && is_certain(&before) && is_the_same).then_some(Why::Drift(trend.drift))
 }
 
-/// How many more rounds it takes. A drift is taken for the rest of an exponential decay, a
+/// Returns how many more rounds it takes. A drift is taken for the rest of an exponential decay, a
 /// scatter averages out with the square root of the rounds.
 fn forecast(rounds: &[f64], trend: &Trend, why: Why) -> Option<usize> {
     let count = rounds.len();

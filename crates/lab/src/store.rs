@@ -432,7 +432,7 @@ impl Identity {
     }
 }
 
-/// What an error of SQLite's means for the person whose runs these are.
+/// Returns what an error of SQLite's means for the person whose runs these are.
 fn classify(error: rusqlite::Error, path: &Path) -> StoreError {
     let path = path.to_owned();
     match error.sqlite_error_code() {

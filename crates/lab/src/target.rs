@@ -101,14 +101,14 @@ impl Target {
     }
 }
 
-/// What follows `sim:`, however that is written.
+/// Returns what follows `sim:`, however that is written.
 fn sim_in_any_case(text: &str) -> Option<&str> {
     let (prefix, rest) = text.split_at_checked(4)?;
     prefix.eq_ignore_ascii_case("sim:").then_some(rest)
 }
 
-/// What a bare word that names nothing was perhaps meant to be. A word is never taken for a file
-/// to create: it is too easily a profile's name, mistyped.
+/// Returns what a bare word that names nothing was perhaps meant to be. A word is never taken for a file to create: it
+/// is too easily a profile's name, mistyped.
 fn slip_words(text: &str) -> String {
     let word = sim_in_any_case(text).unwrap_or(text);
     let (name, changes) = word.split_at(word.find(',').unwrap_or(word.len()));

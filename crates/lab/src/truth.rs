@@ -149,7 +149,7 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// How far the model is off, in percent of the published figure.
+    /// Returns how far the model is off, in percent of the published figure.
     fn error(&self) -> f64 {
         (self.model / self.figure.published - 1.0) * 100.0
     }

@@ -26,7 +26,7 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// Where the links of a text lead, in this repository.
+/// Returns where the links of a text lead, in this repository.
 fn links(text: &str) -> Vec<String> {
     let behind = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     let own = behind.filter(|link| !link.contains("://") && !link.starts_with('#'));

@@ -36,7 +36,7 @@ impl Watcher for Impatient {
     }
 }
 
-/// What is set so that it takes no longer than it must.
+/// Returns what is set so that it takes no longer than it must.
 fn settings_of(experiment: &dyn Experiment, files: &Path) -> Vec<(String, String)> {
     let mut set: Vec<(&str, String)> = match experiment.name() {
         "discard" => vec![("entries", "300".to_owned()), ("size", "3MB".to_owned())],

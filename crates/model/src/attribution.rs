@@ -42,7 +42,7 @@ macro_rules! parts {
                 [$(self.$field),*].into_iter().sum()
             }
 
-            /// What was added since `earlier`, a previous state of the same drive.
+            /// Returns what was added since `earlier`, a previous state of the same drive.
             ///
             /// # Panics
             /// When a part of `earlier` is longer: it is not an earlier state.
@@ -102,7 +102,7 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// What was added since `earlier`, a previous state of the same drive.
+    /// Returns what was added since `earlier`, a previous state of the same drive.
     ///
     /// # Panics
     /// When `earlier` is not an earlier state.

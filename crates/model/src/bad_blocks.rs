@@ -72,12 +72,12 @@ pub struct SpareBlocks {
     pub at_start: u64,
     /// Percentage below which the drive warns.
     pub threshold: u8,
-    /// Whether the drive has become read-only.
+    /// True if the drive has become read-only.
     pub read_only: bool,
 }
 
 impl SpareBlocks {
-    /// What is left in percent, rounded down.
+    /// Returns what is left in percent, rounded down.
     pub fn percent(&self) -> u8 {
         (self.left * 100).checked_div(self.at_start).unwrap_or(0).min(100) as u8
     }
@@ -151,7 +151,7 @@ impl BadBlocks {
         self.retired
     }
 
-    /// Whether as much is retired as the drive allows itself.
+    /// Returns true if as much is retired as the drive allows itself.
     pub(crate) fn is_read_only(&self) -> bool {
         self.retired > self.retired_most
     }
@@ -290,7 +290,7 @@ impl BadBlocks {
         Ok(())
     }
 
-    /// What is left to replace bad blocks.
+    /// Returns what is left to replace bad blocks.
     pub(crate) fn spare(&self) -> SpareBlocks {
         let read_only = self.is_read_only();
         let left = if read_only { 0 } else { self.left() };

@@ -14,7 +14,7 @@ macro_rules! counters {
         }
 
         impl $name {
-            /// What was counted since `earlier`, a previous state of the same drive.
+            /// Returns what was counted since `earlier`, a previous state of the same drive.
             ///
             /// # Panics
             /// When `earlier` counts more than `self` does: it is not an earlier state.
@@ -25,7 +25,7 @@ macro_rules! counters {
                 $name { $($field: minus(self.$field, earlier.$field),)* }
             }
 
-            /// What this and `other`, the counters of two drives, come to together.
+            /// Returns what this and `other`, the counters of two drives, come to together.
             #[must_use]
             pub fn plus(&self, other: &$name) -> $name {
                 $name { $($field: self.$field + other.$field,)* }

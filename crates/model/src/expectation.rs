@@ -27,9 +27,9 @@ pub struct Expectation {
 }
 
 impl Configuration {
-    /// What theory expects of the drive; nothing where there is no closed form: cost-benefit
-    /// collection, victims by rotation, several write streams, pseudo-SLC caches, static wear
-    /// levelling, blocks that go bad, other maps than that of pages in RAM, and drives of few blocks.
+    /// Returns what theory expects of the drive; nothing where there is no closed form: cost-benefit collection,
+    /// victims by rotation, several write streams, pseudo-SLC caches, static wear levelling, blocks that go bad, other
+    /// maps than that of pages in RAM, and drives of few blocks.
     ///
     /// The blocks that pacing keeps free are not spare area. Those being written or collected are
     /// for the part that is filled, which over time is all but half of the victim.

@@ -42,7 +42,7 @@ struct Block {
     /// costs nothing here; only meaningful once it is closed.
     valid: u32,
     state: BlockState,
-    /// Whether victims of its kind are chosen apart from others.
+    /// True if victims of its kind are chosen apart from others.
     apart: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Opened {
     /// Its number among all blocks that were opened, from 1; 0 if it was not since the drive was made or
     /// restored.
     pub(crate) number: u32,
-    /// Whether collection opened it.
+    /// True if collection opened it.
     pub(crate) by_collection: bool,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Flash {
     apart: Option<Box<VictimQueue>>,
     /// Victims without anything to gain that were taken one after the other.
     fruitless: u32,
-    /// Whether the policy takes such only where there is no other.
+    /// True if the policy takes such only where there is no other.
     seeks_gain: bool,
 }
 
@@ -169,7 +169,7 @@ impl Flash {
         self.erases[block.0 as usize] = erases;
     }
 
-    /// How often a block was erased.
+    /// Returns how often a block was erased.
     pub(crate) fn erases(&self, block: BlockIndex) -> u32 {
         self.erases[block.0 as usize]
     }
@@ -369,7 +369,7 @@ impl Flash {
         }
     }
 
-    /// Whether `block` is in use and of the kind whose victims are chosen apart.
+    /// Returns true if `block` is in use and of the kind whose victims are chosen apart.
     pub(crate) fn is_apart(&self, block: BlockIndex) -> bool {
         let Block { state, apart, .. } = self.blocks[block.0 as usize];
         apart && state != BlockState::Free && state != BlockState::Retired
@@ -465,8 +465,7 @@ impl Flash {
         Ok(())
     }
 
-    /// How many units of `block` hold data that the map knows: among the first `written`, and
-    /// among the rest.
+    /// Returns how many units of `block` hold data that the map knows: among the first `written`, and among the rest.
     pub(crate) fn units_held(
         &self,
         block: BlockIndex,
@@ -489,8 +488,8 @@ impl Flash {
         }
     }
 
-    /// Whether what is known of all blocks is so little that a cache next to the processor holds
-    /// it, and asking for it ahead of use would only cost.
+    /// Returns true if what is known of all blocks is so little that a cache next to the processor holds it, and asking
+    /// for it ahead of use would only cost.
     #[inline(always)]
     pub(crate) fn is_at_hand(&self) -> bool {
         self.blocks.len() <= AT_HAND

@@ -98,7 +98,7 @@ struct Ftl<M, D> {
     retention: Option<Box<Retention>>,
     requests: Requests,
     rest: idle::Rest,
-    /// Whether trim does anything.
+    /// True if trim does anything.
     trims: bool,
     trim_marks: Option<Box<TrimMarks>>,
     counters: Counters,

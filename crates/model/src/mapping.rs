@@ -34,10 +34,10 @@ pub enum MappingScheme {
 
 /// A mapping scheme.
 pub trait Mapping {
-    /// Where `unit` lies, if it was written and not trimmed.
+    /// Returns where `unit` lies, if it was written and not trimmed.
     fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
 
-    /// Whether `unit` lies at `physical`.
+    /// Returns true if `unit` lies at `physical`.
     #[inline(always)]
     fn lies_at(&self, unit: LogicalUnit, physical: PhysicalUnit) -> bool {
         self.get(unit) == Some(physical)
@@ -87,8 +87,8 @@ pub trait Mapping {
         self.prefetch(LogicalUnit(held.wrapping_sub(1)));
     }
 
-    /// What is known of a map that lies on flash; `None` for a map in RAM, and then all that
-    /// asks is compiled away.
+    /// Returns what is known of a map that lies on flash; `None` for a map in RAM, and then all that asks is compiled
+    /// away.
     #[inline(always)]
     fn cache(&mut self) -> Option<&mut MapCache> {
         None
@@ -100,7 +100,7 @@ pub trait Mapping {
         None
     }
 
-    /// How long the controller is busy to find `units` units from `first`.
+    /// Returns how long the controller is busy to find `units` units from `first`.
     #[inline(always)]
     fn time_to_find(&mut self, first: LogicalUnit, units: u32) -> Nanoseconds {
         let _ = (first, units);

@@ -53,11 +53,11 @@ pub struct Mechanisms {
     pub slc: Option<SlcParameters>,
     /// What a read may interrupt.
     pub suspend: SuspendParameters,
-    /// Whether a stream is read from the dies' page registers as long as they hold its pages.
+    /// True if a stream is read from the dies' page registers as long as they hold its pages.
     pub page_register: bool,
     /// What a read for copies keeps its die beyond sensing.
     pub copy_overhead: Nanoseconds,
-    /// Whether a read for copies senses all that is valid on a word line in one go, before the die reads for the host.
+    /// True if a read for copies senses all that is valid on a word line in one go, before the die reads for the host.
     pub copies_word_lines: bool,
     /// What a command's data costs beside its transfers.
     pub data_time: DataTime,

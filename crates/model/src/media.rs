@@ -78,7 +78,7 @@ impl<'a> SpareArea<'a> {
         self.mark
     }
 
-    /// Whether the program unit is in SLC mode: then units behind those that fit it are empty.
+    /// Returns true if the program unit is in SLC mode: then units behind those that fit it are empty.
     pub fn is_slc(&self) -> bool {
         self.mark == SpareMark::Slc
     }
@@ -98,7 +98,7 @@ impl<'a> SpareArea<'a> {
         self.raw.len()
     }
 
-    /// Whether there is no unit at all; a program unit always has some.
+    /// Returns true if there is no unit at all; a program unit always has some.
     pub fn is_empty(&self) -> bool {
         self.raw.is_empty()
     }

@@ -30,7 +30,7 @@ pub enum VictimPolicy {
 }
 
 impl VictimPolicy {
-    /// Whether it takes a block from which nothing is to be gained only where there is no other.
+    /// Returns true if it takes a block from which nothing is to be gained only where there is no other.
     pub fn seeks_gain(self) -> bool {
         matches!(self, VictimPolicy::Greedy | VictimPolicy::CostBenefit)
     }

@@ -70,7 +70,7 @@ pub(crate) struct Sourced<T> {
 }
 
 impl<T> Sourced<T> {
-    /// What a key means that the profile leaves out.
+    /// Returns what a key means that the profile leaves out.
     pub(crate) fn absent(value: T) -> Self {
         let source = "not in the profile".to_owned();
         Sourced { value: Spanned::new(0..0, value), basis: Basis::Absent, source }
@@ -384,7 +384,7 @@ impl Profile {
         self.seed = seed;
     }
 
-    /// What [`Profile::set_seed`] was told.
+    /// Returns what [`Profile::set_seed`] was told.
     pub fn seed(&self) -> u64 {
         self.seed
     }
@@ -399,12 +399,12 @@ impl Profile {
         &self.text
     }
 
-    /// What was set since it was read, in order, as [`Profile::set`] takes it.
+    /// Returns what was set since it was read, in order, as [`Profile::set`] takes it.
     pub fn changes(&self) -> &[(String, String)] {
         &self.changes
     }
 
-    /// What kind of drive it describes, in one line.
+    /// Returns what kind of drive it describes, in one line.
     pub fn summary(&self) -> &str {
         &self.document.summary
     }

@@ -58,7 +58,7 @@ struct Stream {
 #[derive(Clone, Debug)]
 pub(crate) struct ReadAhead {
     parameters: ReadAheadParameters,
-    /// Whether streams are told apart: to read ahead of them, or for what else they are good.
+    /// True if streams are told apart: to read ahead of them, or for what else they are good.
     follows: bool,
     /// The unit behind each stream's last request; no request begins at `u32::MAX`. Every read is
     /// compared with all of them, so they lie together.
@@ -86,7 +86,7 @@ impl ReadAhead {
         ReadAhead::new(self.parameters, self.follows)
     }
 
-    /// Whether streams are told apart.
+    /// Returns true if streams are told apart.
     #[inline(always)]
     pub(crate) fn is_on(&self) -> bool {
         self.follows
@@ -198,7 +198,7 @@ impl ReadAhead {
     }
 }
 
-/// Whether one of the four is `unit`, all at once.
+/// Returns true if one of the four is `unit`, all at once.
 #[inline(always)]
 fn is_any(four: [u32; STREAMS], unit: u32) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -218,9 +218,9 @@ fn is_any(four: [u32; STREAMS], unit: u32) -> bool {
     four.contains(&unit)
 }
 
-/// Whether `units` units from `first` lie in the flash as one write stream laid them: each right
-/// behind the one before it, or at the start of a program unit where that one is the last in
-/// another. Behind it there may be padding, what SLC mode leaves unused, or what is not current.
+/// Returns true if `units` units from `first` lie in the flash as one write stream laid them: each right behind the one
+/// before it, or at the start of a program unit where that one is the last in another. Behind it there may be padding,
+/// what SLC mode leaves unused, or what is not current.
 pub(crate) fn is_whole(
     map: &impl Mapping,
     flash: &Flash,
@@ -246,7 +246,7 @@ pub(crate) fn is_whole(
     true
 }
 
-/// Whether nothing that is current lies behind `unit` in its program unit.
+/// Returns true if nothing that is current lies behind `unit` in its program unit.
 fn is_last_current(
     map: &impl Mapping,
     flash: &Flash,

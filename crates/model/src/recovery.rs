@@ -50,7 +50,7 @@ pub enum ProgramUnit<'a> {
 
 /// Flash that a drive can be opened from.
 pub trait FlashContents: Media {
-    /// What the program unit that starts at `first` holds.
+    /// Returns what the program unit that starts at `first` holds.
     fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_>;
 
     /// Returns the number of program units of `block` up to the last one that is not erased, zero
@@ -89,7 +89,7 @@ pub trait FlashContents: Media {
     /// The data of `saved()[index]` will be programmed to `unit`.
     fn restore(&mut self, index: usize, unit: PhysicalUnit);
 
-    /// How often `block` was erased.
+    /// Returns how often `block` was erased.
     fn erases(&self, block: BlockIndex) -> u32;
 
     /// Since when data is written to `block`, as [`Media::block_begun`] was told: data is as old as that.

@@ -56,7 +56,7 @@ impl RetentionParameters {
         in_a_year * since_free(age) / since_free(YEAR)
     }
 
-    /// What reading such data takes longer on the die.
+    /// Returns what reading such data takes longer on the die.
     fn longer(&self, age: Nanoseconds, erases: u32) -> Nanoseconds {
         let nanos = self.retry.nanos() as f64 * self.retry_steps(age, erases);
         Nanoseconds::new(nanos.round() as u64)
@@ -151,7 +151,7 @@ impl Retention {
         self.look_after(now, Nanoseconds::ZERO, erases);
     }
 
-    /// What reading `block` takes longer.
+    /// Returns what reading `block` takes longer.
     #[inline(always)]
     pub(crate) fn longer(&self, block: BlockIndex) -> Nanoseconds {
         self.longer[block.0 as usize]
@@ -216,7 +216,7 @@ mod tests {
         ("wear.pe_cycles", "2000"),
     ];
 
-    /// What one read takes on the die beyond a fresh one, at `at`.
+    /// Returns what one read takes on the die beyond a fresh one, at `at`.
     fn longer(ssd: &mut Ssd, at: Instant, unit: u32) -> u64 {
         let mut fresh = Ssd::new(&small_configuration(&[])).expect("a sound drive");
         let written = fresh.write(Instant::START, LogicalUnit(0), 1);

@@ -103,7 +103,7 @@ impl SlcCache {
         }
     }
 
-    /// Whether `block` is in SLC mode.
+    /// Returns true if `block` is in SLC mode.
     #[inline(always)]
     pub(crate) fn holds(&self, block: BlockIndex) -> bool {
         self.of_block[block.0 as usize]
@@ -144,12 +144,12 @@ impl SlcCache {
         self.in_use += 1;
     }
 
-    /// How it is set up.
+    /// Returns how it is set up.
     pub(crate) fn parameters(&self) -> &SlcParameters {
         &self.parameters
     }
 
-    /// Whether it has taken blocks that are not its own.
+    /// Returns true if it has taken blocks that are not its own.
     pub(crate) fn is_borrowing(&self) -> bool {
         self.in_use > self.parameters.blocks_kept()
     }

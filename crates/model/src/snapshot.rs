@@ -56,7 +56,7 @@ impl From<CodecError> for SnapshotError {
     }
 }
 
-/// What every reader says of a wrong byte.
+/// Returns what every reader says of a wrong byte.
 pub(crate) fn damaged<T>(what: impl Into<String>) -> Result<T, SnapshotError> {
     Err(SnapshotError::Damaged { what: what.into() })
 }

@@ -21,7 +21,7 @@ use crate::units::Nanoseconds;
 pub struct BufferParameters {
     /// Units it holds; at least two program units.
     pub units: u32,
-    /// Whether capacitors protect it, so that a flush has nothing to wait for.
+    /// True if capacitors protect it, so that a flush has nothing to wait for.
     pub protected: bool,
     /// Units in full program units that stay in it when capacitors protect it, so that what the host writes again is
     /// replaced there; zero where each is programmed when it is full.
@@ -43,7 +43,7 @@ pub struct Configuration {
     pub read_ahead: ReadAheadParameters,
     /// How it collects.
     pub collection: CollectionParameters,
-    /// Whether trim does anything.
+    /// True if trim does anything.
     pub trim: bool,
     /// What else it has.
     pub mechanisms: Mechanisms,

@@ -179,7 +179,7 @@ pub(crate) struct FilledProgram {
     pub(crate) index: u32,
     /// Units that it holds: as many as a program unit, or fewer in SLC mode.
     pub(crate) units: u32,
-    /// Whether the block is full with it.
+    /// True if the block is full with it.
     pub(crate) closes: bool,
 }
 
@@ -283,13 +283,12 @@ impl WriteStream {
         self.program_end - self.cursor
     }
 
-    /// Whether units were appended to a program unit that is not finished.
+    /// Returns true if units were appended to a program unit that is not finished.
     pub(crate) fn is_partial(&self) -> bool {
         self.cursor > self.program_start
     }
 
-    /// Whether `units` more units, at most a program unit of them, have room without a block from
-    /// the pool.
+    /// Returns true if `units` more units, at most a program unit of them, have room without a block from the pool.
     pub(crate) fn can_take(&self, units: u32) -> bool {
         self.room() >= units
             || self.open.iter().zip(0..).any(|(slot, group)| {
@@ -352,14 +351,13 @@ impl WriteStream {
         }
     }
 
-    /// Whether `unit` was appended to the program unit being filled, or just filled and not yet
-    /// finished.
+    /// Returns true if `unit` was appended to the program unit being filled, or just filled and not yet finished.
     #[inline(always)]
     pub(crate) fn holds(&self, unit: PhysicalUnit) -> bool {
         unit.0 < self.cursor && unit.0 >= self.program_start
     }
 
-    /// Whether `unit` was appended last.
+    /// Returns true if `unit` was appended last.
     pub(crate) fn is_latest(&self, unit: PhysicalUnit) -> bool {
         unit.0 + 1 == self.cursor
     }
@@ -432,7 +430,7 @@ impl WriteStream {
         if next == self.open.len() as u32 { 0 } else { next }
     }
 
-    /// Whether the next program unit needs a block from the pool.
+    /// Returns true if the next program unit needs a block from the pool.
     #[inline(always)]
     pub(crate) fn needs_block(&self) -> bool {
         self.open[self.next_group() as usize].is_none()

@@ -57,7 +57,7 @@ impl Default for StreamParameters {
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     parameters: StreamParameters,
-    /// Whether what is moved to level wear has a stream of copies of its own, the last.
+    /// True if what is moved to level wear has a stream of copies of its own, the last.
     levels_apart: bool,
     host: Aside,
     copies: Aside,
@@ -106,12 +106,12 @@ impl Streams {
         }))
     }
 
-    /// Whether `stream` keeps blocks of its own, so that victims are chosen apart.
+    /// Returns true if `stream` keeps blocks of its own, so that victims are chosen apart.
     fn is_apart(&self, stream: usize) -> bool {
         self.parameters.hot_blocks.is_some() && stream == usize::from(StreamId::HOT.0)
     }
 
-    /// Whether the next victim is to be one of the hot stream's.
+    /// Returns true if the next victim is to be one of the hot stream's.
     pub(crate) fn collects_hot(&self) -> bool {
         self.hot_blocks > self.hot_blocks_max
     }
@@ -126,7 +126,7 @@ impl Streams {
         self.hint = Some(stream);
     }
 
-    /// What the host has said of the write that is acted on.
+    /// Returns what the host has said of the write that is acted on.
     pub(crate) fn take_hint(&mut self) -> Option<StreamId> {
         self.hint.take()
     }
@@ -255,7 +255,7 @@ impl Streams {
         self.hot_blocks = 0;
     }
 
-    /// Whether a stream of the host's put aside holds `unit` in the program unit that it is filling.
+    /// Returns true if a stream of the host's put aside holds `unit` in the program unit that it is filling.
     pub(crate) fn hold_aside(&self, unit: PhysicalUnit) -> bool {
         self.host.others().any(|stream| stream.holds(unit))
     }
@@ -297,7 +297,7 @@ impl Streams {
         }
     }
 
-    /// Whether what the host rewrites was in a block that it began not long ago.
+    /// Returns true if what the host rewrites was in a block that it began not long ago.
     fn is_young(&self, block: BlockIndex) -> bool {
         let begun = self.begun[block.0 as usize];
         begun != 0 && self.host_blocks - begun < self.young

@@ -63,12 +63,12 @@ impl TrimParameters {
         }
     }
 
-    /// How many ranges `sectors` in a row take.
+    /// Returns how many ranges `sectors` in a row take.
     fn ranges(&self, sectors: SectorCount) -> u64 {
         if self.range_most.0 == 0 { 1 } else { sectors.0.div_ceil(self.range_most.0) }
     }
 
-    /// How long a command for `sectors` in a row keeps the controller busy.
+    /// Returns how long a command for `sectors` in a row keeps the controller busy.
     pub(crate) fn duration(&self, sectors: SectorCount) -> Nanoseconds {
         let size = self.per_mib.nanos() as f64 * sectors.length().bytes() as f64;
         self.command

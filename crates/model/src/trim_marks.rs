@@ -29,7 +29,7 @@ pub(crate) struct TrimMarks {
     /// Per logical unit, where it lay when it was last trimmed, plus one; zero for nowhere. Of a unit
     /// that was written since it means nothing.
     lay_at: Touched,
-    /// Whether there may be any.
+    /// True if there may be any.
     any: bool,
     settle: Nanoseconds,
 }
@@ -50,7 +50,7 @@ impl TrimMarks {
         self.any = true;
     }
 
-    /// Where `unit`, which was trimmed, can still be read.
+    /// Returns where `unit`, which was trimmed, can still be read.
     pub(crate) fn still_at(&self, unit: LogicalUnit, flash: &Flash) -> Option<PhysicalUnit> {
         let place = self.lay_at[unit.0 as usize].checked_sub(1).map(PhysicalUnit)?;
         (flash.logical_at(place) == Some(unit)).then_some(place)
@@ -82,7 +82,7 @@ mod tests {
         Ssd::new(&small_configuration(&undefined)).expect("a sound drive")
     }
 
-    /// How many of `units` units from `first` are read from flash, and when that is over.
+    /// Returns how many of `units` units from `first` are read from flash, and when that is over.
     fn from_flash(ssd: &mut Ssd, at: Instant, first: u32, units: u32) -> (u64, Instant) {
         let (mut at, mut count) = (at, 0);
         for unit in first..first + units {

@@ -36,7 +36,7 @@ pub enum LevellingParameters {
         every: u32,
         /// It is moved if the most worn block was erased more often than that by more than so many.
         spread: u32,
-        /// Whether it goes to blocks of its own.
+        /// True if it goes to blocks of its own.
         apart: bool,
     },
 }
@@ -89,12 +89,12 @@ impl Levelling {
         Some((block, flash.valid(block)))
     }
 
-    /// Whether so many erases have passed that a block is to be looked for.
+    /// Returns true if so many erases have passed that a block is to be looked for.
     pub(crate) fn is_due(&self) -> bool {
         self.erases >= self.every
     }
 
-    /// Whether `block`, which is about to become the victim, is moved to level wear.
+    /// Returns true if `block`, which is about to become the victim, is moved to level wear.
     pub(crate) fn has_chosen(&self, block: BlockIndex) -> bool {
         self.chosen == Some(block)
     }

@@ -11,7 +11,7 @@ mod cases;
 mod drives;
 /// Figures that are beyond their limit for a cause that is not found.
 mod known_deviations {
-    /// How far the model may be off, where that is more than the limit.
+    /// Returns how far the model may be off, where that is more than the limit.
     pub fn bound(case: &str, figure: &str) -> Option<f64> {
         match (case, figure) {
             // Low by 8 to 20 % with each of ten seeds, while the mean is right within 0.1 %: 1 % of the writes find

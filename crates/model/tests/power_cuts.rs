@@ -79,7 +79,7 @@ fn a_hundred_thousand_random_cuts_break_no_rule() {
     assert_eq!(given_up, 0, "drives that had no block left to copy to after a cut");
 }
 
-/// Whether any of some short histories on some drives fails.
+/// Returns whether any of some short histories on some drives fails.
 fn is_caught(
     kind: Kind,
     change: impl Fn(&mut Configuration),

@@ -31,7 +31,7 @@ struct Channel {
     /// By arrival, and of those that arrive at the same time as [`Op::goes_before`] tells: so it makes no
     /// difference who was announced first.
     line: Ring<Transfer>,
-    /// Whether a transfer has just ended, and the next is not chosen.
+    /// True if a transfer has just ended, and the next is not chosen.
     is_between: bool,
 }
 

@@ -113,7 +113,7 @@ pub(crate) struct Next {
 }
 
 impl Next {
-    /// Where it happens.
+    /// Returns where it happens.
     #[inline(always)]
     pub(crate) fn due(self) -> Due {
         let index = (self.key & (CHANNEL - 1)) as usize;
@@ -175,7 +175,7 @@ impl Clock {
         Next { at: Instant::from_nanos(self.epoch + (key >> INDEX_BITS)), key }
     }
 
-    /// Whether nothing happens to any die or channel.
+    /// Returns true if nothing happens to any die or channel.
     pub(crate) fn is_idle(&self) -> bool {
         self.next().due() == Due::Nothing
     }

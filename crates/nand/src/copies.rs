@@ -17,8 +17,7 @@ impl CopyNumber {
         self.0
     }
 
-    /// Whether this program unit was begun before `other`, or is the same. Both must be among the 2^30
-    /// latest.
+    /// Returns true if this program unit was begun before `other`, or is the same. Both must be among the 2^30 latest.
     pub fn is_not_after(self, other: CopyNumber) -> bool {
         other.0.wrapping_sub(self.0) & NUMBERS <= NUMBERS / 2
     }
@@ -112,7 +111,7 @@ impl Copies {
         }
     }
 
-    /// Whether the host waits for a program unit.
+    /// Returns true if the host waits for a program unit.
     #[inline(always)]
     pub(crate) fn is_urgent(&self, number: u32) -> bool {
         self.urgent.is_some_and(|urgent| CopyNumber(number).is_not_after(urgent))

@@ -27,7 +27,7 @@ pub struct DieParameters {
     pub suspend: SuspendParameters,
     /// Background operations that wait on a die before the oldest is treated like the host's.
     pub background_most: u32,
-    /// Whether a page that a stream has sensed is read from the page register.
+    /// True if a page that a stream has sensed is read from the page register.
     pub page_register: bool,
 }
 
@@ -78,7 +78,7 @@ struct Die {
 const _: () = assert!(size_of::<Die>() == 64);
 
 impl Die {
-    /// Whether something waits for the die to fall idle.
+    /// Returns true if something waits for the die to fall idle.
     #[inline(always)]
     fn is_awaited(&self) -> bool {
         // `NONE` has all bits set: together they have if each is empty.
@@ -102,7 +102,7 @@ pub(crate) struct Dies {
     /// The die whose event happens, or none: those with higher numbers come after it at that instant.
     happening: usize,
     parameters: DieParameters,
-    /// Whether the host's writes wait for room in the buffer.
+    /// True if the host's writes wait for room in the buffer.
     is_full: bool,
 }
 
@@ -182,7 +182,7 @@ impl Dies {
         transit.pool.push_back(&mut die.reads, index);
     }
 
-    /// Whether the page registers of the die hold `sense`, or will when the last read that the die was asked
+    /// Returns true if the page registers of the die hold `sense`, or will when the last read that the die was asked
     /// for is over.
     pub(crate) fn holds(&self, die: usize, sense: u32, now: Instant) -> bool {
         let die = &self.dies[die];

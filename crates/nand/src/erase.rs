@@ -55,7 +55,7 @@ impl Erases {
         erase.first_die..erase.first_die + erase.dies
     }
 
-    /// Whether a die's part of the block is still to be erased.
+    /// Returns true if a die's part of the block is still to be erased.
     pub(crate) fn is_pending(&self, id: EraseId, die: u32) -> bool {
         self.erases.get(self.place(id)).is_some_and(|erase| {
             let place = die - erase.first_die;

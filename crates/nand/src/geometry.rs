@@ -26,7 +26,7 @@ pub struct GeometryParameters {
     pub dies: u32,
     /// Planes that a die programs, erases and (multi-plane) reads together: 1, 2, 4 or 8.
     pub planes_per_die: u32,
-    /// Whether pages of all planes at the same place are sensed together when a request needs
+    /// True if pages of all planes at the same place are sensed together when a request needs
     /// them; otherwise each page is sensed on its own.
     pub multi_plane_read: bool,
     /// Flash pages a plane programs in one operation: 1, or 2 to 4 for one-shot MLC, TLC, QLC.
@@ -301,13 +301,13 @@ impl Geometry {
         unit.0 / self.by_program
     }
 
-    /// Whether `unit` is the first of a program unit.
+    /// Returns true if `unit` is the first of a program unit.
     #[inline(always)]
     pub fn starts_program(&self, unit: PhysicalUnit) -> bool {
         unit.0 % self.by_program == 0
     }
 
-    /// Whether the host can address `unit`.
+    /// Returns true if the host can address `unit`.
     pub fn contains(&self, unit: LogicalUnit) -> bool {
         unit.0 < self.parameters.logical_units
     }

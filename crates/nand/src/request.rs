@@ -51,7 +51,7 @@ pub(crate) struct Needed {
 #[derive(Clone, Debug, Default)]
 struct Request {
     tag: u32,
-    /// Whether it looks for pages in the registers of their dies.
+    /// True if it looks for pages in the registers of their dies.
     is_stream: bool,
     pieces: Vec<Piece>,
     needed: Vec<Needed>,
@@ -120,7 +120,7 @@ impl Requests {
         self.requests[id.0 as usize].needed = needed;
     }
 
-    /// Whether something of a read can be sent right away.
+    /// Returns true if something of a read can be sent right away.
     pub(crate) fn has_in_ram(&self, id: ReadId) -> bool {
         let request = &self.requests[id.0 as usize];
         (request.in_flash as usize) < request.pieces.len()

@@ -24,7 +24,7 @@ impl TransferRate {
         1e6 / self.picoseconds_per_byte as f64
     }
 
-    /// How long `length` takes.
+    /// Returns how long `length` takes.
     #[inline(always)]
     pub fn duration(self, length: ByteLength) -> Nanoseconds {
         Nanoseconds::new(length.bytes() * self.picoseconds_per_byte / 1000)
@@ -57,7 +57,7 @@ pub struct Timing {
     pub channel: TransferRate,
     /// Rate of the host link, protocol overhead taken off.
     pub link: TransferRate,
-    /// Whether the link moves data both ways at once (PCIe) or not (SATA).
+    /// True if the link moves data both ways at once (PCIe), false if one way (SATA).
     pub link_full_duplex: bool,
     /// In which order the data of one read reaches the host.
     pub delivery: Delivery,

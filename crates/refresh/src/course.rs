@@ -30,7 +30,7 @@ pub struct Options {
     pub max_freeze: Duration,
     /// True if all windows are rewritten, slow or not.
     pub all: bool,
-    /// Whether to go on where an earlier refresh has ended.
+    /// True to go on where an earlier refresh has ended.
     pub resume: bool,
     /// Where journals are kept.
     pub journals: PathBuf,

@@ -86,7 +86,7 @@ impl FileSystem {
         }
     }
 
-    /// What it is called in sentences.
+    /// Returns what it is called in sentences.
     pub fn name(self) -> String {
         match self {
             FileSystem::Ext4 => "ext4".to_owned(),

@@ -182,12 +182,11 @@ impl Freezer {
         })
     }
 
-    /// How long it would take now until the file system is frozen, as far as can be known without
-    /// anybody having to wait: what is dirty is written back, and once more, when next to nothing is;
-    /// and the kernel locks out three kinds of writers one after the other, each of which takes it a
-    /// grace period (`freeze_super`, fs/super.c; `percpu_down_write`). Right after a thaw it has not
-    /// yet unlocked in earnest, and that costs nothing; so `is_first` should not be said in the midst
-    /// of freezes, since waiting for grace periods would end that.
+    /// Returns how long it would take now until the file system is frozen, as far as can be known without anybody
+    /// having to wait: what is dirty is written back, and once more, when next to nothing is; and the kernel locks out
+    /// three kinds of writers one after the other, each of which takes it a grace period (`freeze_super`, fs/super.c;
+    /// `percpu_down_write`). Right after a thaw it has not yet unlocked in earnest, and that costs nothing; so
+    /// `is_first` should not be said in the midst of freezes, since waiting for grace periods would end that.
     ///
     /// # Errors
     /// When the file system fails.

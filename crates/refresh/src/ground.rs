@@ -60,7 +60,7 @@ impl Held {
         Some(Held { file, super_block })
     }
 
-    /// What is said where it does not answer.
+    /// Returns what is said where it does not answer.
     pub(crate) fn place(&self) -> Place {
         let number = self.super_block;
         let device = fs::read_link(format!("/sys/dev/block/{number}")).ok();
@@ -169,7 +169,7 @@ impl Ground {
         self.swapped().or_else(|| self.opened())
     }
 
-    /// What is swapped to, in words. It costs next to nothing to ask.
+    /// Returns what is swapped to, in words. It costs next to nothing to ask.
     pub(crate) fn swapped(&self) -> Option<String> {
         // What is ours alone nobody can swap to: that claims a device as we do.
         let held = self.frozen.as_ref()?;
@@ -235,7 +235,7 @@ fn prove_number(path: &Path, device: &File, number: DeviceNumber) -> Result<(), 
     )))
 }
 
-/// Where the block device of that number is mounted; nothing where it is not.
+/// Returns where the block device of that number is mounted; nothing where it is not.
 ///
 /// # Errors
 /// Where it is mounted, but its file system cannot be reached to be frozen.

@@ -192,7 +192,7 @@ impl Checkup {
         self.known().filter_map(|(_, it)| it.share_of_life(bytes)).max_by(f64::total_cmp)
     }
 
-    /// What is not watched, in sentences.
+    /// Returns what is not watched, in sentences.
     pub fn notes(&self) -> Vec<String> {
         if self.0.is_empty() {
             let why = "It is not known on which drive it lies; neither its spare blocks nor its \

@@ -104,9 +104,9 @@ pub fn agree<'a>(readings: impl Iterator<Item = &'a [f64]>) -> bool {
 /// Resamples for the interval of a ratio.
 const RESAMPLES: usize = 1000;
 
-/// How many times the first of each pair is the second, all in all, with the interval over the
-/// pairs (the percentile bootstrap; Efron and Tibshirani, An Introduction to the Bootstrap, 13).
-/// The generator is seeded: the same pairs give the same interval.
+/// Returns how many times the first of each pair is the second, all in all, with the interval over the pairs (the
+/// percentile bootstrap; Efron and Tibshirani, An Introduction to the Bootstrap, 13). The generator is seeded: the same
+/// pairs give the same interval.
 pub fn ratio_of_sums(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let ratio = |pairs: &mut dyn Iterator<Item = (f64, f64)>| {
         let (above, below) = pairs.fold((0.0, 0.0), |sums, it| (sums.0 + it.0, sums.1 + it.1));

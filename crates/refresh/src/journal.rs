@@ -191,8 +191,8 @@ impl Journal {
     }
 }
 
-/// What a journal says; nothing where it is of something else, or of another form. The file may hold
-/// anything: somebody may have edited it, and what power took from the last line need not be text.
+/// Returns what a journal says; nothing where it is of something else, or of another form. The file may hold anything:
+/// somebody may have edited it, and what power took from the last line need not be text.
 pub fn read(bytes: &[u8], identity: &Identity) -> Option<Earlier> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines().map_while(|line| serde_json::from_str(line).ok());

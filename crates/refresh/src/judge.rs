@@ -133,7 +133,7 @@ impl Evidence {
         by_rank(self.passes.iter().map(Vec::as_slice))[0]
     }
 
-    /// What can be expected of it after a rewrite, where fresh data reads in `fresh`.
+    /// Returns what can be expected of it after a rewrite, where fresh data reads in `fresh`.
     pub fn expected(&self, fresh: f64) -> f64 {
         self.after_rewrite.map_or(fresh, |after| after.max(fresh))
     }
@@ -148,7 +148,7 @@ impl Evidence {
         self.fastest() > SUSPICIOUS * self.expected(fresh)
     }
 
-    /// How many times slower than each baseline it is, by turns; nothing while there are too few.
+    /// Returns how many times slower than each baseline it is, by turns; nothing while there are too few.
     fn slowdowns(&self, fresh: f64) -> Option<Vec<Estimate>> {
         // An earlier rewrite that did not bring all that fresh data has raises what it is held
         // against.
@@ -166,7 +166,7 @@ impl Evidence {
         (0..baselines).map(beside).collect()
     }
 
-    /// How many times slower than fresh data it is, by turns: beside the slowest baseline.
+    /// Returns how many times slower than fresh data it is, by turns: beside the slowest baseline.
     pub fn slowdown(&self, fresh: f64) -> Option<Estimate> {
         let all = self.slowdowns(fresh)?;
         all.into_iter().min_by(|one, other| one.middle.total_cmp(&other.middle))

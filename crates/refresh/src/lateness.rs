@@ -155,7 +155,7 @@ impl Looker {
         }
     }
 
-    /// What a value says is waited for, and how long.
+    /// Returns what a value says is waited for, and how long.
     fn late_by(&self, value: u64) -> Option<(Step, Duration)> {
         let code = value & ((1 << STEP_BITS) - 1);
         let step = Step::ALL.into_iter().find(|&step| step as u64 == code)?;
@@ -178,7 +178,7 @@ mod tests {
     use crate::freeze::Freezer;
     use crate::mounted::Stuck;
 
-    /// What is told, with such times.
+    /// Returns what is told, with such times.
     fn watched(first: u64, again: u64) -> (Lateness, Receiver<Late>) {
         let (to, told) = channel();
         let tell = Tell::new(move |late| drop(to.send(late.clone())));

@@ -65,7 +65,7 @@ pub(crate) fn refused(what: impl Into<String>) -> DriveError {
     DriveError::new(ErrorKind::Refused, what.into())
 }
 
-/// What this system or file system cannot do.
+/// Returns what this system or file system cannot do.
 pub(crate) fn unsupported(what: impl Into<String>) -> DriveError {
     DriveError::new(ErrorKind::Unsupported, what.into())
 }

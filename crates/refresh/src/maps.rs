@@ -63,7 +63,7 @@ impl Maps {
         })
     }
 
-    /// Which other program has it mapped for writing now.
+    /// Returns which other program has it mapped for writing now.
     ///
     /// # Errors
     /// When there is no list of processes, or this kernel cannot be asked for maps.

@@ -47,7 +47,7 @@ impl Mounted {
         is_there.then_some(mounted)
     }
 
-    /// Where it is mounted.
+    /// Returns where it is mounted.
     pub(crate) fn point(&self) -> PathBuf {
         self.beside("point")
     }

@@ -23,7 +23,7 @@ impl Pace {
         Pace { rate, due: Instant::now() }
     }
 
-    /// How long to wait after `bytes` more.
+    /// Returns how long to wait after `bytes` more.
     fn wait_after(&mut self, bytes: u64, now: Instant) -> Duration {
         let Some(rate) = self.rate else { return Duration::ZERO };
         let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);

@@ -143,7 +143,7 @@ pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], typical: f64) -> 
     }))
 }
 
-/// How many times slower than fresh data the windows in `rewrite` are.
+/// Returns how many times slower than fresh data the windows in `rewrite` are.
 pub fn slowdown(evidence: &[Evidence], rewrite: &[Span], fresh: f64) -> Option<Estimate> {
     let found: Vec<Estimate> = evidence
         .iter()

@@ -141,7 +141,7 @@ pub trait Strategy {
         None
     }
 
-    /// What was frozen; nothing where nothing ever is.
+    /// Returns what was frozen; nothing where nothing ever is.
     fn freezes(&self) -> Option<Freezes> {
         None
     }

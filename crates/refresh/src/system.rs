@@ -363,7 +363,7 @@ impl Scheduling {
         Scheduling { policy: libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, priority: 1 };
 }
 
-/// How this thread is given processors.
+/// Returns how this thread is given processors.
 pub(crate) fn scheduling() -> Option<Scheduling> {
     // SAFETY: the kernel writes one number.
     let (policy, parameters) = unsafe {

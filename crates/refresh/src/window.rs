@@ -22,7 +22,7 @@ impl Span {
         self.offset + self.length
     }
 
-    /// What it has in common with another; nothing where that is no byte.
+    /// Returns what it has in common with another; nothing where that is no byte.
     pub fn overlap(self, other: Span) -> Option<Span> {
         let offset = self.offset.max(other.offset);
         let end = self.end().min(other.end());

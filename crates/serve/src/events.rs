@@ -23,7 +23,7 @@ pub(crate) enum Topic {
 }
 
 impl Topic {
-    /// How often it is looked at.
+    /// Returns how often it is looked at.
     fn interval(self) -> Duration {
         match self {
             // Runs write down how they go twice a second.

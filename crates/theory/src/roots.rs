@@ -7,8 +7,8 @@ use std::f64::consts::GOLDEN_RATIO;
 /// more for each factor of 2 between the bracket and the zero; interpolation needs about 10.
 const STEPS_MAX: u32 = 200;
 
-/// Where the increasing function `f` is zero between `low` and `high`, to the last digits of a
-/// double; an end of the range when `f` does not change sign within it.
+/// Returns where the increasing function `f` is zero between `low` and `high`, to the last digits of a double; an end
+/// of the range when `f` does not change sign within it.
 ///
 /// Chandrupatla's method (Advances in Engineering Software 28, 1997, 145-149): inverse quadratic
 /// interpolation where three points bend little enough, bisection otherwise.
@@ -53,7 +53,7 @@ pub(super) fn zero_of_increasing(f: impl Fn(f64) -> f64, low: f64, high: f64) ->
     a
 }
 
-/// Where `f`, falling and then rising, is least between 0 and 1, excluding both.
+/// Returns where `f`, falling and then rising, is least between 0 and 1, excluding both.
 ///
 /// Golden section, to half the digits of a double: closer than that a minimum cannot be seen.
 pub(super) fn minimum_in_unit_interval(f: impl Fn(f64) -> f64) -> f64 {

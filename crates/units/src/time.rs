@@ -73,7 +73,7 @@ impl Nanoseconds {
 }
 
 impl From<std::time::Duration> for Nanoseconds {
-    /// What is longer than 584 years becomes the longest span there is.
+    /// Returns what is longer than 584 years becomes the longest span there is.
     #[inline]
     fn from(duration: std::time::Duration) -> Self {
         Nanoseconds(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))

@@ -18,8 +18,8 @@ pub struct Extent {
 }
 
 impl Engine {
-    /// Which of the `length` bytes from `offset` are holes; at least the first of them, and no more than
-    /// can be told soon. The drive is not asked for anything: this takes none of its time.
+    /// Returns which of the `length` bytes from `offset` are holes; at least the first of them, and no more than can be
+    /// told soon. The drive is not asked for anything: this takes none of its time.
     ///
     /// # Errors
     /// Behind the end of the drive; after a power cut.

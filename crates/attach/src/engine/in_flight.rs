@@ -85,7 +85,7 @@ pub(super) enum ToTell {
 }
 
 impl InFlight {
-    /// How many are under way.
+    /// Returns how many are under way.
     pub(super) fn count(&self) -> u32 {
         self.under_way
     }
@@ -106,7 +106,7 @@ impl InFlight {
         }
     }
 
-    /// What gives the right to ask how request `tag` was answered.
+    /// Returns what gives the right to ask how request `tag` was answered.
     pub(super) fn ticket(&self, tag: RequestTag) -> Ticket {
         Ticket(tag)
     }
@@ -118,7 +118,7 @@ impl InFlight {
         }
     }
 
-    /// What request `tag` writes.
+    /// Returns what request `tag` writes.
     pub(super) fn payload(&self, tag: RequestTag) -> Payload<'_> {
         match &self.places[tag.0 as usize] {
             Place::UnderWay(Request { payload: Some(written), .. }, _) => {

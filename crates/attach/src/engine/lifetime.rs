@@ -65,7 +65,7 @@ pub enum Opened {
 }
 
 impl Opened {
-    /// What was found in the flash, where the drive had to recover from that.
+    /// Returns what was found in the flash, where the drive had to recover from that.
     pub fn recovery(&self) -> Option<Recovery> {
         match *self {
             Opened::New | Opened::Clean => None,
@@ -235,7 +235,7 @@ impl Engine {
         &self.damage
     }
 
-    /// What passed through since the drive was attached.
+    /// Returns what passed through since the drive was attached.
     pub fn statistics(&self) -> Statistics {
         self.lock().recorder.statistics()
     }

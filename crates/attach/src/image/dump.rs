@@ -116,13 +116,13 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Dump {
-    /// Where the copies of its head begin in `slot`.
+    /// Returns where the copies of its head begin in `slot`.
     fn heads_at(layout: &Layout, slot: u64) -> [u64; 2] {
         let first = layout.dump + slot * layout.dump_size;
         [first, first + layout.dump_head]
     }
 
-    /// Where the data of unit `index` begins in `slot`.
+    /// Returns where the data of unit `index` begins in `slot`.
     fn data_at(layout: &Layout, slot: u64, index: usize) -> u64 {
         let data = layout.dump + slot * layout.dump_size + 2 * layout.dump_head;
         data + index as u64 * layout.unit

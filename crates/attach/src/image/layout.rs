@@ -180,24 +180,24 @@ impl Layout {
         unit.0 / self.units_per_program
     }
 
-    /// Where the data of program unit `program` begins.
+    /// Returns where the data of program unit `program` begins.
     pub fn data_at(&self, program: u32) -> u64 {
         self.data + u64::from(self.slot_of(program)) * self.program_size()
     }
 
-    /// Where the data of `unit` begins.
+    /// Returns where the data of `unit` begins.
     pub fn unit_at(&self, unit: PhysicalUnit) -> u64 {
         let within = u64::from(unit.0 % self.units_per_program) * self.unit;
         self.data_at(self.program_of(unit)) + within
     }
 
-    /// Where the copies of the record of program unit `program` begin.
+    /// Returns where the copies of the record of program unit `program` begin.
     pub fn records_at(&self, program: u32) -> [u64; 2] {
         let first = self.spare + u64::from(self.slot_of(program)) * self.record;
         [first, first + self.spare_size]
     }
 
-    /// Which of the dies that `block` is striped over `die` is.
+    /// Returns which of the dies that `block` is striped over `die` is.
     pub fn lane_of(&self, die: DieIndex) -> u32 {
         die.0 % self.stripe
     }
@@ -213,20 +213,20 @@ impl Layout {
         block * self.stripe + index % self.stripe
     }
 
-    /// Where the copies of the records of a part of a block lie: the beginning and the length of each.
+    /// Returns where the copies of the records of a part of a block lie: the beginning and the length of each.
     pub fn records_of_part(&self, part: u32) -> [(u64, u64); 2] {
         let (first, rows) = (u64::from(part) * u64::from(self.rows()), u64::from(self.rows()));
         let (at, length) = (self.spare + first * self.record, rows * self.record);
         [(at, length), (at + self.spare_size, length)]
     }
 
-    /// Where the data of a part of a block lies: the beginning and the length.
+    /// Returns where the data of a part of a block lies: the beginning and the length.
     pub fn data_of_part(&self, part: u32) -> (u64, u64) {
         let (first, rows) = (u64::from(part) * u64::from(self.rows()), u64::from(self.rows()));
         (self.data + first * self.program_size(), rows * self.program_size())
     }
 
-    /// Where the copies of the entry of a part of a block lie in the block table.
+    /// Returns where the copies of the entry of a part of a block lie in the block table.
     pub fn erases_at(&self, part: u32) -> [u64; 2] {
         let first = self.table + table::ENTRY * u64::from(part);
         [first, first + self.table_size]

@@ -84,7 +84,7 @@ impl TrimLog {
         TrimLog { end: TrimPosition { log: number, ..TrimPosition::default() } }
     }
 
-    /// Where the log ends.
+    /// Returns where the log ends.
     pub fn end(&self) -> TrimPosition {
         self.end
     }
@@ -94,13 +94,13 @@ impl TrimLog {
         self.end.log
     }
 
-    /// Where its copies begin.
+    /// Returns where its copies begin.
     fn begins(&self, layout: &Layout) -> [u64; 2] {
         let first = layout.trims + 2 * (self.end.log % 2) * layout.trims_size;
         [first, first + layout.trims_size]
     }
 
-    /// Where the file holds it: the beginning and the length of both copies.
+    /// Returns where the file holds it: the beginning and the length of both copies.
     pub fn region(&self, layout: &Layout) -> (u64, u64) {
         (self.begins(layout)[0], 2 * layout.trims_size)
     }

@@ -138,7 +138,7 @@ impl Sending {
         self.replies.push_back(reply);
     }
 
-    /// What all of them take of our memory.
+    /// Returns what all of them take of our memory.
     fn cost(&self) -> usize {
         self.bytes + self.replies.len() * REPLY_COST
     }

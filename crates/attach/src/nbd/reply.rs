@@ -78,7 +78,7 @@ impl Agreed {
         }
     }
 
-    /// What comes before all data of a read.
+    /// Returns what comes before all data of a read.
     pub(super) fn before_data(self, request: &Request) -> Head {
         let mut head = Head { bytes: [0; DATA_CHUNK], length: SIMPLE };
         if self.is_structured {

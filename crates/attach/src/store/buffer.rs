@@ -60,7 +60,7 @@ impl Store {
         self.dumps.generation
     }
 
-    /// How many dumps were written in this life.
+    /// Returns how many dumps were written in this life.
     pub fn dumps_written(&self) -> u64 {
         self.dumps.written
     }

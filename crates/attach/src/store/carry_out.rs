@@ -109,7 +109,7 @@ impl Store {
         work
     }
 
-    /// What is to be written of a program unit.
+    /// Returns what is to be written of a program unit.
     fn program(&mut self, program: u32, life: u64) -> Program {
         let staged = match self.staged.get(&program) {
             Some(staged) if staged.life == life => staged.clone(),
@@ -150,7 +150,7 @@ impl Store {
         }
     }
 
-    /// Where the data is of a unit that is a copy of `from`.
+    /// Returns where the data is of a unit that is a copy of `from`.
     fn copy_of(&self, from: PhysicalUnit, life: Option<u64>) -> From {
         let (unit, life) = match life {
             None => (from, None),

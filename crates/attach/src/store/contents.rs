@@ -100,7 +100,7 @@ impl Store {
         self.staged.contains_key(&self.layout.program_of(unit))
     }
 
-    /// Where in the image the data of `unit` lies, which is mapped, or is to be copied from; nothing where it
+    /// Returns where in the image the data of `unit` lies, which is mapped, or is to be copied from; nothing where it
     /// is in RAM.
     pub fn lies_at(&self, unit: PhysicalUnit) -> Option<PhysicalUnit> {
         match self.origin(unit) {

@@ -66,12 +66,12 @@ impl Unheard {
 }
 
 impl Store {
-    /// How much the image has not heard of: as many program units, at most, are held in RAM.
+    /// Returns how much the image has not heard of: as many program units, at most, are held in RAM.
     pub fn backlog(&self) -> usize {
         self.unheard.queue.len()
     }
 
-    /// How much has happened so far.
+    /// Returns how much has happened so far.
     pub fn happened(&self) -> u64 {
         self.unheard.added
     }

@@ -32,7 +32,7 @@ impl Parts {
         Parts { parts: vec![Part::Usual; count], erased: BTreeSet::new(), bare: BTreeSet::new() }
     }
 
-    /// What `part` is.
+    /// Returns what `part` is.
     pub(super) fn get(&self, part: u32) -> Part {
         self.parts[part as usize]
     }

@@ -105,7 +105,7 @@ impl Store {
         self.progress.are_trims_durable()
     }
 
-    /// How many writes were made to the image.
+    /// Returns how many writes were made to the image.
     pub fn stamp(&self) -> u64 {
         self.progress.stamp()
     }

@@ -83,7 +83,7 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// Where the whole unit `logical` lies in it, and its checksum.
+    /// Returns where the whole unit `logical` lies in it, and its checksum.
     fn whole(&self, logical: LogicalUnit, size: u64) -> (usize, u32) {
         let first_whole = self.offset.div_ceil(size);
         let from = (u64::from(logical.0) * size - self.offset) as usize;
@@ -326,7 +326,7 @@ impl Store {
         }
     }
 
-    /// What those who write pieces share with it.
+    /// Returns what those who write pieces share with it.
     pub fn arrivals(&self) -> Arc<Arrivals> {
         self.arrivals.clone()
     }
@@ -358,7 +358,7 @@ impl Store {
     }
 }
 
-/// What is staged at `program` in that life.
+/// Returns what is staged at `program` in that life.
 fn staged_in<'a, S: std::hash::BuildHasher>(
     latest: &'a mut HashMap<u32, Arc<Staged>, S>,
     older: &'a mut HashMap<u64, Arc<Staged>>,

@@ -84,7 +84,7 @@ impl Staged {
     }
 }
 
-/// What is staged, to be changed. Nobody else has it: what is being done to the image needs only what is
+/// Returns what is staged, to be changed. Nobody else has it: what is being done to the image needs only what is
 /// programmed, and gives it back first.
 pub(super) fn alone(staged: &mut Arc<Staged>) -> &mut Staged {
     Arc::get_mut(staged).expect("nobody programs it")

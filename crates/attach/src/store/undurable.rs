@@ -76,7 +76,7 @@ impl Undurable {
         self.numbers.get(&program).map(|&(_, number)| number)
     }
 
-    /// What the host wrote to them.
+    /// Returns what the host wrote to them.
     pub(super) fn units(&self) -> impl Iterator<Item = LogicalUnit> + '_ {
         self.programs.iter().flat_map(|program| program.host.iter().copied())
     }

@@ -42,7 +42,7 @@ pub(super) const CACHE_AND_FUA: u32 = 1 << 2 | 1 << 3;
 pub(super) const BASIC: u32 = 1;
 pub(super) const DISCARDS: u32 = 1 << 1;
 
-/// Where the data of request `tag` of a queue lies in the queue's device.
+/// Returns where the data of request `tag` of a queue lies in the queue's device.
 pub(super) fn data_at(queue: u16, tag: u16) -> u64 {
     0x8000_0000 + (u64::from(queue) << 41) + (u64::from(tag) << 25)
 }

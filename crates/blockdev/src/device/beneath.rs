@@ -19,7 +19,7 @@ use super::{
 /// The most loop devices that lie on one another and are looked through.
 const DEEPEST: usize = 16;
 
-/// What uses that which the device lies on, in words; nothing where it is free, or the device no loop device
+/// Returns what uses that which the device lies on, in words; nothing where it is free, or the device no loop device
 /// nor a partition of one.
 pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
     let mut number = disk_of(number, system)?.unwrap_or(number);
@@ -69,8 +69,8 @@ fn inode_of(path: &Path, name: &str, system: &System) -> Option<Inode> {
     })
 }
 
-/// What a loop device lies on, of which `directory` tells; nothing for another device, and for one that is
-/// not set up.
+/// Returns what a loop device lies on, of which `directory` tells; nothing for another device, and for one that is not
+/// set up.
 pub(super) fn read_backing(directory: &Path) -> io::Result<Option<PathBuf>> {
     match fs::read(directory.join("loop/backing_file")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -78,7 +78,7 @@ pub(super) fn read_backing(directory: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// What else than the loop device called `own` uses a file.
+/// Returns what else than the loop device called `own` uses a file.
 fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<String>> {
     let blocks = system.sys.join("block");
     for name in names_in(&blocks)?.into_iter().filter(|name| name != own) {

@@ -71,7 +71,7 @@ impl Stock {
     }
 }
 
-/// What the parts of a block were combined with when it was used for the `uses`th time.
+/// Returns what the parts of a block were combined with when it was used for the `uses`th time.
 pub(super) fn renewals(seed: u64, uses: u64) -> [u64; PARTS] {
     let last = |part: u64| match uses.checked_sub(part) {
         Some(since) => uses - since % PARTS as u64,

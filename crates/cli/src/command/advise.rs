@@ -107,7 +107,7 @@ fn spares(words: &[String]) -> Result<Vec<f64>, Failure> {
     Ok(spares)
 }
 
-/// What has to be done to get over-provisioning, in order, on the layers that are there.
+/// Returns what has to be done to get over-provisioning, in order, on the layers that are there.
 fn how_to(stack: Option<&Stack>) -> Vec<String> {
     let mut steps = vec![
         "Save the data, and make the drive new (nvme format, ATA security erase, or blkdiscard of \

@@ -328,7 +328,7 @@ fn runs(path: &std::path::Path, as_json: bool, terminal: &Terminal) -> Result<()
     terminal.print(&lay_out(&heads, &rows, terminal))
 }
 
-/// What a finding says before it goes into figures.
+/// Returns what a finding says before it goes into figures.
 fn beginning(finding: &str) -> &str {
     let end = [": ", ". "].iter().filter_map(|mark| finding.find(mark)).min();
     finding[..end.unwrap_or(finding.len())].trim_end_matches('.')

@@ -75,7 +75,7 @@ fn file(exploration: &Exploration, broken: &Broken) -> String {
     text
 }
 
-/// What was tried and what came of it, for people.
+/// Returns what was tried and what came of it, for people.
 fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
     let Exploration { target, drive, .. } = exploration;
     let mut text = format!("Power cuts on {target}\n\n");

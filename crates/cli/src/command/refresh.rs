@@ -263,7 +263,7 @@ fn plan_words(plan: &Plan) -> String {
     words
 }
 
-/// What was done, in words.
+/// Returns what was done, in words.
 fn summary_words(summary: &Summary) -> String {
     let bytes = ByteLength::new;
     let mut words = format!("{}\n", summary.plan.path.display());

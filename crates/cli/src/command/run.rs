@@ -273,7 +273,7 @@ fn interrupted() -> Failure {
     Failure::new(Exit::Interrupted, anyhow::Error::msg(words))
 }
 
-/// What one may want to do after this run, as commands to copy.
+/// Returns what one may want to do after this run, as commands to copy.
 fn next_steps(request: &Request, kept: Option<(RunId, Option<RunId>)>, has_page: bool) -> String {
     let Some((id, earlier)) = kept else { return String::new() };
     let mut steps = Vec::new();

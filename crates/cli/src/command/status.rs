@@ -183,7 +183,7 @@ fn requests(status: &Value, before: Option<&Value>) -> String {
     out
 }
 
-/// Where the time of reads and writes went, the largest parts first.
+/// Returns where the time of reads and writes went, the largest parts first.
 fn attribution(status: &Value) -> String {
     let mut out = String::from("\n");
     for kind in ["reads", "writes", "others"] {

@@ -95,7 +95,7 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
     deliver(&sweep, &report, arguments, store.as_deref(), html, terminal)
 }
 
-/// What was asked for.
+/// Returns what was asked for.
 fn question(arguments: &SweepArguments) -> Result<Question, Failure> {
     let experiment = experiment::named(&arguments.experiment)?;
     let protocol = &arguments.protocol;

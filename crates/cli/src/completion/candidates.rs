@@ -45,7 +45,7 @@ pub fn experiments() -> Vec<CompletionCandidate> {
     experiment::all().iter().map(|one| candidate(one.name(), one.question())).collect()
 }
 
-/// What `doctor --fix` mends.
+/// Returns what `doctor --fix` mends.
 pub fn fixes() -> Vec<CompletionCandidate> {
     FIXABLE.iter().map(|name| candidate(*name, "")).collect()
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::client::{Client, WRITE};
 use crate::support::{Attached, Place, has_devices, has_tools, tool};
 
-/// What `detach` says that refuses; nothing is detached.
+/// Returns what `detach` says that refuses; nothing is detached.
 #[track_caller]
 fn refusal(place: &Place) -> String {
     let output = place.run(&["detach", "disk.ssd"]);
@@ -101,7 +101,7 @@ fn a_drive_that_a_client_or_a_program_has_stays() {
     attached.detach();
 }
 
-/// What `attach --mount` says that refuses.
+/// Returns what `attach --mount` says that refuses.
 #[track_caller]
 fn refused_to_mount(place: &Place) -> String {
     let output = place.run(&["attach", "disk.ssd", "--time", "fast", "--mount", "point"]);

@@ -130,7 +130,7 @@ struct Server<'a> {
 }
 
 impl Server<'_> {
-    /// What it answers, if it does.
+    /// Returns what it answers, if it does.
     fn ask(&self, words: &str) -> Option<String> {
         let output = self.database.client().args(["-c", words]).output().unwrap();
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())

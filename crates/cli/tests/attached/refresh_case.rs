@@ -56,7 +56,7 @@ impl Case {
     pub(crate) const DEVICE_UNMOUNTED: Case =
         Case { kind: Kind::Ext4, target: Target::Unmounted, options: &[] };
 
-    /// Whether it can be tested here; says why not otherwise.
+    /// Returns true if it can be tested here; says why not otherwise.
     pub(crate) fn is_possible(self, test: &str) -> bool {
         match self.kind {
             Kind::Ext4 => has_devices(test) && has_tools(test, &["mkfs.ext4", "e2fsck"]),
@@ -98,7 +98,7 @@ impl Case {
         }
     }
 
-    /// Whether the device is refreshed while it is not mounted.
+    /// Returns true if the device is refreshed while it is not mounted.
     pub(crate) fn is_unmounted(self) -> bool {
         self.target == Target::Unmounted
     }
@@ -110,7 +110,7 @@ impl Case {
         }
     }
 
-    /// What the program is told for a refresh of all there is.
+    /// Returns what the program is told for a refresh of all there is.
     pub(crate) fn arguments(self, scene: &Scene<'_>) -> Vec<String> {
         let target = self.target(scene);
         let first = ["refresh", text(&target), "--journal", "journal"];

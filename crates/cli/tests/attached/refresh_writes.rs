@@ -16,7 +16,7 @@ use crate::refresh::{Aligned, BLOCK, MIB};
 use crate::refresh_case::{Case, forget_memory};
 use crate::support::count;
 
-/// What a writer of a block has written last.
+/// Returns what a writer of a block has written last.
 fn block_of(index: usize, number: u64) -> Vec<u8> {
     let piece = [(index as u64).to_le_bytes(), number.to_le_bytes()].concat();
     piece.repeat(BLOCK / piece.len())

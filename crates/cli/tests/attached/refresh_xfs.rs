@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::refresh::{MIB, Scene, XG5, brings_it_back, text};
 use crate::support::{Place, has_devices, has_tools, skipped, tool};
 
-/// Whether xfs exchanges ranges here, on a file system that was told so; says why not otherwise.
+/// Returns true if xfs exchanges ranges here, on a file system that was told so; says why not otherwise.
 pub(crate) fn has_exchange(test: &str) -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map(|it| it.parse::<u32>().unwrap_or(0));

@@ -216,7 +216,7 @@ impl Structured {
     }
 }
 
-/// What a chunk of kind 5 says: lengths and states.
+/// Returns what a chunk of kind 5 says: lengths and states.
 fn states(chunk: &[u8]) -> Vec<(u32, u32)> {
     let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
     chunk[4..].chunks(8).map(|it| (number(&it[..4]), number(&it[4..]))).collect()

@@ -14,7 +14,7 @@ pub fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "\nSKIPPED: {test}: {why}");
 }
 
-/// Whether block devices can be made here; says why not otherwise.
+/// Returns true if block devices can be made here; says why not otherwise.
 pub fn has_devices(test: &str) -> bool {
     if !rustix::process::geteuid().is_root() {
         skipped(test, "needs root");
@@ -29,7 +29,7 @@ pub fn has_devices(test: &str) -> bool {
     has_tools(test, &["losetup", "mount", "blkid"])
 }
 
-/// Whether all of these programs are there; says which is not otherwise.
+/// Returns true if all of these programs are there; says which is not otherwise.
 pub fn has_tools(test: &str, tools: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     for tool in tools {
@@ -160,7 +160,7 @@ impl Place {
         attached
     }
 
-    /// What `status` says.
+    /// Returns what `status` says.
     #[track_caller]
     pub fn status(&self) -> serde_json::Value {
         serde_json::from_str(&self.done(&["status", "disk.ssd", "--json"])).unwrap()
@@ -187,7 +187,7 @@ pub struct Attached<'a> {
 }
 
 impl Attached<'_> {
-    /// What it said on stderr.
+    /// Returns what it said on stderr.
     pub fn said(&self) -> String {
         std::fs::read_to_string(self.place.path("stderr")).unwrap_or_default()
     }
@@ -219,7 +219,7 @@ impl Attached<'_> {
         Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
     }
 
-    /// Whether it has not ended.
+    /// Returns true if it has not ended.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }

@@ -271,7 +271,7 @@ fn a_run_that_ends_early_puts_the_options_back_and_a_guard_does_it_for_one_that_
     assert!(!done.stderr.contains("killed"), "{}", done.stderr);
 }
 
-/// What a process has started and is still there.
+/// Returns what a process has started and is still there.
 fn children_of(process: u32) -> Vec<Pid> {
     let numbers = names_in("/proc").into_iter().filter_map(|name| name.parse().ok());
     let is_child = |number: &i32| {

@@ -18,7 +18,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// What a process has moved so far: `rchar` is what it read, `wchar` what it wrote, `read_bytes` what it read
+/// Returns what a process has moved so far: `rchar` is what it read, `wchar` what it wrote, `read_bytes` what it read
 /// from a device, through io_uring as well.
 fn moved(child: &Child, which: &str) -> u64 {
     let io = fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap_or_default();
@@ -26,8 +26,8 @@ fn moved(child: &Child, which: &str) -> u64 {
     bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
 }
 
-/// Whether the file is filled, so that the first rest begins: the short try before the run writes
-/// it once, the fill once more.
+/// Returns true if the file is filled, so that the first rest begins: the short try before the run writes it once, the
+/// fill once more.
 fn is_filled(child: &Child) -> bool {
     moved(child, "wchar") >= 32 << 20
 }
@@ -160,7 +160,7 @@ fn a_run_that_is_killed_leaves_no_file() {
     assert_eq!(names_in(&there), [""; 0]);
 }
 
-/// Whether a process has a request open that the processors stay awake.
+/// Returns true if a process has a request open that the processors stay awake.
 fn keeps_processors_awake(child: &Child) -> bool {
     let files = fs::read_dir(format!("/proc/{}/fd", child.id())).into_iter().flatten().flatten();
     let mut targets = files.filter_map(|file| fs::read_link(file.path()).ok());

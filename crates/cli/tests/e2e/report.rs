@@ -8,7 +8,7 @@ pub fn table<'a>(report: &'a Value, name: &str) -> &'a Value {
     tables.iter().find(|table| table["name"] == name).unwrap_or_else(|| panic!("no table {name}"))
 }
 
-/// What stands in a column of it.
+/// Returns what stands in a column of it.
 pub fn column(table: &Value, name: &str) -> Vec<Value> {
     let columns = table["columns"].as_array().unwrap();
     let index = columns.iter().position(|column| column["name"] == name).unwrap();

@@ -13,7 +13,7 @@ pub fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "\nSKIPPED: {test}: {why}");
 }
 
-/// Whether this process may mount.
+/// Returns true if this process may mount.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -109,7 +109,7 @@ impl Done {
         done
     }
 
-    /// What was printed, which must be JSON and nothing else.
+    /// Returns what was printed, which must be JSON and nothing else.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))

@@ -77,7 +77,7 @@ impl Permutation {
         }
     }
 
-    /// Where the network sends a place of the grid: below `lefts * rights`.
+    /// Returns where the network sends a place of the grid: below `lefts * rights`.
     #[inline]
     fn image(&self, mut left: u64, mut right: u64) -> u64 {
         for pair in self.keys.chunks_exact(2) {

@@ -119,7 +119,7 @@ fn integral_of_power(low: f64, high: f64, power: f64) -> f64 {
     libm::pow(low, exponent) * libm::expm1(exponent * ratio) / exponent
 }
 
-/// How often the smaller of two draws has to be taken, of 2^32, for the first of `count` places to come
+/// Returns how often the smaller of two draws has to be taken, of 2^32, for the first of `count` places to come
 /// `steepness` times as often as the last.
 fn tilt(steepness: f64, count: u64) -> u32 {
     if count < 2 || !steepness.is_finite() {

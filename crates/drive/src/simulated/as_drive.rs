@@ -240,9 +240,8 @@ impl Drive for SimulatedDrive {
     }
 }
 
-/// How long at least one request of `phase` was with the drive, of the time it `took`. Where
-/// requests are sent at a rate there are gaps; then it is the sum of latencies, which is more than
-/// the truth where they overlap.
+/// Returns how long at least one request of `phase` was with the drive, of the time it `took`. Where requests are sent
+/// at a rate there are gaps; then it is the sum of latencies, which is more than the truth where they overlap.
 fn busy_time(phase: &Phase, result: &PhaseResult, took: Nanoseconds) -> Nanoseconds {
     if phase.rate.is_none() {
         return took;

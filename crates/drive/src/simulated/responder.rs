@@ -127,17 +127,17 @@ pub trait Responder {
     /// Is left alone from `from` for `duration`, with no request under way.
     fn rest(&mut self, from: Instant, duration: Nanoseconds);
 
-    /// What was done since it was made; of a stack, the sum over its members.
+    /// Returns what was done since it was made; of a stack, the sum over its members.
     fn counters(&self) -> Counters;
 
-    /// How worn the flash is; of a stack, over all members.
+    /// Returns how worn the flash is; of a stack, over all members.
     fn wear(&self) -> Wear;
 
     /// Erased flash that writes can still go to before anything is collected; of a stack, the sum over
     /// its members.
     fn unused_flash(&self) -> ByteLength;
 
-    /// What is left to replace bad blocks; nothing where none goes bad, or of a stack.
+    /// Returns what is left to replace bad blocks; nothing where none goes bad, or of a stack.
     fn spare_blocks(&self) -> Option<SpareBlocks> {
         None
     }
@@ -157,7 +157,7 @@ pub trait Responder {
         false
     }
 
-    /// Where the time of its requests went; of a stack, the sum over its members.
+    /// Returns where the time of its requests went; of a stack, the sum over its members.
     fn attribution(&self) -> Attribution;
 
     /// Ends all work, so that the state can be saved; returns when that is done. No request is under way.

@@ -242,17 +242,17 @@ impl SavedDrive {
         Ok(SavedDrive { path, name, history, profile, configuration, clock, state })
     }
 
-    /// Where it lies.
+    /// Returns where it lies.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the drive was called when it was saved.
+    /// Returns what the drive was called when it was saved.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How it came to its state.
+    /// Returns how it came to its state.
     pub fn history(&self) -> &str {
         &self.history
     }

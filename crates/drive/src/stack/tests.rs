@@ -67,7 +67,7 @@ fn parity(members: usize) -> (Layered<Parity>, Log) {
     (Layered::new(Parity::new(used), drives), log)
 }
 
-/// Where left-symmetric RAID 5 keeps a data sector, and the parity over it, worked out by
+/// Returns where left-symmetric RAID 5 keeps a data sector, and the parity over it, worked out by
 /// counting through the stripes.
 fn raid5_places(members: u64, sector: u64) -> ((usize, u64), usize) {
     let chunk = sector / CHUNK_SECTORS;

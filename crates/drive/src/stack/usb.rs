@@ -32,7 +32,7 @@ impl Bridged {
         Bridged { bridge, ready: start, to_host: start, to_drive: start, own }
     }
 
-    /// What requests of this kind take here; flushes count with trims.
+    /// Returns what requests of this kind take here; flushes count with trims.
     fn own(&mut self, kind: Kind) -> &mut Time {
         match kind {
             Kind::Read => &mut self.own.reads,

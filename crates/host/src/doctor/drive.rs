@@ -110,7 +110,7 @@ impl<'a> Drive<'a> {
         self.layer.size().unwrap_or(ByteLength::ZERO)
     }
 
-    /// What root could find out, or why the drive tells nothing.
+    /// Returns what root could find out, or why the drive tells nothing.
     pub(super) fn missing(&self, context: &Context, what: &str) -> String {
         match (&self.silent, context.machine.is_root || self.is_mute) {
             (Some(_), false) => format!("as root: {what}"),
@@ -120,7 +120,7 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// What a program prints, unless it failed to get at the drive.
+/// Returns what a program prints, unless it failed to get at the drive.
 fn asked(facts: &dyn Facts, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
     let output = facts.run(program, arguments)?;
     // smartctl's exit code is a set of flags; the lowest two say that it got nowhere.

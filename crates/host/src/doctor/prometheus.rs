@@ -101,8 +101,8 @@ fn add_figures(diagnosis: &Diagnosis, registry: &mut Registry) {
     registry.register("drive_errors", "Errors that the drive has counted, by their kind", errors);
 }
 
-/// How bad a verdict is, as a number: what is unknown counts as -1, so that a rule for what is
-/// bad does not fire for it.
+/// Returns how bad a verdict is, as a number: what is unknown counts as -1, so that a rule for what is bad does not
+/// fire for it.
 fn level(verdict: Verdict) -> i64 {
     match verdict {
         Verdict::Fine => 0,

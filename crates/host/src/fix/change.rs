@@ -50,7 +50,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// What happens, in words: commands, or lines that go and come.
+    /// Returns what happens, in words: commands, or lines that go and come.
     pub fn words(&self) -> String {
         match self {
             Change::Enable { unit } => format!("systemctl enable --now {unit}\n"),
@@ -71,7 +71,7 @@ impl Change {
         }
     }
 
-    /// What happens when it is taken back, in words of the same kind.
+    /// Returns what happens when it is taken back, in words of the same kind.
     pub fn words_back(&self) -> String {
         match self {
             Change::Enable { unit } => format!("systemctl disable --now {unit}\n"),

@@ -16,7 +16,7 @@ const RAID_DRIVERS: [&str; 9] = [
     "3w-sas",
 ];
 
-/// What a disk with a SCSI name is, by where it hangs.
+/// Returns what a disk with a SCSI name is, by where it hangs.
 pub(super) fn kind(facts: &dyn Facts, directory: &str) -> LayerKind {
     if let Some(interface) = usb_interface(directory) {
         let driver = facts.resolve(&format!("{interface}/driver")).ok();

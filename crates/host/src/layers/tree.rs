@@ -47,7 +47,7 @@ fn plain(text: &str) -> String {
 }
 
 impl Layer {
-    /// What it is, in words.
+    /// Returns what it is, in words.
     pub fn words(&self) -> String {
         let mut parts = vec![self.kind_words()];
         parts.extend(self.size().map(words::capacity));
@@ -110,7 +110,7 @@ impl Layer {
     }
 }
 
-/// Where something begins: to the byte where that is no round number.
+/// Returns where something begins: to the byte where that is no round number.
 fn beginning(offset: u64) -> String {
     match offset.is_multiple_of(1 << 20) {
         true => format!("{} MiB", offset >> 20),

@@ -88,7 +88,7 @@ pub struct Job {
     pub rate: Option<Rate>,
     /// A flush after so many writes.
     pub flush_every: Option<u64>,
-    /// Whether to flush at the end.
+    /// True to flush at the end.
     pub flush_at_end: bool,
     /// A pause after so many requests.
     pub think: Option<(u64, Nanoseconds)>,
@@ -146,8 +146,8 @@ impl Job {
         }
     }
 
-    /// What the job asks for as name and value, in normal form: two job files that say the same in
-    /// other words have the same. Without what fio's JSON leaves out (`time_based`).
+    /// Returns what the job asks for as name and value, in normal form: two job files that say the same in other words
+    /// have the same. Without what fio's JSON leaves out (`time_based`).
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let prefix = if self.random { "rand" } else { "" };
         let direction = match self.direction {
@@ -194,7 +194,7 @@ impl Job {
 }
 
 impl Extent {
-    /// How much that is of a target of `capacity`.
+    /// Returns how much that is of a target of `capacity`.
     pub fn of(self, capacity: ByteLength) -> ByteLength {
         match self {
             Extent::Bytes(bytes) => bytes,
@@ -288,7 +288,7 @@ impl JobFile {
     }
 }
 
-/// What has to be said where fio would work on several files.
+/// Returns what has to be said where fio would work on several files.
 fn one_for_several_files(jobs: &[Job]) -> Option<Remark> {
     let named: BTreeSet<&str> = jobs.iter().filter_map(|job| job.file.as_deref()).collect();
     // fio makes one for each copy of a job that names none.

@@ -249,7 +249,7 @@ fn each_object(text: &str, mut tell: impl FnMut(Output)) -> Result<(), InputErro
     Ok(())
 }
 
-/// Where the next line that begins with a brace is, blanks aside.
+/// Returns where the next line that begins with a brace is, blanks aside.
 fn next_object(text: &str, from: usize) -> Option<usize> {
     let mut at = from;
     for line in text[from..].split_inclusive('\n') {

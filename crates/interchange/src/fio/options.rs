@@ -70,7 +70,7 @@ const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "
 const ASYNCHRONOUS: [&str; 7] =
     ["libaio", "io_uring", "io_uring_cmd", "posixaio", "windowsaio", "solarisaio", "sg"];
 
-/// What is wrong with a value, in one sentence.
+/// Returns what is wrong with a value, in one sentence.
 fn wrong(given: &Given, right: &str) -> InputError {
     let value = given.value.as_deref().unwrap_or("");
     InputError::at(given.line, format!("{}={}: it is {right}", given.key, shown(value)))
@@ -131,7 +131,7 @@ fn refuse_another_workload(given: &Given) -> Result<(), InputError> {
     }
 }
 
-/// What and where; `false` for another option.
+/// Returns what and where; `false` for another option.
 fn place(job: &mut Job, given: &Given) -> Result<bool, InputError> {
     let value = given.value.as_deref().unwrap_or("");
     let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
@@ -311,7 +311,7 @@ fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
     Ok(true)
 }
 
-/// How fio would do it; `false` for another option.
+/// Returns how fio would do it; `false` for another option.
 fn engine(job: &mut Job, given: &Given, remarks: &mut Vec<Remark>) -> Result<bool, InputError> {
     let value = given.value.as_deref().unwrap_or("");
     let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));

@@ -32,7 +32,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// What `job` is on `space`.
+    /// Returns what `job` is on `space`.
     ///
     /// # Errors
     /// When it does not fit there.
@@ -92,7 +92,7 @@ impl Work {
         &self.job
     }
 
-    /// Where it works.
+    /// Returns where it works.
     pub fn region(&self) -> Region {
         self.region
     }

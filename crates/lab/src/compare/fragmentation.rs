@@ -107,14 +107,14 @@ fn ageing(drives: &Table) -> Vec<(&str, f64, f64)> {
         .collect()
 }
 
-/// What use has done to each drive, as bars.
+/// Returns what use has done to each drive, as bars.
 pub(super) fn bars(drives: &Table) -> Option<Bars> {
     let is_ours = drives.name == DRIVES;
     let rows = if is_ours { ageing(drives) } else { Vec::new() };
     (!rows.is_empty()).then(|| Bars::ageing("Best read after all writes", "s", rows.into_iter()))
 }
 
-/// Which drive use slows down most, and which least.
+/// Returns which drive use slows down most, and which least.
 pub(super) fn finding(drives: &Table) -> Option<Finding> {
     let mut rows = ageing(drives);
     rows.sort_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)));

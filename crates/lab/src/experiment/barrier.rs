@@ -103,7 +103,7 @@ impl Pattern {
         Pattern::Flush(64),
     ];
 
-    /// How often so many writes wait for the flash.
+    /// Returns how often so many writes wait for the flash.
     fn flushes(self, writes: u64) -> u64 {
         match self {
             Pattern::Write => 0,
@@ -418,7 +418,7 @@ fn latency_columns(of: &str) -> impl Iterator<Item = Column> {
     names.map(move |name| Column::new(format!("{of}_{name}"), "us"))
 }
 
-/// What goes into those columns.
+/// Returns what goes into those columns.
 fn latency_cells(latencies: &Latencies) -> impl Iterator<Item = Cell> {
     let at = |(percent, _)| latencies.percentile(percent);
     let figures = [latencies.mean()].into_iter().chain(PERCENTILES.map(at));

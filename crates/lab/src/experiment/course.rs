@@ -237,7 +237,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// How a drive that is to be new comes to be so, if it is a simulated one: as the user has chosen.
+    /// Returns how a drive that is to be new comes to be so, if it is a simulated one: as the user has chosen.
     pub(super) fn choice_of_new(&mut self) -> Emptied {
         let Some(drive) = self.drive.simulated() else { return Emptied::New };
         let is_kept = drive.way_to_make_new() == MakeNew::Nothing;
@@ -283,7 +283,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// What a drive has done since it was in the state `before`; its wear is that of all its life.
+/// Returns what a drive has done since it was in the state `before`; its wear is that of all its life.
 pub(super) fn since(now: Option<Inside>, before: Option<Inside>) -> Option<Inside> {
     let now = now?;
     let Some(before) = before else { return Some(now) };

@@ -123,13 +123,13 @@ impl Protocol {
         self.groups.iter().flat_map(|(_, works)| works)
     }
 
-    /// What has to be addressable.
+    /// Returns what has to be addressable.
     fn space(&self) -> ByteLength {
         let end = self.works().map(|work| work.region().end()).max().unwrap_or_default();
         self.whole.unwrap_or(end)
     }
 
-    /// What jobs that read will read, on a drive that holds nothing.
+    /// Returns what jobs that read will read, on a drive that holds nothing.
     fn filled(&self) -> Option<Region> {
         let reads =
             |work: &&Work| matches!(work.job().direction, Direction::Read | Direction::Mixed(_));

@@ -133,12 +133,12 @@ impl Protocol {
         })
     }
 
-    /// How many rates are measured.
+    /// Returns how many rates are measured.
     fn count(&self) -> usize {
         self.rates.as_ref().map_or(SHARES.len(), Vec::len)
     }
 
-    /// How long a rate runs: what is measured, and a quarter of that before.
+    /// Returns how long a rate runs: what is measured, and a quarter of that before.
     fn time_of_a_rate(&self) -> Nanoseconds {
         self.time + self.ramp()
     }

@@ -99,7 +99,8 @@ impl Lows {
         self.words(what, "IOPS")
     }
 
-    /// What it does, in a sentence about `what` (several, such as "Random writes"); nothing where it never sags.
+    /// Returns what it does, in a sentence about `what` (several, such as "Random writes"); nothing where it never
+    /// sags.
     pub(super) fn words(&self, what: &str, unit: &str) -> Option<String> {
         let deepest = significant(self.sag_speed()?);
         let (last, level) = (self.sags.last()?, significant(self.level));

@@ -57,7 +57,7 @@ impl OwnDirectory {
         }
     }
 
-    /// Where it is.
+    /// Returns where it is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

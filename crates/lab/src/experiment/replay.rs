@@ -206,7 +206,7 @@ impl Protocol {
         })
     }
 
-    /// How long the trace takes where the drive keeps up.
+    /// Returns how long the trace takes where the drive keeps up.
     fn time(&self) -> Option<Nanoseconds> {
         let nanos = self.survey.duration.nanos() as f64;
         self.pace.map(|pace| Nanoseconds::new((nanos * pace) as u64))

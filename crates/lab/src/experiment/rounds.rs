@@ -217,7 +217,7 @@ impl Rounds {
         })
     }
 
-    /// What the drive counted in the rounds from `first` on; nothing where its inside cannot be seen.
+    /// Returns what the drive counted in the rounds from `first` on; nothing where its inside cannot be seen.
     pub(super) fn counted_from(&self, first: usize) -> Counters {
         let rounds = self.rounds.get(first..).unwrap_or_default();
         let each = rounds.iter().filter_map(|round| round.inside);
@@ -244,7 +244,7 @@ impl Rounds {
         self.rounds.iter().map(point).collect()
     }
 
-    /// How low requests a second fall over `window`; `steady` is their mean once steady, if they became so.
+    /// Returns how low requests a second fall over `window`; `steady` is their mean once steady, if they became so.
     pub(super) fn lows_of_requests(
         &self,
         window: Nanoseconds,
@@ -254,7 +254,7 @@ impl Rounds {
         Lows::of(&series.collect::<Vec<_>>(), window.seconds(), steady)
     }
 
-    /// What stands against steady state, as words to end a sentence.
+    /// Returns what stands against steady state, as words to end a sentence.
     pub(super) fn why_words(&self, moving: &Moving) -> String {
         let count = self.rounds.len().max(1) as f64;
         match moving.why {
@@ -283,7 +283,7 @@ impl Rounds {
         }
     }
 
-    /// What stands against steady state and how much more it takes, as words to end a sentence.
+    /// Returns what stands against steady state and how much more it takes, as words to end a sentence.
     pub(super) fn moving_words(&self, moving: &Moving) -> String {
         let count = self.rounds.len().max(1) as f64;
         let why = self.why_words(moving);
@@ -306,7 +306,7 @@ impl Rounds {
     }
 }
 
-/// How long rounds have to be, after what the first has shown.
+/// Returns how long rounds have to be, after what the first has shown.
 fn long_enough(first: &Round, depth: u32, until: &Until) -> Nanoseconds {
     let factor = REQUESTS_PER_DEPTH * f64::from(depth) / first.requests.max(1) as f64;
     let enough = Nanoseconds::from_secs_f64(first.seconds * factor);

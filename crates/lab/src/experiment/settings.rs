@@ -242,7 +242,7 @@ impl Settings {
         self.text(name).parse().expect("percentages were checked")
     }
 
-    /// How much of `drive` the parameter called `name` means, in whole MiB.
+    /// Returns how much of `drive` the parameter called `name` means, in whole MiB.
     ///
     /// # Panics
     /// When the experiment has no such parameter, or it is no area.

@@ -74,7 +74,7 @@ pub(super) fn run<T: Sync, R: Default + Send>(
     Trials { results, emptied, on_copies: true, outcome }
 }
 
-/// What the names of trials begin with, up to a comma: the name of all of them.
+/// Returns what the names of trials begin with, up to a comma: the name of all of them.
 fn common_start<'a>(names: &[&'a str]) -> &'a str {
     let first = names.first().copied().unwrap_or("");
     let start = first.split_once(',').map_or(first, |(start, _)| start);

@@ -204,7 +204,7 @@ struct Written {
 }
 
 impl Written {
-    /// What was written before the speed fell for good, if it did.
+    /// Returns what was written before the speed fell for good, if it did.
     fn cache(&self) -> Option<ByteLength> {
         let [first, second, ..] = &self.stretches[..] else { return None };
         (second.mb_per_second < (1.0 - CLIFF) * first.mb_per_second).then_some(first.length)

@@ -58,7 +58,7 @@ fn of_groups(root: &Path) -> Option<ByteLength> {
     least
 }
 
-/// What one group leaves: its limit less what is used, but for the page cache that can be given back.
+/// Returns what one group leaves: its limit less what is used, but for the page cache that can be given back.
 fn left_in(group: &Path, limit: &str, used: &str) -> Option<ByteLength> {
     let number = |name: &str| {
         let text = std::fs::read_to_string(group.join(name)).ok()?;

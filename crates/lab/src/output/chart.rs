@@ -110,7 +110,7 @@ impl TableChart {
         by_operation(table).iter().filter_map(picture).collect()
     }
 
-    /// How many times the least of its telling numbers the greatest is.
+    /// Returns how many times the least of its telling numbers the greatest is.
     fn spread(&self) -> f64 {
         let values = || self.telling().values.iter().flatten();
         let least = values().fold(f64::INFINITY, |least, value| least.min(*value));

@@ -272,7 +272,7 @@ fn section_with(table: &Table, charts: &[TableChart]) -> Section {
     Section { title: format::heading(&table.name, ""), body }
 }
 
-/// How the figures came about.
+/// Returns how the figures came about.
 fn conditions(report: &Report) -> Section {
     let parameters = report.parameters.iter().map(|parameter| {
         let mark = if parameter.changed { " (changed)" } else { "" };

@@ -124,12 +124,12 @@ impl Axis {
         Axis { low: 0.0, high, is_log: false, ticks: ticks.collect(), caption: caption.to_owned() }
     }
 
-    /// How many powers of ten a logarithmic axis spans.
+    /// Returns how many powers of ten a logarithmic axis spans.
     pub(crate) fn decades(&self) -> f64 {
         (self.high / self.low).log10()
     }
 
-    /// Where a value lies, in percent from the low end.
+    /// Returns where a value lies, in percent from the low end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(1e-3) / self.low).ln() / (self.high / self.low).ln()

@@ -373,7 +373,7 @@ fn level_ink(level: Level) -> Ink {
     }
 }
 
-/// Where the time of requests went, a sentence for each kind.
+/// Returns where the time of requests went, a sentence for each kind.
 /// How worn the drive is, where its profile says what wears it out.
 fn health_sentence(health: &ReportHealth) -> Option<String> {
     let used = health.percentage_used.map(|used| format!("{used} % of the rated cycles are used"));

@@ -55,7 +55,7 @@ pub(super) fn answer(job: &FioJob) -> Result<Answer, LabError> {
 /// the job's end, and no round.
 const NO_ROUND: f64 = 0.5;
 
-/// What came between fio's reports, as rounds.
+/// Returns what came between fio's reports, as rounds.
 fn rounds(intervals: &[Interval]) -> Vec<PhaseResult> {
     let usual = intervals.first().map_or(0.0, |first| first.seconds);
     let is_round = |interval: &&Interval| interval.seconds >= usual * NO_ROUND;

@@ -59,7 +59,7 @@ impl Notes {
         Ok(())
     }
 
-    /// What a phase is pretended to come to.
+    /// Returns what a phase is pretended to come to.
     fn pretended(&self, phase: &Phase) -> PhaseResult {
         let mut result = PhaseResult::begun(self.now);
         let speed = PRETENDED_IOPS;
@@ -91,7 +91,7 @@ impl Notes {
         self.note(Step::Work { phase: Box::new(phase.clone()), of_peak })
     }
 
-    /// What was measured of the step noted last, where there are results.
+    /// Returns what was measured of the step noted last, where there are results.
     fn answer(&self, phase: &Phase) -> Result<Option<&Answer>, DriveError> {
         let Some(answers) = &self.answers else { return Ok(None) };
         let number = self.steps.len() - 1;

@@ -69,9 +69,8 @@ pub struct ReportCounters {
 }
 
 impl ReportCounters {
-    /// What two drives have counted, or one before and after it was made new. Of their wear, the
-    /// extremes, and the mean of the one with more of it: collection units that lived twice are
-    /// no more units.
+    /// Returns what two drives have counted, or one before and after it was made new. Of their wear, the extremes, and
+    /// the mean of the one with more of it: collection units that lived twice are no more units.
     pub(crate) fn and(self, other: ReportCounters) -> ReportCounters {
         let host_writes = self.host_writes + other.host_writes;
         let flash_writes = self.flash_writes + other.flash_writes;

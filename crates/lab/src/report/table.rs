@@ -40,14 +40,14 @@ pub enum Cell {
 }
 
 impl Table {
-    /// Where the column called `name` is.
+    /// Returns where the column called `name` is.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// How many leading columns say what a row is about: the fewest whose cells tell all rows
-    /// apart. Measurements are no names, so that a column with fractions ends the search; where
-    /// rows still look alike, their order tells them apart.
+    /// Returns how many leading columns say what a row is about: the fewest whose cells tell all rows apart.
+    /// Measurements are no names, so that a column with fractions ends the search; where rows still look alike, their
+    /// order tells them apart.
     pub fn key_columns(&self) -> usize {
         let is_name = |column: usize| {
             !self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Number(_))))

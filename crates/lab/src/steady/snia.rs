@@ -7,7 +7,7 @@ pub const WINDOW: usize = 5;
 const RANGE_MAX: f64 = 0.20;
 const RISE_MAX: f64 = 0.10;
 
-/// Where the rule is met first: the number of rounds until then, and the mean of the last five.
+/// Returns where the rule is met first: the number of rounds until then, and the mean of the last five.
 pub fn first_met(rounds: &[f64]) -> Option<(usize, f64)> {
     (WINDOW..=rounds.len()).find_map(|count| {
         let window = &rounds[count - WINDOW..count];

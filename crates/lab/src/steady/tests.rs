@@ -49,8 +49,8 @@ fn run_after(
     (None, rounds)
 }
 
-/// How far from `right` the means are where series of `truth` are called steady, at worst, and
-/// how many are. `right` is given the rounds it took.
+/// Returns how far from `right` the means are where series of `truth` are called steady, at worst, and how many are.
+/// `right` is given the rounds it took.
 fn worst(
     truth: impl Fn(f64) -> f64,
     right: impl Fn(f64) -> f64,

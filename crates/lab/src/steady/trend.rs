@@ -84,19 +84,19 @@ fn unbiased(count: f64, correlation: f64) -> f64 {
     right.min(correlation.max(UNBIASED_MAX))
 }
 
-/// How many independent rounds so many are worth.
+/// Returns how many independent rounds so many are worth.
 pub(super) fn independent(count: f64, correlation: f64) -> f64 {
     let correlation = correlation.clamp(0.0, CORRELATION_MAX);
     (count * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
 }
 
-/// What Student's distribution stays within, on both sides, with this probability.
+/// Returns what Student's distribution stays within, on both sides, with this probability.
 fn student(freedom: f64, probability: f64) -> f64 {
     let quantile = 0.5 + probability / 2.0;
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(quantile))
 }
 
-/// How much values are like those `lag` places later, between -1 and 1; their mean is zero.
+/// Returns how much values are like those `lag` places later, between -1 and 1; their mean is zero.
 pub(super) fn correlation(values: &[f64], lag: usize) -> f64 {
     let all: f64 = values.iter().map(|value| value * value).sum();
     let both: f64 = values.iter().zip(&values[lag.min(values.len())..]).map(|(a, b)| a * b).sum();

@@ -21,7 +21,7 @@ pub struct Selection {
     pub most: Option<u32>,
 }
 
-/// What the columns of a run and its annotation are to fulfil; each parameter is NULL where it does not matter.
+/// Returns what the columns of a run and its annotation are to fulfil; each parameter is NULL where it does not matter.
 fn conditions(is_annotated: bool) -> String {
     let (tag, words) = match is_annotated {
         true => (

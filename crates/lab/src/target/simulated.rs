@@ -139,7 +139,7 @@ pub(super) fn open_saved(name: &str, saved: &SavedDrive) -> Result<SimulatedDriv
     Ok(drive.describe(facts, vec![caveat]))
 }
 
-/// What a report says of a drive of `profile`.
+/// Returns what a report says of a drive of `profile`.
 fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
     let count = |basis: Basis| {
         profile.parameters().iter().filter(|parameter| parameter.basis == basis).count()
@@ -166,7 +166,7 @@ fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
     facts
 }
 
-/// What the user changed in a profile, if anything.
+/// Returns what the user changed in a profile, if anything.
 pub(super) fn changed_words(profile: &Profile) -> Option<String> {
     let given: Vec<String> = profile
         .parameters()

@@ -66,7 +66,7 @@ impl StackTarget {
         Ok(Some(target))
     }
 
-    /// What to build.
+    /// Returns what to build.
     pub(super) fn composition(&self) -> Result<Composition, LabError> {
         let wrong = |why: String| LabError::Target { text: self.name.clone(), why };
         let members: Vec<Composition> =
@@ -92,7 +92,7 @@ impl StackTarget {
         self.kind
     }
 
-    /// What the kind of stack is called.
+    /// Returns what the kind of stack is called.
     pub(super) fn kind_name(&self) -> &'static str {
         self.kind.name
     }
@@ -261,7 +261,7 @@ impl StackTarget {
 }
 
 impl Target {
-    /// What to build, of a simulated one.
+    /// Returns what to build, of a simulated one.
     fn composition(&self) -> Result<Composition, LabError> {
         match self {
             Target::Simulated { profile, .. } => {

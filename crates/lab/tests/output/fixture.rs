@@ -32,7 +32,7 @@ fn digits(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
-/// What a run of `fragmentation` leaves behind.
+/// Returns what a run of `fragmentation` leaves behind.
 pub fn fragmentation(target: &str, steps: &[Step]) -> Report {
     Report {
         schema: SCHEMA.to_owned(),

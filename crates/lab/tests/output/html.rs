@@ -81,7 +81,7 @@ fn coordinates_are_numbers() {
     }
 }
 
-/// What stands behind each `open` in a text, up to the next `close`.
+/// Returns what stands behind each `open` in a text, up to the next `close`.
 fn between<'a>(text: &'a str, open: &'a str, close: &'a str) -> impl Iterator<Item = &'a str> {
     text.split(open).skip(1).map(move |rest| rest.split(close).next().unwrap_or(rest))
 }

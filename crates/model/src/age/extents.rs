@@ -61,7 +61,7 @@ impl Fragments {
         }
     }
 
-    /// Whether the table can be full: no drive has more extents than units.
+    /// Returns true if the table can be full: no drive has more extents than units.
     fn can_be_full(&self) -> bool {
         self.units.saturating_add(NEEDED) > self.extents_max
     }

@@ -55,7 +55,7 @@ impl HotColdByAge {
         HotColdByAge { amplification, hot_written: writes, hot_collected, dies }
     }
 
-    /// What lives of a block when `closed` blocks have been closed, of a queue of `blocks`.
+    /// Returns what lives of a block when `closed` blocks have been closed, of a queue of `blocks`.
     fn living(&self, block: Expected, closed: f64, blocks: f64) -> [f64; 2] {
         let way = (closed - block.closed) / blocks;
         std::array::from_fn(|class| block.units[class] * (-self.dies[class] * way).exp())

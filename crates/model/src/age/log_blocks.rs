@@ -122,7 +122,7 @@ impl Log {
         self.reclaimed += 1;
     }
 
-    /// Whether the log block being filled ends with a whole program unit.
+    /// Returns true if the log block being filled ends with a whole program unit.
     fn is_even(&self) -> bool {
         let units = self.blocks.back().map_or(0, Vec::len) as u32;
         units.is_multiple_of(self.geometry.units_per_program())

@@ -21,10 +21,10 @@ pub(super) struct Layout {
     pub(super) groups: u32,
     /// Write streams that hold data of their own.
     pub(super) streams: u32,
-    /// Whether a block more is closed, half of it moved already: in steady state a drive that
+    /// True if a block more is closed, half of it moved already: in steady state a drive that
     /// keeps pace is always at work on a victim.
     pub(super) has_victim: bool,
-    /// Whether the host writes to blocks with all bits; otherwise to a cache only.
+    /// True if the host writes to blocks with all bits; otherwise to a cache only.
     pub(super) host_is_direct: bool,
     /// Program units that are written of each open block.
     pub(super) open_programs: u32,

@@ -213,8 +213,8 @@ impl Pool {
     }
 }
 
-/// How many units each of `blocks` closed blocks holds under uniform writes, oldest first; and
-/// write amplification.
+/// Returns how many units each of `blocks` closed blocks holds under uniform writes, oldest first; and write
+/// amplification.
 fn valid_units(
     policy: VictimPolicy,
     spare: SpareFactor,
@@ -265,14 +265,13 @@ fn by_age(amplification: f64, blocks: u32, b: u32, generator: &mut Pcg64Mcg) -> 
     ways(blocks).map(|way| binomial(b, lives.powf(way), generator)).collect()
 }
 
-/// How far each of `blocks` blocks is on its way from being closed to being collected, oldest
-/// first.
+/// Returns how far each of `blocks` blocks is on its way from being closed to being collected, oldest first.
 fn ways(blocks: u32) -> impl Iterator<Item = f64> {
     (0..blocks).rev().map(move |block| (f64::from(block) + 0.5) / f64::from(blocks))
 }
 
-/// How many of `units` units live, each with probability `lives`: nearly a binomial number, of
-/// twelve draws, which add up to one with nearly a normal's shape.
+/// Returns how many of `units` units live, each with probability `lives`: nearly a binomial number, of twelve draws,
+/// which add up to one with nearly a normal's shape.
 pub(super) fn binomial(units: u32, lives: f64, generator: &mut Pcg64Mcg) -> u32 {
     let normal = (0..12).map(|_| generator.random::<f64>()).sum::<f64>() - 6.0;
     let units = f64::from(units);

@@ -90,7 +90,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Whether the request of a barrier waits for map pages, too.
+    /// Returns true if the request of a barrier waits for map pages, too.
     fn awaits_map(&self, place: usize) -> bool {
         let tag = self.metadata.barriers[place].tag;
         self.requests.get(tag).command != Command::Flush && self.traffic.awaits_map(tag)

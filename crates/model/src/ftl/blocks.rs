@@ -27,7 +27,7 @@ pub(super) struct Blocks {
     is_to_be_erased: Vec<bool>,
     /// Failures that are not written down, in their order.
     failures: VecDeque<FailedErase>,
-    /// Whether the first of them is being written down.
+    /// True if the first of them is being written down.
     is_recording: bool,
 }
 
@@ -225,13 +225,13 @@ impl Blocks {
         (erase, failure)
     }
 
-    /// Whether the drive has come to the end of its life and refuses writes.
+    /// Returns true if the drive has come to the end of its life and refuses writes.
     #[inline(always)]
     pub(super) fn is_read_only(&self) -> bool {
         self.bad_blocks.as_ref().is_some_and(|bad| bad.is_read_only())
     }
 
-    /// Whether it is time to look for a block whose data is moved to level wear.
+    /// Returns true if it is time to look for a block whose data is moved to level wear.
     #[inline(always)]
     pub(super) fn is_levelling_due(&self) -> bool {
         self.levelling.as_ref().is_some_and(Levelling::is_due)
@@ -242,7 +242,7 @@ impl Blocks {
         self.levelling.as_mut()?.take_due(&mut self.flash)
     }
 
-    /// Whether `block` is about to become the victim to level wear.
+    /// Returns true if `block` is about to become the victim to level wear.
     #[inline(always)]
     pub(super) fn is_to_be_levelled(&self, block: BlockIndex) -> bool {
         self.levelling.as_ref().is_some_and(|it| it.has_chosen(block))
@@ -332,7 +332,7 @@ impl Blocks {
         assert_eq!(closed, self.flash.closed(), "every closed block can be collected");
     }
 
-    /// Whether what was written to `physical` is there still.
+    /// Returns true if what was written to `physical` is there still.
     pub(super) fn is_valid(&self, map: &impl Mapping, physical: PhysicalUnit) -> bool {
         self.flash.logical_at(physical).is_some_and(|unit| map.lies_at(unit, physical))
     }
@@ -346,12 +346,12 @@ impl Blocks {
         (&mut self.flash, &mut self.free)
     }
 
-    /// What is left to replace bad blocks; nothing where none goes bad.
+    /// Returns what is left to replace bad blocks; nothing where none goes bad.
     pub(super) fn spare(&self) -> Option<SpareBlocks> {
         self.bad_blocks.as_ref().map(|bad| bad.spare())
     }
 
-    /// How many blocks are out of use.
+    /// Returns how many blocks are out of use.
     pub(super) fn retired(&self) -> u32 {
         self.bad_blocks.as_ref().map_or(0, |bad| bad.retired())
     }

@@ -81,19 +81,19 @@ pub(super) struct Collector {
     pub(super) high_water: u32,
     /// What a read for copies keeps its die beyond sensing.
     pub(super) read_overhead: Nanoseconds,
-    /// Whether a read for copies senses all that is valid on a word line in one go.
+    /// True if a read for copies senses all that is valid on a word line in one go.
     pub(super) reads_word_lines: bool,
     /// Blocks kept back for collection itself.
     pub(super) reserve: u32,
-    /// Whether all victims are the emptiest that there are.
+    /// True if all victims are the emptiest that there are.
     pub(super) is_greedy: bool,
-    /// Whether a victim yields something wherever some block does.
+    /// True if a victim yields something wherever some block does.
     pub(super) seeks_gain: bool,
-    /// Whether copies go to the host's open block; then `stream` and `copies` stay empty.
+    /// True if copies go to the host's open block; then `stream` and `copies` stay empty.
     pub(super) copies_to_host: bool,
-    /// Whether the host waits for a block to be freed.
+    /// True if the host waits for a block to be freed.
     pub(super) is_urgent: bool,
-    /// Whether copies go on in what the host was to fill when nothing else is left, as they may after a power cut.
+    /// True if copies go on in what the host was to fill when nothing else is left, as they may after a power cut.
     pub(super) takes_from_host: bool,
 }
 
@@ -140,7 +140,7 @@ impl Collector {
         (self.emptied.len() - self.announced) as u32
     }
 
-    /// Whether the erase of a block was announced and not issued.
+    /// Returns true if the erase of a block was announced and not issued.
     #[inline(always)]
     pub(super) fn has_announced(&self) -> bool {
         self.announced > 0
@@ -211,7 +211,7 @@ impl Collector {
         }
     }
 
-    /// Whether a block waits for the host's program unit `number`.
+    /// Returns true if a block waits for the host's program unit `number`.
     pub(super) fn awaits_host(&self, number: u64) -> bool {
         self.emptied.iter().any(|it| it.host == number + 1)
     }
@@ -228,7 +228,7 @@ impl Collector {
         self.latest_rate = rate;
     }
 
-    /// Whether all that was on the block that was emptied first lies in full program units.
+    /// Returns true if all that was on the block that was emptied first lies in full program units.
     pub(super) fn is_oldest_emptied_copied(&self) -> bool {
         self.emptied
             .get(self.announced)
@@ -251,7 +251,7 @@ impl Collector {
         self.low_water.max(self.high_water).max(self.pace.until())
     }
 
-    /// Whether a block is being collected, waits to be erased, or copies are under way.
+    /// Returns true if a block is being collected, waits to be erased, or copies are under way.
     fn is_at_work(&self) -> bool {
         self.victim.is_some() || !self.emptied.is_empty() || self.copies.is_any()
     }

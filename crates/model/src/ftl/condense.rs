@@ -66,7 +66,7 @@ pub(super) struct Condenser {
 }
 
 impl Condenser {
-    /// Whether the runs before number `number` are programmed. Until then no block is erased that units of them
+    /// Returns true if the runs before number `number` are programmed. Until then no block is erased that units of them
     /// lay in.
     #[inline(always)]
     pub(super) fn are_over_before(&self, number: u64) -> bool {
@@ -84,7 +84,7 @@ impl Condenser {
         self.runs.front()?.programs.first().map(|program| program.number)
     }
 
-    /// Whether all runs are programmed.
+    /// Returns true if all runs are programmed.
     #[inline(always)]
     pub(super) fn is_idle(&self) -> bool {
         self.runs.is_empty()
@@ -126,7 +126,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         false
     }
 
-    /// Whether a request can be gone on with whose extents are found; else it waits for the runs under way.
+    /// Returns true if a request can be gone on with whose extents are found; else it waits for the runs under way.
     pub(super) fn has_table_room<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -304,7 +304,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         PhysicalUnit(first.0 + index * self.geometry.units_per_program())
     }
 
-    /// Where the program unit of a run starts that `tag` names.
+    /// Returns where the program unit of a run starts that `tag` names.
     pub(super) fn first_of_run_program(&self, tag: Tag) -> PhysicalUnit {
         let (run, index) = self.run_of(tag);
         self.place_in_runs(run, index)

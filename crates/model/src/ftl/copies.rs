@@ -42,7 +42,7 @@ impl Copies {
         self.latest
     }
 
-    /// Whether all before number `number` are over.
+    /// Returns true if all before number `number` are over.
     #[inline(always)]
     pub(super) fn are_over_before(&self, number: u64) -> bool {
         self.log.low_water() >= number
@@ -117,7 +117,7 @@ impl Copies {
         self.under_way.front().map(|copy| copy.number)
     }
 
-    /// Whether one is being filled or is not over.
+    /// Returns true if one is being filled or is not over.
     pub(super) fn is_any(&self) -> bool {
         self.log.low_water() < self.log.next()
     }

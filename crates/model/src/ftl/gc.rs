@@ -235,8 +235,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.victim = Some(Victim { block, copies_per_unit, program: 0 });
     }
 
-    /// Whether there is a victim, or one is found that yields something; for when there is something else
-    /// to do.
+    /// Returns true if there is a victim, or one is found that yields something; for when there is something else to
+    /// do.
     pub(super) fn has_worthwhile_victim(&mut self, nand: &mut Nand) -> bool {
         if self.collector.victim.is_some() {
             return true;

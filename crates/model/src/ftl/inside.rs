@@ -39,9 +39,9 @@ pub struct BlockView {
     pub age: Option<u32>,
     /// What it is used for.
     pub usage: BlockUse,
-    /// Whether garbage collection filled it, not the host.
+    /// True if garbage collection filled it, not the host.
     pub by_collection: bool,
-    /// Whether it is in SLC mode.
+    /// True if it is in SLC mode.
     pub is_slc: bool,
 }
 

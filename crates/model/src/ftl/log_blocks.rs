@@ -77,7 +77,7 @@ struct Sealed {
     /// Its number in placement, and that in the order of sealing.
     number: u64,
     place: u64,
-    /// Whether a merge waits for it.
+    /// True if a merge waits for it.
     is_of_merge: bool,
 }
 
@@ -104,7 +104,7 @@ pub(super) struct LogBlocks {
     group: u32,
     /// Since when writes wait for a merge or an erased block.
     waits_since: Option<Instant>,
-    /// Whether merges are those that make room after a power cut.
+    /// True if merges are those that make room after a power cut.
     is_recovering: bool,
 }
 
@@ -141,12 +141,12 @@ impl LogBlocks {
         self.open_log = None;
     }
 
-    /// Whether `unit` lies in a program unit that is being filled and put aside.
+    /// Returns true if `unit` lies in a program unit that is being filled and put aside.
     pub(super) fn hold_aside(&self, unit: PhysicalUnit) -> bool {
         self.aside.iter().any(|frontier| frontier.holds(unit))
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         !self.merges.are_under_way() && self.replaced.is_empty()
     }
@@ -320,7 +320,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some(let_in)
     }
 
-    /// Where the units end that a write covers as the next one: as a whole, or in part, and which part then.
+    /// Returns where the units end that a write covers as the next one: as a whole, or in part, and which part then.
     fn next_part_of(&self, waiting: &WaitingWrite) -> (u32, Option<(SectorCount, bool)>) {
         let &WaitingWrite { tag, next, end, in_part, .. } = waiting;
         let Command::WriteSectors { first, count, .. } = self.requests.get(tag).command else {

@@ -26,7 +26,7 @@ use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
 #[derive(Clone, Debug, Default)]
 struct Load {
     is_reading: bool,
-    /// Whether the page that made room for it waits for room itself.
+    /// True if the page that made room for it waits for room itself.
     awaits_room: bool,
     requests: Vec<RequestTag>,
     /// Program units that hold its data, too.
@@ -175,12 +175,12 @@ impl MapTraffic {
         self.known.retain(|&it| it != tag);
     }
 
-    /// Whether a request that has begun waits for map pages.
+    /// Returns true if a request that has begun waits for map pages.
     pub(super) fn awaits_map(&self, tag: RequestTag) -> bool {
         self.progress[tag.0 as usize].loads > 0
     }
 
-    /// Whether some requests are to be gone on with.
+    /// Returns true if some requests are to be gone on with.
     #[inline(always)]
     pub(super) fn is_any_known(&self) -> bool {
         !self.known.is_empty()

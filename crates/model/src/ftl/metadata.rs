@@ -39,9 +39,9 @@ struct Journal {
 
 #[derive(Clone, Debug)]
 pub(super) struct Metadata {
-    /// Whether flush and FUA have anything to wait for.
+    /// True if flush and FUA have anything to wait for.
     waits: bool,
-    /// Whether every write waits like one with FUA.
+    /// True if every write waits like one with FUA.
     write_through: bool,
     journal: Option<Journal>,
     checkpoints: Option<Box<Checkpoints>>,
@@ -90,23 +90,23 @@ impl Metadata {
         }
     }
 
-    /// How long programming a page takes.
+    /// Returns how long programming a page takes.
     pub(super) fn program(&self) -> Nanoseconds {
         self.program
     }
 
-    /// Whether a flush has anything to wait for.
+    /// Returns true if a flush has anything to wait for.
     pub(super) fn flush_waits(&self) -> bool {
         self.waits
     }
 
-    /// Whether a write, with FUA if `force`, is answered when it is durable.
+    /// Returns true if a write, with FUA if `force`, is answered when it is durable.
     #[inline(always)]
     pub(super) fn makes_durable(&self, force: bool) -> bool {
         self.write_through || force && self.waits
     }
 
-    /// Whether a request waits for something durable, or a journal page for its data.
+    /// Returns true if a request waits for something durable, or a journal page for its data.
     #[inline(always)]
     pub(super) fn is_anybody_waiting(&self) -> bool {
         !self.barriers.is_empty()
@@ -306,7 +306,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.metadata.trim_pages().end
     }
 
-    /// Whether the pages of records of trims before number `pages` are programmed.
+    /// Returns true if the pages of records of trims before number `pages` are programmed.
     #[inline(always)]
     pub(super) fn are_trims_durable(&self, pages: u64) -> bool {
         self.metadata.trim_log.low_water() >= pages

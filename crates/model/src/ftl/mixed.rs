@@ -141,7 +141,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.hold_for_reserve();
     }
 
-    /// Whether all that was on the block that was emptied first lies in full program units.
+    /// Returns true if all that was on the block that was emptied first lies in full program units.
     pub(super) fn is_oldest_emptied_copied(&self) -> bool {
         if !self.collector.copies_to_host {
             return self.collector.is_oldest_emptied_copied();

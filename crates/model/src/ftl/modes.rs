@@ -14,13 +14,13 @@ use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 const RETENTION_STEP: Nanoseconds = Nanoseconds::from_secs(3600);
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Whether `block` is in SLC mode.
+    /// Returns true if `block` is in SLC mode.
     #[inline(always)]
     pub(super) fn is_slc(&self, block: BlockIndex) -> bool {
         self.slc.as_ref().is_some_and(|slc| slc.holds(block))
     }
 
-    /// How long sensing the page of `unit` takes.
+    /// Returns how long sensing the page of `unit` takes.
     #[inline(always)]
     pub(super) fn page_read_of(&self, unit: PhysicalUnit) -> Nanoseconds {
         match self.slc.is_some() || self.retention.is_some() {
@@ -40,7 +40,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         fresh + longer
     }
 
-    /// How long programming a program unit of `block` takes.
+    /// Returns how long programming a program unit of `block` takes.
     #[inline(always)]
     pub(super) fn program_of(&self, block: BlockIndex) -> Nanoseconds {
         match &self.slc {
@@ -116,7 +116,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     // ----- the pseudo-SLC cache
 
-    /// Whether the next block of the host's stream is to be one in SLC mode; folds what has to be folded for
+    /// Returns true if the next block of the host's stream is to be one in SLC mode; folds what has to be folded for
     /// that.
     pub(super) fn makes_room_in_cache<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
         let Some(slc) = &self.slc else {
@@ -170,7 +170,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         victim.is_some()
     }
 
-    /// Whether collection for free blocks begins with the cache's: a dynamic cache gives back what the drive
+    /// Returns true if collection for free blocks begins with the cache's: a dynamic cache gives back what the drive
     /// needs.
     pub(super) fn collects_cache_first(&self) -> bool {
         self.slc.as_ref().is_some_and(|slc| slc.is_borrowing())

@@ -37,7 +37,7 @@ pub(super) struct HostProgram {
     pub(super) after: Option<EraseId>,
     pub(super) number: SequenceNumber,
     is_sent: bool,
-    /// Whether others may be ready before it, which its die has to program after it.
+    /// True if others may be ready before it, which its die has to program after it.
     is_late: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct WaitingWrite {
     pub(super) tag: RequestTag,
     pub(super) next: u32,
     pub(super) end: u32,
-    /// Whether it covers units in part.
+    /// True if it covers units in part.
     pub(super) in_part: bool,
     /// When it has nothing to wait for but room.
     pub(super) ready: Instant,
@@ -100,7 +100,7 @@ pub(super) struct Placement {
     waiting: VecDeque<WaitingWrite>,
     /// When all data is there that was let in.
     received_until: Instant,
-    /// Whether capacitors protect the buffer.
+    /// True if capacitors protect the buffer.
     is_protected: bool,
     sequence: SequenceNumber,
     /// Program units that were not sent and are late.
@@ -163,7 +163,7 @@ impl Placement {
         }
     }
 
-    /// Whether data waits in it that a power cut would take.
+    /// Returns true if data waits in it that a power cut would take.
     pub(super) fn is_volatile(&self) -> bool {
         !self.is_protected
     }
@@ -181,13 +181,13 @@ impl Placement {
         self.stream.room()
     }
 
-    /// Whether a program unit is being filled and holds something.
+    /// Returns true if a program unit is being filled and holds something.
     #[inline(always)]
     pub(super) fn is_partial(&self) -> bool {
         self.stream.is_partial()
     }
 
-    /// Whether the next program unit needs a block from the pool.
+    /// Returns true if the next program unit needs a block from the pool.
     pub(super) fn needs_block(&self) -> bool {
         self.stream.needs_block()
     }
@@ -197,7 +197,7 @@ impl Placement {
         self.stream.holds(unit) || self.coalescing.holds(unit, geometry)
     }
 
-    /// Whether full program units wait in the buffer, so that what is written again is replaced there.
+    /// Returns true if full program units wait in the buffer, so that what is written again is replaced there.
     #[inline(always)]
     pub(super) fn coalesces(&self) -> bool {
         self.coalescing.most > 0
@@ -379,12 +379,12 @@ impl Placement {
         self.received_until = self.received_until.later(received);
     }
 
-    /// Whether `unit` was appended last to the program unit being filled.
+    /// Returns true if `unit` was appended last to the program unit being filled.
     pub(super) fn is_latest(&self, unit: PhysicalUnit) -> bool {
         self.stream.holds(unit) && self.stream.is_latest(unit)
     }
 
-    /// Whether a program unit of `block` waits in the buffer.
+    /// Returns true if a program unit of `block` waits in the buffer.
     pub(super) fn keeps_any_of(&self, block: BlockIndex) -> bool {
         self.coalescing.programs.iter().any(|(filled, _)| filled.block == block)
     }
@@ -442,7 +442,7 @@ impl Placement {
         self.log.low_water()..self.log.next() - u64::from(is_empty)
     }
 
-    /// Whether all program units of these numbers are over.
+    /// Returns true if all program units of these numbers are over.
     pub(super) fn are_over(&self, numbers: std::ops::Range<u64>) -> bool {
         numbers.is_empty() || self.log.are_over(numbers.start..=numbers.end - 1)
     }
@@ -479,7 +479,7 @@ impl Placement {
         *program
     }
 
-    /// Whether a die has to program something else to its block before a program unit. That is late then.
+    /// Returns true if a die has to program something else to its block before a program unit. That is late then.
     #[inline(never)]
     fn is_before_its_turn(&mut self, place: usize, geometry: &Geometry) -> bool {
         let HostProgram { first, block, index, .. } = self.under_way[place];
@@ -565,7 +565,7 @@ impl Placement {
         (first, closes.then_some(block))
     }
 
-    /// Where program unit `number` starts, which is under way.
+    /// Returns where program unit `number` starts, which is under way.
     pub(super) fn first_of(&self, number: u64) -> PhysicalUnit {
         self.under_way[(number - self.log.low_water()) as usize].first
     }
@@ -576,7 +576,7 @@ impl Placement {
         place.map_or(0, |place| self.log.low_water() + place as u64 + 1)
     }
 
-    /// Whether those of `block` before number `end` are over.
+    /// Returns true if those of `block` before number `end` are over.
     #[inline(always)]
     pub(super) fn are_over_in(&self, block: BlockIndex, end: u64) -> bool {
         let low = self.log.low_water();
@@ -606,7 +606,7 @@ impl Placement {
         *word = if is_there { *word | bit } else { *word & !bit };
     }
 
-    /// Whether the data of `unit` is in the buffer.
+    /// Returns true if the data of `unit` is in the buffer.
     #[inline(always)]
     pub(super) fn is_buffered(&self, unit: PhysicalUnit, geometry: &Geometry) -> bool {
         let program = geometry.program_of(unit) as usize;

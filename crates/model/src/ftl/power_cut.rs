@@ -83,7 +83,7 @@ impl<M: Mapping, D: Cuttable> Ssd<M, D> {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Where the program unit starts that is programmed as `tag`; nothing of metadata.
+    /// Returns where the program unit starts that is programmed as `tag`; nothing of metadata.
     fn first_of(&self, tag: Tag) -> Option<PhysicalUnit> {
         match tag.0 & !kind::NUMBER {
             kind::HOST => {

@@ -156,7 +156,7 @@ mod tests {
         ssd.next_mapped(LogicalUnit(0)).is_none()
     }
 
-    /// How long the dies take to program a map of `entries`, all at once.
+    /// Returns how long the dies take to program a map of `entries`, all at once.
     fn time_of_new_map(ssd: &Ssd<impl Mapping>, entries: u32) -> Nanoseconds {
         let geometry = ssd.geometry();
         let units = u64::from(geometry.units_per_program());

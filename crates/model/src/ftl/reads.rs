@@ -161,7 +161,7 @@ impl Reads {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Where `unit` has to be read from the flash; nothing when it is in the buffer or nowhere.
+    /// Returns where `unit` has to be read from the flash; nothing when it is in the buffer or nowhere.
     #[inline(always)]
     fn place_in_flash(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         let Some(physical) = self.map.get(unit).or_else(|| self.marked_place_of(unit)) else {
@@ -175,7 +175,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some(physical)
     }
 
-    /// Where a unit that was trimmed can still be read, on a drive that goes there.
+    /// Returns where a unit that was trimmed can still be read, on a drive that goes there.
     #[cold]
     pub(super) fn marked_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         self.trim_marks.as_ref()?.still_at(unit, self.blocks.flash())
@@ -278,7 +278,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// What the host did not ask for of the first and the last unit of a request, as time on the link.
+    /// Returns what the host did not ask for of the first and the last unit of a request, as time on the link.
     fn left_out(&self, tag: RequestTag) -> [Nanoseconds; 2] {
         let Command::ReadSectors { first, count } = self.requests.get(tag).command else {
             return [Nanoseconds::ZERO; 2];

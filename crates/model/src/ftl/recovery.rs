@@ -208,8 +208,8 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         Ok(())
     }
 
-    /// How long it takes to read what was read: every die its pages of the saved map, which cross the
-    /// channels whole, and its spare areas, one by one.
+    /// Returns how long it takes to read what was read: every die its pages of the saved map, which cross the channels
+    /// whole, and its spare areas, one by one.
     fn time_to_read(&self, scan: &Scan) -> Nanoseconds {
         let (dies, pages) = (u64::from(self.geometry.dies()), scan.known.pages);
         let page = self.geometry.unit_size() * u64::from(self.geometry.units_per_page());
@@ -421,7 +421,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         flash.close(block, BlockState::Closed);
     }
 
-    /// Where the program unit starts that recovery leaves empty and that is programmed as `tag`.
+    /// Returns where the program unit starts that recovery leaves empty and that is programmed as `tag`.
     pub(super) fn unit_of_empty(&self, tag: Tag) -> PhysicalUnit {
         PhysicalUnit((tag.0 & kind::NUMBER) * self.geometry.units_per_program())
     }

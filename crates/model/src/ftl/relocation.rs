@@ -42,7 +42,7 @@ impl Pages {
         self.latest = if is_moved { page } else { self.latest };
     }
 
-    /// How many they are.
+    /// Returns how many they are.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
@@ -116,7 +116,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         moved
     }
 
-    /// How often a read for copies senses, of which so many pages hold something.
+    /// Returns how often a read for copies senses, of which so many pages hold something.
     #[inline(always)]
     pub(super) fn senses_of(&self, pages: u32) -> u32 {
         match self.collector.reads_word_lines {

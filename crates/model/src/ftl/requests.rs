@@ -91,7 +91,7 @@ impl Requests {
         self.requests[tag.0 as usize]
     }
 
-    /// How much later than its data a request is answered, and how long its length keeps the controller beside
+    /// Returns how much later than its data a request is answered, and how long its length keeps the controller beside
     /// what every command does.
     #[inline(always)]
     pub(super) fn data_time(&self, command: &Command) -> (Nanoseconds, Nanoseconds) {
@@ -108,7 +108,7 @@ impl Requests {
         }
     }
 
-    /// How the drive trims.
+    /// Returns how the drive trims.
     pub(super) fn trim_parameters(&self) -> TrimParameters {
         self.trim
     }

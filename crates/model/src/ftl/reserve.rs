@@ -60,7 +60,7 @@ struct HeldCopies {
 }
 
 impl Reserve {
-    /// Whether programs to some block wait.
+    /// Returns true if programs to some block wait.
     #[inline(always)]
     fn is_waited_for(&self) -> bool {
         !self.blocks.is_empty()
@@ -117,8 +117,8 @@ impl Reserve {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Where no block is left that is erased or can be, how many erases of emptied blocks have to be issued until
-    /// one is, and the last of them.
+    /// Returns where no block is left that is erased or can be, how many erases of emptied blocks have to be issued
+    /// until one is, and the last of them.
     fn keeps_waiting(&self) -> Option<(u64, EraseId)> {
         let announced = self.collector.announced_blocks();
         let (count, last) = announced.clone().fold((0, None), |all, it| (all.0 + 1, Some(it)));

@@ -129,9 +129,9 @@ struct MapPage {
     /// Its place in the map area plus one; zero for none.
     place: u32,
     segment: Segment,
-    /// Whether it differs from what the flash holds.
+    /// True if it differs from what the flash holds.
     dirty: bool,
-    /// Whether entries of it that collection has changed wait to be written to it.
+    /// True if entries of it that collection has changed wait to be written to it.
     moved: bool,
     /// When it is in RAM.
     there: There,
@@ -240,7 +240,7 @@ impl MapCache {
         }
     }
 
-    /// Where `page` lies on flash.
+    /// Returns where `page` lies on flash.
     pub(crate) fn place(&self, page: u32) -> Option<PhysicalUnit> {
         self.pages[page as usize].place.checked_sub(1).map(PhysicalUnit)
     }
@@ -271,7 +271,7 @@ impl MapCache {
         self.owed_per_step = (self.owed.len() as u32).div_ceil(steps);
     }
 
-    /// How many map pages to write with each program unit that is collected.
+    /// Returns how many map pages to write with each program unit that is collected.
     pub(crate) fn owed_per_step(&self) -> u32 {
         self.owed_per_step
     }
@@ -303,13 +303,13 @@ impl MapCache {
         Some(entry.there)
     }
 
-    /// Whether `page` is in RAM and differs from what the flash holds.
+    /// Returns true if `page` is in RAM and differs from what the flash holds.
     pub(crate) fn is_dirty(&self, page: u32) -> bool {
         let entry = &self.pages[page as usize];
         entry.segment != Segment::Absent && entry.dirty
     }
 
-    /// What is in RAM now.
+    /// Returns what is in RAM now.
     pub(crate) fn in_ram(&self) -> InRam {
         let dirty = self.pages.iter().filter(|it| it.segment != Segment::Absent && it.dirty);
         InRam {

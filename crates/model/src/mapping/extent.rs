@@ -95,7 +95,7 @@ impl ExtentTable {
         3 + 2 * (self.region_of(last) - self.region_of(first))
     }
 
-    /// Whether there is no room for `needed` extents more.
+    /// Returns true if there is no room for `needed` extents more.
     #[inline(always)]
     pub(crate) fn is_short_of(&self, needed: u32) -> bool {
         self.extents + needed > self.parameters.extents_max
@@ -152,7 +152,7 @@ impl<M: Mapping> ExtentMap<M> {
         &self.table
     }
 
-    /// Whether an extent begins at `unit`, which is not the first of its region.
+    /// Returns true if an extent begins at `unit`, which is not the first of its region.
     #[inline(always)]
     fn begins_at(&self, unit: u32) -> u32 {
         let before = self.truth.get(LogicalUnit(unit - 1));

@@ -85,14 +85,14 @@ impl MapArea {
         assert!(self.victim.is_none() && self.emptied.is_empty(), "nothing is under way");
     }
 
-    /// Whether map collection has to go on.
+    /// Returns true if map collection has to go on.
     pub(crate) fn is_short_of_blocks(&self) -> bool {
         let coming = self.free.len() + self.emptied.len() as u32;
         coming < self.geometry.groups() * (KEPT_PER_GROUP - 1)
     }
 
-    /// How many map pages to move of the victim for a page that was written, so that it is empty
-    /// by the time the stream has filled what it yields; whether it was chosen for this.
+    /// Returns how many map pages to move of the victim for a page that was written, so that it is empty by the time
+    /// the stream has filled what it yields; whether it was chosen for this.
     pub(crate) fn moves_for_a_page(&mut self) -> (Option<u32>, bool) {
         let begun = self.victim.is_none();
         if begun {

@@ -54,7 +54,7 @@ pub struct Failure {
     /// When power was cut again, while the drive was recovering from that cut and fine so far,
     /// counted from when power was back; nothing when it was cut once.
     pub again_after: Option<Nanoseconds>,
-    /// Whether the drive was fine after all these cuts, and something was wrong after it had been
+    /// True if the drive was fine after all these cuts, and something was wrong after it had been
     /// written to, flushed and cut once more.
     pub went_on: bool,
     /// What was wrong.

@@ -92,7 +92,7 @@ impl Lies {
     }
 }
 
-/// Whether the block that `first` lies on has gone bad, and another has taken its place.
+/// Returns true if the block that `first` lies on has gone bad, and another has taken its place.
 fn is_replaced(first: PhysicalUnit, geometry: &Geometry, bad_blocks: &[BadBlockRecord]) -> bool {
     let unit = geometry.block_of(first);
     let index = geometry.program_of(first) - geometry.program_of(geometry.first_unit(unit));

@@ -23,7 +23,7 @@ pub enum Operation {
         units: u32,
         /// Which sectors are left out.
         without: LeftOut,
-        /// Whether with FUA.
+        /// True if with FUA.
         fua: bool,
     },
     /// Writes a range of units with FUA.

@@ -70,7 +70,7 @@ impl fmt::Display for Misuse {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Staged {
     version: Version,
-    /// Whether it is the host's, so that it waits in the write buffer.
+    /// True if it is the host's, so that it waits in the write buffer.
     written: bool,
 }
 
@@ -79,7 +79,7 @@ struct Staged {
 struct Saved {
     logical: LogicalUnit,
     version: Version,
-    /// Whether it was written again since.
+    /// True if it was written again since.
     is_restored: bool,
 }
 
@@ -185,7 +185,7 @@ impl Recording {
         retired.map(|record| record.unit)
     }
 
-    /// What the program unit that starts at `first` truly holds.
+    /// Returns what the program unit that starts at `first` truly holds.
     pub(super) fn held_at(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
         match &self.held[self.geometry.program_of(first) as usize] {
             Held::Erased => ProgramUnit::Erased,
@@ -201,7 +201,7 @@ impl Recording {
         self.geometry.units_per_block() / self.geometry.units_per_program()
     }
 
-    /// What the host has written that is current by `map` and in the buffer only.
+    /// Returns what the host has written that is current by `map` and in the buffer only.
     fn buffered(&self, map: &impl Mapping) -> Vec<Saved> {
         let mut found: Vec<(LogicalUnit, Version)> = Vec::new();
         for (&physical, &logical) in &self.waiting {

@@ -17,8 +17,7 @@ pub struct Contract {
 }
 
 impl Contract {
-    /// What the configuration promises. A drive that ignores flushes promises what it would if it
-    /// did not.
+    /// Returns what the configuration promises. A drive that ignores flushes promises what it would if it did not.
     pub fn of(configuration: &Configuration) -> Contract {
         let protected = configuration.buffer.protected;
         let flush = configuration.mechanisms.flush;
@@ -125,7 +124,7 @@ impl Ledger {
         self.flushes.push(sent);
     }
 
-    /// What `unit` holds as long as power is not cut.
+    /// Returns what `unit` holds as long as power is not cut.
     pub fn current(&self, unit: LogicalUnit) -> Option<Version> {
         self.units[unit.0 as usize].last().expect("a unit has a state").version
     }

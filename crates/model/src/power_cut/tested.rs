@@ -34,7 +34,7 @@ struct Request {
     operation: Operation,
     /// Units that it writes and that the drive has not taken.
     left: Vec<LogicalUnit>,
-    /// Whether it is a trim that the drive has not taken.
+    /// True if it is a trim that the drive has not taken.
     trims: bool,
 }
 
@@ -60,7 +60,7 @@ impl Operation {
         matches!(self, Operation::WriteFua { .. } | Operation::WritePart { fua: true, .. })
     }
 
-    /// What a drive of that shape is asked for; nothing for a rest.
+    /// Returns what a drive of that shape is asked for; nothing for a rest.
     fn command(self, geometry: &Geometry) -> Option<Command> {
         Some(match self {
             Operation::Write { first, units } => Command::Write { first, units, force: false },
@@ -315,12 +315,12 @@ impl Tested {
         }
     }
 
-    /// What tells a power cut now from others.
+    /// Returns what tells a power cut now from others.
     pub(super) fn left_by_cut(&self) -> Left {
         self.ssd.left_by_cut(self.configuration.buffer.protected)
     }
 
-    /// What each unit of the host's holds.
+    /// Returns what each unit of the host's holds.
     pub(super) fn versions(&self) -> Vec<Option<Version>> {
         (0..self.units()).map(|unit| self.ssd.version_of(LogicalUnit(unit))).collect()
     }
@@ -457,7 +457,7 @@ impl Recovering {
         self.tested.step_before(None)
     }
 
-    /// What tells a power cut now from others.
+    /// Returns what tells a power cut now from others.
     pub(super) fn left_by_cut(&self) -> Left {
         match &self.opening {
             Some(opening) => opening.left_by_cut(self.tested.configuration.buffer.protected),

@@ -291,7 +291,7 @@ impl Profile {
         }
     }
 
-    /// Where copies go. Those in the host's block cannot be told apart, folded or merged.
+    /// Returns where copies go. Those in the host's block cannot be told apart, folded or merged.
     fn copies(&self) -> Result<CopiesTo, ProfileError> {
         let d = &self.document;
         let copies = *d.collection.copies.value.get_ref();

@@ -9,7 +9,7 @@ use crate::units::{ByteLength, Nanoseconds};
 use crate::wear_levelling::LevellingParameters;
 
 impl Profile {
-    /// How the drive maps, the map pages that RAM holds, and the random log blocks.
+    /// Returns how the drive maps, the map pages that RAM holds, and the random log blocks.
     pub(super) fn mapping(&self) -> Result<(MappingScheme, u32, u32), ProfileError> {
         let mapping = &self.document.mapping;
         let unit = self.document.controller.unit_size.value.get_ref().0;
@@ -106,7 +106,7 @@ impl Profile {
         )))
     }
 
-    /// How often the whole map is saved.
+    /// Returns how often the whole map is saved.
     pub(super) fn checkpoint(&self) -> Result<Option<CheckpointParameters>, ProfileError> {
         let mapping = &self.document.mapping;
         let every = mapping.checkpoint.value.get_ref().0;

@@ -12,7 +12,7 @@ use crate::units::{ByteLength, Nanoseconds, Sector, SectorCount};
 use crate::wear_levelling::LevellingParameters;
 
 impl Profile {
-    /// What wears the drive out, and what it does about that.
+    /// Returns what wears the drive out, and what it does about that.
     pub(super) fn wear(&self) -> Result<WearParameters, ProfileError> {
         let wear = &self.document.wear;
         let every = *wear.static_every.value.get_ref();
@@ -95,7 +95,7 @@ impl Profile {
         Err(self.inconsistent(format!("wear.life {wrong}")))
     }
 
-    /// How data ages.
+    /// Returns how data ages.
     pub(super) fn retention(&self) -> Result<Option<RetentionParameters>, ProfileError> {
         let d = &self.document;
         let retry = d.retention.retry.value.get_ref().0;

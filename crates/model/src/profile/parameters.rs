@@ -340,7 +340,7 @@ fn unknown_key(key: &str) -> ProfileError {
     ProfileError::UnknownKey { key: key.to_owned(), hint }
 }
 
-/// What follows the section of a key.
+/// Returns what follows the section of a key.
 fn last_part(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }

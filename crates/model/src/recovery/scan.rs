@@ -17,9 +17,9 @@ pub(crate) struct FoundBlock {
     pub(crate) latest: SequenceNumber,
     /// Units in it that are current.
     pub(crate) valid: u32,
-    /// Whether it is in SLC mode.
+    /// True if it is in SLC mode.
     pub(crate) is_slc: bool,
-    /// Whether anything in it is of a merge that recovery has made.
+    /// True if anything in it is of a merge that recovery has made.
     pub(crate) is_redone: bool,
 }
 

@@ -31,7 +31,7 @@ impl Lists {
         Lists { links: places.map(|it| Links { next: it, previous: it }).collect(), blocks }
     }
 
-    /// How many lists there are.
+    /// Returns how many lists there are.
     pub(super) fn buckets(&self) -> usize {
         self.links.len() - self.blocks as usize
     }

@@ -152,7 +152,7 @@ fn an_old_block_is_worth_more_than_a_young_one_with_a_little_more_to_gain() {
     assert_eq!(queue.take(|_| 0), Some(BlockIndex(2)), "a full block comes last, however old");
 }
 
-/// How often each rank by valid units is taken of 16 blocks that hold 0 to 15.
+/// Returns how often each rank by valid units is taken of 16 blocks that hold 0 to 15.
 fn ranks(policy: VictimPolicy, seed: u64) -> Vec<u32> {
     let mut queue = VictimQueue::new(policy, seed, 16, 16);
     let mut taken = vec![0; 16];

@@ -119,7 +119,7 @@ fn from_page_registers_latencies_agree() {
     check(&rows);
 }
 
-/// What is off while collection goes on, on a drive in that state.
+/// Returns what is off while collection goes on, on a drive in that state.
 fn steady_rows<M: Mapping + Clone>(
     steady: &Pair<M>,
     drive: &str,
@@ -194,12 +194,12 @@ fn with_collection_latencies_agree() {
     check(&rows);
 }
 
-/// Whether a case is to be measured.
+/// Returns true if a case is to be measured.
 fn is_asked_for(case: &str) -> bool {
     std::env::var("REFERENCE_CASE").map_or(true, |asked| case.contains(&asked))
 }
 
-/// What the seeds of the requests differ by.
+/// Returns what the seeds of the requests differ by.
 fn seed(depth: usize) -> u64 {
     let asked = std::env::var("REFERENCE_SEED").ok();
     let asked = asked.map_or(0, |seed| seed.parse::<u64>().expect("a number"));

@@ -135,7 +135,7 @@ impl<M: Mapping + Clone> Pair<M> {
         results
     }
 
-    /// What `runs` runs at this depth measure together, each from here on with operations of its own.
+    /// Returns what `runs` runs at this depth measure together, each from here on with operations of its own.
     pub fn run_often(
         &self,
         runs: u64,

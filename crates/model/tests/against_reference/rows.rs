@@ -31,7 +31,7 @@ impl Row {
         self.deviation().abs() <= self.limit
     }
 
-    /// Whether it is beyond its limit, but no further than is known.
+    /// Returns true if it is beyond its limit, but no further than is known.
     fn is_known(&self) -> bool {
         !self.is_within_limit()
             && known_deviations::bound(&self.case, self.figure)

@@ -118,7 +118,7 @@ pub fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     }
 }
 
-/// What a drive may have, with `low_water` blocks free per group of dies.
+/// Returns what a drive may have, with `low_water` blocks free per group of dies.
 fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanisms {
     let mut mechanisms = Mechanisms::default();
     if pick(generator, &[0, 0, 1]) == 1 {

@@ -149,7 +149,7 @@ fn streams() -> impl Strategy<Value = StreamParameters> {
     ]
 }
 
-/// How a drive makes writes durable.
+/// Returns how a drive makes writes durable.
 fn flush() -> impl Strategy<Value = FlushParameters> {
     (any::<bool>(), 0..5u32, any::<bool>()).prop_map(|(through, overhead, journal)| {
         let journal =
@@ -163,7 +163,7 @@ fn flush() -> impl Strategy<Value = FlushParameters> {
     })
 }
 
-/// What a read may interrupt.
+/// Returns what a read may interrupt.
 fn suspend() -> impl Strategy<Value = SuspendParameters> {
     let operations = prop_oneof![
         3 => Just(Suspendable::Off),
@@ -195,7 +195,7 @@ fn timing(full_duplex: bool) -> Timing {
     }
 }
 
-/// How wear is spread, and blocks that go bad after a few erases.
+/// Returns how wear is spread, and blocks that go bad after a few erases.
 pub fn wear() -> impl Strategy<Value = WearParameters> {
     let levelling = prop_oneof![
         Just(LevellingParameters::Off),

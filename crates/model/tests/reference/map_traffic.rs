@@ -10,9 +10,9 @@ use super::{Operation, Reference, Transfer};
 /// A map page on its way to RAM.
 #[derive(Clone, Debug, Default)]
 struct Load {
-    /// Whether it is still to be read.
+    /// True if it is still to be read.
     reading: bool,
-    /// Whether the page that made room for it waits for room itself.
+    /// True if the page that made room for it waits for room itself.
     making_room: bool,
     requests: Vec<usize>,
     /// Program units that hold its data, too.

@@ -28,7 +28,7 @@ pub enum Background {
 pub struct HostProgram {
     pub row: Row,
     pub die: usize,
-    /// Whether it is the first on its die in this block, so that the erase there comes before.
+    /// True if it is the first on its die in this block, so that the erase there comes before.
     pub first_on_die: bool,
     pub data_units: u32,
     /// What had to be done so that there was a block to write to.
@@ -183,7 +183,7 @@ impl Placement {
         self.map[unit as usize]
     }
 
-    /// Whether nothing that is current lies behind `place` in its program unit.
+    /// Returns true if nothing that is current lies behind `place` in its program unit.
     pub fn is_last_of_program(&self, place: Place) -> bool {
         let end = (place.offset + 1).next_multiple_of(self.shape.units_per_program);
         self.blocks[place.block].holds[place.offset + 1..end].iter().all(Option::is_none)

@@ -80,8 +80,8 @@ impl ReadAhead {
     }
 }
 
-/// Whether each unit of the segment lies right behind the one before it, or at the start of a program
-/// unit, and that one at the end of what another holds.
+/// Returns true if each unit of the segment lies right behind the one before it, or at the start of a program unit, and
+/// that one at the end of what another holds.
 fn is_whole(shape: &Shape, placed: &Placement, first: u32) -> bool {
     let places: Option<Vec<_>> =
         (first..first + shape.read_ahead_segment).map(|unit| placed.place_of(unit)).collect();

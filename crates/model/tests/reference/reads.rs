@@ -115,7 +115,7 @@ impl Reference {
         pages.push(Page { place, units: 1, owner: Owner::Request { request, piece } });
     }
 
-    /// Where a unit has to be read from the flash; `None` when it is buffered or nowhere.
+    /// Returns where a unit has to be read from the flash; `None` when it is buffered or nowhere.
     fn in_flash(&self, unit: u32) -> Option<Place> {
         let place = self.placement.place_of(unit)?;
         let row = place.offset / self.shape.units_per_program;

@@ -43,7 +43,7 @@ pub struct Shape {
     pub unit_latency: u64,
     pub buffer_units: u32,
     pub buffer_protected: bool,
-    /// Whether flush and FUA have anything to wait for, and whether every write does.
+    /// True if flush and FUA have anything to wait for.
     pub flush_waits: bool,
     pub write_through: bool,
     pub flush_overhead: u64,

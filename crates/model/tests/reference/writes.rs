@@ -30,7 +30,7 @@ pub struct CopyProgram {
     die: usize,
     block: usize,
     reads: Vec<u64>,
-    /// Whether a host program waits for it: then it is booked like one.
+    /// True if a host program waits for it: then it is booked like one.
     urgent: bool,
 }
 
@@ -260,7 +260,7 @@ impl Reference {
         self.wake(die);
     }
 
-    /// Whether the block that a job programs is erased on its die.
+    /// Returns true if the block that a job programs is erased on its die.
     pub(super) fn is_erased(&self, die: usize, job: Job) -> bool {
         let erase = self.block_of(job).and_then(|block| self.erasing.get(&(block, die)));
         erase.is_none_or(|&(after, after_host)| match job {
@@ -271,7 +271,7 @@ impl Reference {
         })
     }
 
-    /// Whether the oldest booked job can begin on an idle die.
+    /// Returns true if the oldest booked job can begin on an idle die.
     pub(super) fn can_begin(&self, die: usize, job: Job) -> bool {
         let on_die = match job {
             Job::HostProgram { program } => self.host_writes[&program].on_die,

@@ -115,7 +115,7 @@ drive!(Ssd<ExtentMap>, Ssd::with_extent_map, Ssd::aged_with_extent_map, |ssd| ss
 /// A drive under random writes.
 struct Bench<T> {
     workload: Workload,
-    /// Whether the host says what is hot.
+    /// True if the host says what is hot.
     hints: bool,
     drive: T,
     now: Instant,

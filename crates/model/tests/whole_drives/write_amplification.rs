@@ -37,7 +37,7 @@ fn spare(case: &Case, physical: f64, too_many: f64, logical: u32) -> SpareFactor
     SpareFactor::from_counts(physical.round() as u64, logical.into()).expect("sound")
 }
 
-/// What theory says of a case on a drive with `spare`.
+/// Returns what theory says of a case on a drive with `spare`.
 fn expected(case: &Case, run: &Steady) -> f64 {
     let units = UnitsPerBlock::new(case.units_per_block).expect("sound");
     let of_policy = |spare| match case.policy {

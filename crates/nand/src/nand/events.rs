@@ -107,7 +107,7 @@ fn deliver<S: Completions>(nand: &mut Nand, sink: &mut S, read: ReadId, now: Ins
     }
 }
 
-/// Where the time of a page went that was sensed for `sense`.
+/// Returns where the time of a page went that was sensed for `sense`.
 #[inline(always)]
 fn time_of(nand: &Nand, op: &Op, sense: u32) -> ReadTime {
     let blocked = Nanoseconds::new(op.duration.into());

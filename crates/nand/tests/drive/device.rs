@@ -12,7 +12,7 @@ pub trait Handles: Clone {
     type Read: Copy;
     type Piece: Copy;
 
-    /// How many copies' program units were begun before one, modulo 2^31.
+    /// Returns how many copies' program units were begun before one, modulo 2^31.
     fn index(copies: Self::Copies) -> u32;
 }
 
@@ -24,7 +24,7 @@ pub trait Device<H: Handles> {
     fn set_alarm(&mut self, at: Instant, tag: u32);
     fn read_unit(&mut self, tag: u32, unit: u32);
     fn begin_read(&mut self, tag: u32, is_stream: bool) -> H::Read;
-    /// How long units take the link.
+    /// Returns how long units take the link.
     fn link_time(&self, units: u32) -> Nanoseconds;
     fn add_buffered(&mut self, read: H::Read, link: Nanoseconds);
     fn add_awaited(&mut self, read: H::Read, link: Nanoseconds) -> H::Piece;

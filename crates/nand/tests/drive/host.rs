@@ -217,7 +217,7 @@ impl Host {
         }
     }
 
-    /// Whether the read of a slot needs a map page first.
+    /// Returns true if the read of a slot needs a map page first.
     #[inline(always)]
     pub fn misses_map(&self, slot: u32) -> bool {
         let every = u64::from(self.load.map_misses);

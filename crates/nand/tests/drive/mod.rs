@@ -38,7 +38,7 @@ pub struct Parameters {
     pub buffer: u32,
     /// Free blocks below which collection begins.
     pub low_water: u32,
-    /// Whether a block is written to again as soon as its erase is announced.
+    /// True if a block is written to again as soon as its erase is announced.
     pub is_eager: bool,
     pub depth: u32,
     pub seed: u64,

@@ -47,7 +47,7 @@ impl Frontier {
         self.room() > 0 || self.next_group(blocks, kept).is_some()
     }
 
-    /// Whether there is room for as much as a program unit, behind the one that is being filled.
+    /// Returns true if there is room for as much as a program unit, behind the one that is being filled.
     pub fn has_room<H: Handles>(&self, blocks: &Blocks<H>) -> bool {
         let is_last = |group: usize| {
             self.room() > 0 && group == self.group && blocks.is_block_start(self.end)

@@ -27,7 +27,7 @@ pub(super) struct Donor {
 }
 
 impl Donor {
-    /// Where it has room for a part of the other file.
+    /// Returns where it has room for a part of the other file.
     pub(super) fn place_of(&self, part: Span) -> u64 {
         part.offset - self.span.offset
     }

@@ -58,9 +58,9 @@ pub struct Rewrite {
     allowance: Allowance,
 }
 
-/// How long others are left alone after a freeze that lasted so long: at least as long, and longer after
-/// some in a row in which there was no time for anything, or that were too long. But a drive that was
-/// gone for an hour must not hold this up for another one.
+/// Returns how long others are left alone after a freeze that lasted so long: at least as long, and longer after some
+/// in a row in which there was no time for anything, or that were too long. But a drive that was gone for an hour must
+/// not hold this up for another one.
 fn pause_after(freeze: Duration, in_vain: u32, too_long: u32) -> Duration {
     let pause = freeze.max(Duration::from_millis(1)).saturating_mul(1 + in_vain);
     let pause = match too_long {
@@ -147,7 +147,7 @@ impl Rewrite {
         Ok(Some(written))
     }
 
-    /// Where a part of the file lies on the device; nothing where it is not all data there.
+    /// Returns where a part of the file lies on the device; nothing where it is not all data there.
     fn on_device(&self, part: Span) -> Result<Option<Span>, DriveError> {
         let Some(file) = &self.file else { return Ok(Some(part)) };
         let found = extents::of(file, part, Sync::Not)

@@ -285,7 +285,7 @@ fn cannot_see_maps(error: std::io::Error) -> DriveError {
     io("cannot see who has the file mapped", error)
 }
 
-/// How long others are left alone before the next try.
+/// Returns how long others are left alone before the next try.
 fn pause(tried: u32) -> Duration {
     Duration::from_micros(100 << tried.min(10)).min(PAUSE_MAX)
 }

@@ -87,7 +87,7 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
     })
 }
 
-/// What of a device its file system uses.
+/// Returns what of a device its file system uses.
 fn used_space(directory: &File, length: u64, notes: &mut Vec<String>) -> Vec<Span> {
     let all = Region { offset: ByteLength::ZERO, length: ByteLength::new(length) };
     let Ok(mut free) = free_space(directory, all) else {

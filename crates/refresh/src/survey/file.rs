@@ -111,7 +111,7 @@ fn layers_of(file: &File, file_system: FileSystem, place: Option<&Place>) -> Vec
     }
 }
 
-/// What a file system is known by.
+/// Returns what a file system is known by.
 fn system_id(file: &File) -> Result<String, DriveError> {
     let about = rustix::fs::fstatvfs(file).map_err(|error| io("cannot look", error))?;
     Ok(format!("{:x}", about.f_fsid))

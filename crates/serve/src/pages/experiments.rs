@@ -193,7 +193,7 @@ pub(super) fn sse(
     Sse::new(events).keep_alive(KeepAlive::default())
 }
 
-/// How the run of a process stands now, with its title; `None` where none is known.
+/// Returns how the run of a process stands now, with its title; `None` where none is known.
 fn look(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem> {
     let started = app.runner.find(pid);
     let fragment = |html: Markup, is_final| Fragment { html: html.into_string().into(), is_final };

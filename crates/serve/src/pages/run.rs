@@ -44,7 +44,7 @@ pub(crate) async fn show(
     Ok(view.whole(&title, &body).into_response())
 }
 
-/// What is known of the run besides its report, and what can be done with it.
+/// Returns what is known of the run besides its report, and what can be done with it.
 fn around(id: RunId, report: &Report, annotation: &Annotation, view: View) -> Markup {
     let (experiment, target) = (&*report.experiment, &*report.target.name);
     let alike = [("experiment", experiment), ("target", target)];

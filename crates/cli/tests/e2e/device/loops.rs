@@ -9,7 +9,7 @@ use crate::support::{Place, is_root, skipped, unmount};
 
 const MIB: usize = 1 << 20;
 
-/// Whether a program of the system did what it was asked for.
+/// Returns true if a program of the system did what it was asked for.
 pub fn did(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());

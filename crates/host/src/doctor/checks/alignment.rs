@@ -105,7 +105,7 @@ fn plural(names: &[String]) -> &'static str {
     if names.len() == 1 { "s" } else { "" }
 }
 
-/// Where a layer's data begins on the drive, by the first way down.
+/// Returns where a layer's data begins on the drive, by the first way down.
 fn absolute(layer: &Layer) -> Option<u64> {
     let own = match layer.kind {
         // Extents of LVM, in several pieces, are multiples of its extents, 4 MiB unless told.

@@ -94,7 +94,7 @@ impl Regular {
         calls.into_iter().any(|call| !matches!(call, Extent::Never(_)))
     }
 
-    /// What of it trims this mount.
+    /// Returns what of it trims this mount.
     pub(crate) fn covering(&self, facts: &dyn Facts, mount: &Mounted) -> Covering {
         let mut covering = Covering::default();
         let all = mounts::mounted(facts);

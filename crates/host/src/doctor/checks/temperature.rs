@@ -39,7 +39,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     }
 }
 
-/// What the kernel's sensor says and allows; all may read it.
+/// Returns what the kernel's sensor says and allows; all may read it.
 fn sensor(context: &Context, drive: &Drive) -> Option<(i64, Option<i64>)> {
     let device = format!("{}/device", drive.layer.directory);
     let places = [device.clone(), format!("{device}/hwmon")];

@@ -103,7 +103,7 @@ fn partitions(context: &Context, drive: &Drive) -> Vec<(u64, u64)> {
     spans
 }
 
-/// What no partition covers, less the tables at both ends, in whole MiB.
+/// Returns what no partition covers, less the tables at both ends, in whole MiB.
 fn gaps(partitions: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     let mut at = MIB;

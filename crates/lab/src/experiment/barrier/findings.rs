@@ -106,7 +106,7 @@ fn believable(cases: &[(Case, Measured)], lasts: bool, record: &mut Record) {
     }
 }
 
-/// What one way to insert has come to.
+/// Returns what one way to insert has come to.
 fn inserts_of<'a>(
     inserted: &'a [(inserts::Case, inserts::Measured)],
     journal_mode: &str,
@@ -307,7 +307,7 @@ mod tests {
 
     use super::*;
 
-    /// What is found of plain writes and flushes that take so many microseconds each.
+    /// Returns what is found of plain writes and flushes that take so many microseconds each.
     fn found(write: u64, flush: u64, lasts: bool) -> (String, String) {
         found_of(write, &[flush; 100], lasts)
     }

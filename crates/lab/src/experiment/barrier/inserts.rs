@@ -72,7 +72,7 @@ impl Inserts {
         }
     }
 
-    /// What all cases write on a real drive, at most: an insert with its journals.
+    /// Returns what all cases write on a real drive, at most: an insert with its journals.
     pub(super) fn writes(&self) -> ByteLength {
         ByteLength::new(40 * 1024) * (self.count * Inserts::cases() as u64)
     }

@@ -101,7 +101,7 @@ fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
     record.tables.push(Table { name: "means".to_owned(), columns, rows });
 }
 
-/// How sure a difference is, in words.
+/// Returns how sure a difference is, in words.
 fn interval(difference: Option<(f64, f64)>) -> String {
     match difference {
         Some((difference, half)) => {
@@ -125,7 +125,7 @@ fn is_shown(difference: Option<(f64, f64)>) -> bool {
     difference.is_none_or(|(difference, half)| difference.abs() > half)
 }
 
-/// What is said of a difference that may be chance: nothing more, or that passes are too few.
+/// Returns what is said of a difference that may be chance: nothing more, or that passes are too few.
 fn none_shown(difference: Option<(f64, f64)>, mean: f64) -> &'static str {
     match difference {
         Some((_, half)) if half < SMALL * mean => "no difference",

@@ -101,7 +101,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// How many files and directories it has.
+    /// Returns how many files and directories it has.
     pub(super) fn count(&self) -> u64 {
         self.entries.len() as u64
     }

@@ -102,7 +102,7 @@ fn repeatability(step: &Reads) -> f64 {
     }
 }
 
-/// What two states may differ by without any difference between them.
+/// Returns what two states may differ by without any difference between them.
 fn threshold(a: &Reads, b: &Reads) -> f64 {
     repeatability(a).max(repeatability(b)).max(LEAST_DIFFERENCE)
 }
@@ -129,7 +129,7 @@ impl<'a> Comparison<'a> {
         Comparison { fill, worst, last, factor, threshold: threshold(fill, worst) }
     }
 
-    /// What is left of the slowdown after all writes, as a share of the time when new.
+    /// Returns what is left of the slowdown after all writes, as a share of the time when new.
     fn kept(&self) -> f64 {
         self.last.best() / self.fill.best() - 1.0
     }

@@ -48,7 +48,7 @@ impl State {
         matches!(self, State::Raid1Full | State::Raid1Spare)
     }
 
-    /// What was done to bring it about, to be read after its name.
+    /// Returns what was done to bring it about, to be read after its name.
     pub(super) fn words(self, sizes: &Sizes, spare: Option<f64>) -> String {
         let used = if sizes.used > ByteLength::ZERO {
             "filled sequentially, then written at random all over"
@@ -177,7 +177,7 @@ impl Sizes {
         whole_mib(self.capacity.bytes() as f64 * f64::from(self.free_percent) / 100.0)
     }
 
-    /// What is ever written of each drive in a state.
+    /// Returns what is ever written of each drive in a state.
     fn written(&self, state: State, physical: Option<ByteLength>) -> ByteLength {
         match (state, physical) {
             (State::Raid1Spare, Some(physical)) => {
@@ -188,7 +188,7 @@ impl Sizes {
         }
     }
 
-    /// What of each drive holds data in a state.
+    /// Returns what of each drive holds data in a state.
     pub(super) fn held(&self, state: State, physical: Option<ByteLength>) -> ByteLength {
         let written = self.written(state, physical);
         match state {

@@ -101,7 +101,7 @@ impl Development {
         None
     }
 
-    /// How much the minutes of the later half differ from each other, where there are enough.
+    /// Returns how much the minutes of the later half differ from each other, where there are enough.
     pub(super) fn swing(&self) -> Option<Swing> {
         let later = self.minutes.get(self.minutes.len() / 2..)?;
         if later.len() < LEAST_POINTS {

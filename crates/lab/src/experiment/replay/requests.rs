@@ -51,7 +51,7 @@ impl Protocol {
         LaneRequest { due, pause: Nanoseconds::ZERO, operation: event.operation, region }
     }
 
-    /// Where a recorded request lies on the drive, in whole blocks of it.
+    /// Returns where a recorded request lies on the drive, in whole blocks of it.
     fn region(&self, recorded: Region) -> Region {
         let (mib, unit) = (MIB.bytes(), self.unit.bytes());
         let offset = recorded.offset.bytes();

@@ -81,7 +81,7 @@ pub(super) fn conclude(seen: &Seen, record: &mut Record) {
     }
 }
 
-/// What to do about a layer that stops trims.
+/// Returns what to do about a layer that stops trims.
 fn next_step(at: &str) -> &'static str {
     if at.contains("crypt") {
         "Allow it: cryptsetup refresh --allow-discards --persistent, or discard in /etc/crypttab."

@@ -232,8 +232,8 @@ fn is_within(free: &[Region], block: u64) -> bool {
     })
 }
 
-/// What is free once all blocks of the deleted file are, or when nobody waits any longer; nothing
-/// where that is not known.
+/// Returns what is free once all blocks of the deleted file are, or when nobody waits any longer; nothing where that is
+/// not known.
 ///
 /// A file system that has made a deletion durable need not have given back the blocks yet: ext4 does
 /// so behind the commit, xfs in the background. And ext4 marks what it trims as used for so long.

@@ -51,7 +51,7 @@ fn families<'a>(series: &[&'a Series]) -> Vec<Vec<&'a Series>> {
     families
 }
 
-/// What the names of a family begin with, what tells each apart, and what they end with.
+/// Returns what the names of a family begin with, what tells each apart, and what they end with.
 fn split_names<'a>(names: &[&'a str]) -> (&'a str, Vec<&'a str>, &'a str) {
     let first = names[0];
     if names.len() == 1 {

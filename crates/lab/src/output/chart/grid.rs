@@ -34,7 +34,7 @@ pub(crate) struct GridCurve {
 }
 
 impl GridCurve {
-    /// What was measured, with the step where it was.
+    /// Returns what was measured, with the step where it was.
     pub(crate) fn points(&self, steps: &[f64]) -> Vec<(f64, f64)> {
         let both = steps.iter().zip(&self.values);
         both.filter_map(|(step, value)| Some((*step, (*value)?))).collect()
@@ -121,7 +121,7 @@ impl Grid {
         first > 0.0 && last / first >= 16.0
     }
 
-    /// Where a step lies between the first (0) and the last one (1).
+    /// Returns where a step lies between the first (0) and the last one (1).
     pub(crate) fn place(&self, step: f64) -> f64 {
         let scale = |value: f64| if self.is_logarithmic() { value.log2() } else { value };
         let (first, last) = (self.steps[0], self.steps[self.steps.len() - 1]);

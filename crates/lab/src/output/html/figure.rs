@@ -105,7 +105,7 @@ impl Places {
         axis
     }
 
-    /// Where the `index`th place is.
+    /// Returns where the `index`th place is.
     fn at(&self, index: usize) -> f64 {
         match self {
             Places::Names(_) => index as f64,

@@ -184,7 +184,7 @@ impl Chart<'_> {
         }
     }
 
-    /// Where the strips are: at the points themselves, or evenly spread over too many.
+    /// Returns where the strips are: at the points themselves, or evenly spread over too many.
     fn places(&self) -> Vec<f64> {
         let longest = self.curves.iter().max_by_key(|curve| curve.points.len());
         let Some(longest) = longest else {

@@ -17,7 +17,7 @@ pub(super) fn unit(unit: &str) -> &str {
     }
 }
 
-/// What a level is called.
+/// Returns what a level is called.
 pub(super) fn level(level: Level) -> (&'static str, &'static str) {
     match level {
         Level::Info => ("info", "Info"),

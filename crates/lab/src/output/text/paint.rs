@@ -5,9 +5,9 @@
 pub struct Options {
     /// Columns of the terminal.
     pub width: usize,
-    /// Whether to colour.
+    /// True to colour.
     pub color: bool,
-    /// Whether to draw with ASCII only.
+    /// True to draw with ASCII only.
     pub ascii: bool,
     /// What to say at the end about how to see more; a sentence.
     pub more: Option<String>,

@@ -157,7 +157,7 @@ fn draw(cell: Option<usize>, options: &Options) -> String {
     }
 }
 
-/// Which curve passes each character; where several do, the first of them.
+/// Returns which curve passes each character; where several do, the first of them.
 fn cells(plot: &Plot, axis: &Axis, width: usize) -> Vec<Vec<Option<usize>>> {
     let mut cells = vec![vec![None; width]; HEIGHT];
     for (index, (_, points)) in plot.curves.iter().enumerate() {
@@ -186,7 +186,7 @@ fn value_at(points: &[(f64, f64)], place: f64, step: f64) -> Option<f64> {
     Some(y0 + (y1 - y0) * (place - x0) / (x1 - x0))
 }
 
-/// What the marks stand for, in lines that fit.
+/// Returns what the marks stand for, in lines that fit.
 fn legend(plot: &Plot, options: &Options) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut length = 0;

@@ -48,7 +48,7 @@ pub(super) fn member(at: usize, text: &str) -> Result<Target, Fault> {
     }
 }
 
-/// What an error says, but for the target that was said already.
+/// Returns what an error says, but for the target that was said already.
 fn without_target(error: &LabError, text: &str) -> String {
     let words = error.to_string();
     words.strip_prefix(&format!("target '{text}': ")).unwrap_or(&words).to_owned()

@@ -41,7 +41,7 @@ struct Reclaim {
 pub(super) struct Merges {
     merge: Option<Merge>,
     reclaim: Option<Reclaim>,
-    /// Whether the sequence is merged after the merge under way.
+    /// True if the sequence is merged after the merge under way.
     ends_sequence: bool,
 }
 

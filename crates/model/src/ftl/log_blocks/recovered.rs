@@ -14,7 +14,7 @@ use crate::recovery::scan::FoundBlock;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
 impl LogBlocks {
-    /// Whether `block` holds what a merge of recovery writes.
+    /// Returns true if `block` holds what a merge of recovery writes.
     pub(in crate::ftl) fn is_redone(&self, block: BlockIndex) -> bool {
         self.is_recovering && self.merges.merged_into() == Some(block)
     }

@@ -68,7 +68,7 @@ impl MapCache {
     }
 }
 
-/// Whether a link of a list leads to a page.
+/// Returns true if a link of a list leads to a page.
 fn is_page(page: &u32) -> bool {
     *page != super::NONE
 }

@@ -67,8 +67,8 @@ impl Allowance {
         self.chunk
     }
 
-    /// How long a chunk of so many bytes may take, and the thaw behind it: a part that does not
-    /// depend on the size cannot be told from these, so a small one may take as long as any.
+    /// Returns how long a chunk of so many bytes may take, and the thaw behind it: a part that does not depend on the
+    /// size cannot be told from these, so a small one may take as long as any.
     fn expected(&self, bytes: u64) -> Duration {
         let times =
             self.chunks.iter().map(|&(took, of)| took * (bytes as f64 / of as f64).max(1.0));
