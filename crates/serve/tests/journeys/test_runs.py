@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime, timedelta
 
 from playwright.sync_api import expect
 
@@ -9,6 +10,8 @@ from place import SMALL
 from visitor import PICTURE
 
 TOKEN = "a-token-for-journeys-0"
+# How long a picture of the inside is shown while it is played, in milliseconds.
+A_PICTURE = 100
 
 
 def test_an_empty_place_says_how_to_begin(empty_place, visit):
@@ -229,6 +232,7 @@ def test_a_saved_page_works_from_disk(place, visit):
 def test_the_inside_is_played(place, visit):
     user = visit(place.serve())
     page = user.page
+    page.clock.install()
     user.go("/runs/4")
     slider = page.get_by_label("Moment of the run")
     last = int(slider.get_attribute("max"))
@@ -248,11 +252,15 @@ def test_the_inside_is_played(place, visit):
     assert page.evaluate(PICTURE) != before
     # It plays on to the end, and begins anew from there.
     slider.fill(str(last - 8))
+    page.clock.pause_at(datetime.now() + timedelta(hours=1))
     user.click("Play", "button")
+    page.clock.run_for(8 * A_PICTURE)
     expect(slider).to_have_value(str(last))
     user.click("Play", "button")
+    page.clock.run_for(3 * A_PICTURE)
     expect(slider).to_have_value("3")
     user.click("Stop", "button")
+    page.clock.resume()
     # It stays a picture when its page is made smaller, and when it was hidden meanwhile.
     height = page.locator("canvas").bounding_box()["height"]
     page.evaluate(
