@@ -11,7 +11,7 @@ use crate::users;
 /// How long whoever uses the device has to let go of it, unless told otherwise.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long somebody may have the device for a moment.
+/// Longest time for which `mkfs` and `mount` are tried again while somebody else has the device.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// How long to wait before trying again.
@@ -34,8 +34,8 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, AttachErr
     Err(AttachError::System(words))
 }
 
-/// Runs a tool that takes the device for itself. Whoever looks for a free loop device, such as another `losetup`, claims
-/// each that it tries for a moment, also ours: then the tool is run again.
+/// Runs a tool that takes the device for itself, and runs it again while somebody else has the device. `losetup --find`
+/// claims each loop device that it tries for a moment, also one in use.
 fn run_alone(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
     let began = Instant::now();
     loop {

@@ -124,7 +124,7 @@ fn use_of(process: &Path, wanted: &Wanted) -> io::Result<Option<String>> {
     Ok(mapped.map(|path| format!("{} mapped for writing", path.display())))
 }
 
-/// Returns what is wanted that a process has open for writing.
+/// Returns the wanted file that a process has open for writing.
 fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(process.join("fd"))? {
         let entry = entry?;
@@ -142,7 +142,7 @@ fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Returns what is wanted that a process has mapped so that its stores reach it.
+/// Returns the wanted file that a process has mapped so that its stores reach it.
 fn mapped_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     // Names of files need not be text.
     let maps = fs::read(process.join("maps"))?;

@@ -25,7 +25,7 @@ pub(super) fn merged(mut freed: Vec<Extent>) -> Vec<Extent> {
 }
 
 impl FileSystem<'_> {
-    /// Returns what a committed transaction has freed can be taken again; with `discard` the drive is told first, one
+    /// Makes what a committed transaction has freed free to be taken again; with `discard` the drive is told first, one
     /// extent after the other. Returns when that is done.
     pub(super) fn free_and_trim(
         &mut self,

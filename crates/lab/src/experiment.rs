@@ -149,8 +149,8 @@ pub struct Plan {
     /// What the time for writing is filled with: lengths of requests that share it evenly, and how
     /// many are in flight. Where there is none it is as fast as sequential writes.
     pub timed_requests: (Vec<ByteLength>, u32),
-    /// How many workloads write until they are steady, on whichever drive: the time for writing and reading is a limit
-    /// then.
+    /// Number of workloads, over all drives, that end when they are steady; the time for writing and reading is their
+    /// limit.
     pub until_steady: u64,
     /// Bytes that must be free on the drive.
     pub space: ByteLength,
