@@ -130,8 +130,9 @@ impl Attachment {
         };
         attachment.start_helper();
         if let Err(error) = attachment.reach(route) {
-            // The error of the route is the one to tell.
-            let _ = attachment.detach();
+            // The error of the route is the one to tell. Nobody can have written yet: who has the device for longer
+            // than a moment loses nothing.
+            let _ = attachment.detach_within(device::MOMENT);
             return Err(error);
         }
         Ok(attachment)
@@ -300,7 +301,12 @@ impl Attachment {
     /// # Errors
     /// When something stays in use, or the image cannot be closed; what was flushed is there.
     pub fn detach(&mut self) -> Result<Outcome, AttachError> {
-        let released = self.release();
+        self.detach_within(device::PATIENCE)
+    }
+
+    /// Detaches the drive as [`Attachment::detach`] does; waits for `patience` for whoever has the device.
+    fn detach_within(&mut self, patience: Duration) -> Result<Outcome, AttachError> {
+        let released = self.release(patience);
         let closed = self.shared.engine.close();
         if let Some(helper) = self.helper.take() {
             // A panic of its has been reported by its own thread.
@@ -313,9 +319,11 @@ impl Attachment {
         outcome
     }
 
-    fn release(&mut self) -> Result<(), AttachError> {
-        let released = self.shared.let_go(Instant::now() + device::PATIENCE);
-        *lock(&self.shared.device) = None;
+    fn release(&mut self, patience: Duration) -> Result<(), AttachError> {
+        let released = self.shared.let_go(Instant::now() + patience);
+        if let Some(device) = lock(&self.shared.device).take() {
+            device.leave();
+        }
         if let Some(mut server) = self.server.take() {
             server.close();
         }
@@ -326,7 +334,9 @@ impl Attachment {
         }
         if let Some(mut mounted) = self.mounted.take() {
             let directory = mounted.directory().to_owned();
-            mounted.unmount().map_err(|error| AttachError::io("unmount", &directory, error))?;
+            mounted
+                .unmount(patience)
+                .map_err(|error| AttachError::io("unmount", &directory, error))?;
         }
         if let Some(directory) = self.directory.take() {
             // A leftover directory harms nothing.

@@ -12,7 +12,7 @@ use crate::users;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Longest time for which `mkfs` and `mount` are tried again while somebody else has the device.
-const MOMENT: Duration = Duration::from_secs(2);
+pub(crate) const MOMENT: Duration = Duration::from_secs(2);
 
 /// How long to wait before trying again.
 const SHORTLY: Duration = Duration::from_millis(200);
@@ -195,6 +195,15 @@ impl LoopDevice {
         }
         self.mounted = None;
         self.give_back(until, None)
+    }
+
+    /// Gives it back to the system although somebody has it: the kernel takes it away when the last one closes or
+    /// unmounts it. Its drive ends before that, so that it fails all requests until then.
+    pub(crate) fn leave(self) {
+        if self.is_ours() {
+            // Where this fails, too, nothing else can be done.
+            let _ = run("losetup", &["--detach", &self.path]);
+        }
     }
 
     fn give_back(&self, until: Instant, claim: Option<std::fs::File>) -> Result<(), AttachError> {

@@ -120,20 +120,20 @@ impl Mounted {
         self.opened.clone()
     }
 
-    /// Unmounts it; requests under way are answered before. Waits ten seconds for who has something of it
+    /// Unmounts it; requests under way are answered before. Waits for `patience` for who has something of it
     /// open, or is in it, and is not kept by them: what they ask of the drive fails once that is closed.
     ///
     /// # Errors
     /// When the system fails it. It is mounted then, and its threads go on.
-    pub fn unmount(&mut self) -> io::Result<()> {
+    pub fn unmount(&mut self, patience: Duration) -> io::Result<()> {
         if self.is_unmounted {
             return Ok(());
         }
-        self.take_away(Instant::now() + PATIENCE)?;
+        self.take_away(Instant::now() + patience)?;
         self.is_unmounted = true;
         // The kernel ends the connection when the last user has gone, or another name space that has a
         // copy of the mount.
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + patience;
         while !self.threads.iter().all(JoinHandle::is_finished) {
             if Instant::now() > until && !self.abort() {
                 // They end with the program.
@@ -178,7 +178,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // What cannot be unmounted stays, and whoever looks at it sees what it is.
-        let _ = self.unmount();
+        let _ = self.unmount(PATIENCE);
     }
 }
 

@@ -1,13 +1,15 @@
 //! A drive that somebody uses stays, and nothing that is on it is lost: neither by `detach`, nor by a
 //! signal, nor by `--mount`, which makes a file system only where nothing is.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::client::{Client, WRITE};
-use crate::support::{Attached, Place, has_devices, has_tools, tool};
+use crate::support::{Attached, Place, has_devices, has_tools, tool, wait_until};
 
 /// Returns what `detach` says that refuses; nothing is detached.
 #[track_caller]
@@ -99,6 +101,61 @@ fn a_drive_that_a_client_or_a_program_has_stays() {
     assert_eq!(data, [3; 4096]);
     drop(file);
     attached.detach();
+}
+
+/// Returns the file that a loop device is on as the kernel calls it.
+fn backing_file(name: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()
+}
+
+/// Returns a loop device whose file lies in the place's directory of records.
+fn loop_device_of(place: &Place) -> Option<String> {
+    let run = place.path("run");
+    let names = std::fs::read_dir("/sys/block").unwrap().map(|it| it.unwrap().file_name());
+    let mut names = names.map(|name| name.to_string_lossy().into_owned());
+    names.find(|name| backing_file(name).is_some_and(|file| Path::new(&file).starts_with(&run)))
+}
+
+#[test]
+fn a_device_that_somebody_has_when_mounting_fails_goes_when_he_lets_go() {
+    if !has_devices("a device that is held when mounting fails") {
+        return;
+    }
+    let place = Place::alone("sim:,scale=1/2048");
+    std::fs::create_dir(place.path("point")).unwrap();
+    // A file system whose tool fails once this test has the device.
+    let script = format!(
+        "#!/bin/sh\nwhile ! test -e {}; do sleep 0.05; done\necho no luck >&2\nexit 1\n",
+        place.path("held").display()
+    );
+    std::fs::write(place.path("mkfs.luckless"), script).unwrap();
+    std::fs::set_permissions(place.path("mkfs.luckless"), Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let attach = place
+        .command(&["attach", "disk.ssd", "--time", "fast", "--mount", "point", "--fs", "luckless"])
+        .env("PATH", format!("{}:{path}", place.path("").display()))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until(|| loop_device_of(&place).is_some());
+    let name = loop_device_of(&place).unwrap();
+    let device = format!("/dev/{name}");
+    let flags = rustix::fs::OFlags::EXCL.bits() as i32;
+    let mut holder = None;
+    // Others look at a new device, too.
+    wait_until(|| {
+        holder = OpenOptions::new().read(true).custom_flags(flags).open(&device).ok();
+        holder.is_some()
+    });
+    std::fs::write(place.path("held"), "").unwrap();
+    let output = attach.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("no luck"), "{said}");
+    // The directory of the file is not mounted any more, so it has another name.
+    let held = backing_file(&name);
+    assert!(held.is_some());
+    drop(holder);
+    wait_until(|| backing_file(&name) != held);
 }
 
 /// Returns what `attach --mount` says that refuses.
