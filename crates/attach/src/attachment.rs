@@ -212,7 +212,7 @@ impl Attachment {
                 place
             }
             Route::Device { mount } => {
-                let run = control::directory()?;
+                let run = ssdlab_rundir::directory()?;
                 let directory = control::directory_for_file(&run, std::process::id());
                 mounted_at = Some(directory.clone());
                 std::fs::create_dir(&directory)

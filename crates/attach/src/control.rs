@@ -1,11 +1,11 @@
 //! Talking to a drive that is attached: who has which image, and what is wanted of it.
 //!
-//! Each attached drive has two files in a directory of the user's ([`directory`]): a record of what
+//! Each attached drive has two files in a directory of the user's ([`ssdlab_rundir`]): a record of what
 //! it is, and a socket. One line asks (`status`, `detach`, `power-cut`), one line answers: JSON.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,15 +14,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use ssdlab_rundir::directory;
 
 use crate::engine::Outcome;
 use crate::error::AttachError;
 use crate::leftovers;
 use crate::socket::listen_privately;
-
-/// The variable that names the directory of the records; for tests, and for several users of one
-/// system.
-pub const VARIABLE: &str = "SSDLAB_RUN";
 
 /// What is known of an attached drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,46 +60,6 @@ pub enum Detached {
     InUse(String),
     /// It is detached, and something failed, in words.
     Failed(String),
-}
-
-/// Returns the directory of the records; it is made where there is none.
-///
-/// # Errors
-/// When it cannot be made, belongs to somebody else, or is open to others.
-pub fn directory() -> Result<PathBuf, AttachError> {
-    let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let user = rustix::process::geteuid();
-    let path = if let Some(path) = named(VARIABLE) {
-        PathBuf::from(path)
-    } else if user.is_root() {
-        PathBuf::from("/run/ssdlab")
-    } else if let Some(runtime) = named("XDG_RUNTIME_DIR") {
-        Path::new(&runtime).join("ssdlab")
-    } else {
-        std::env::temp_dir().join(format!("ssdlab-{}", user.as_raw()))
-    };
-    let cannot = |error| AttachError::io("make", &path, error);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(cannot)?;
-    let found = fs::symlink_metadata(&path).map_err(cannot)?;
-    let untrusted = |why: String| Err(AttachError::Untrusted { path: path.clone(), why });
-    if !found.is_dir() {
-        return untrusted(format!("is no directory; set {VARIABLE} to one"));
-    }
-    if found.uid() != user.as_raw() {
-        let (owner, user) = (found.uid(), user.as_raw());
-        return untrusted(format!(
-            "belongs to user {owner}, and this is user {user}; set {VARIABLE} to a directory of yours"
-        ));
-    }
-    if found.mode() & 0o077 != 0 {
-        let mode = found.mode() & 0o777;
-        return untrusted(format!(
-            "is open to others (mode {mode:o}), who may have put records there; if they are yours, \
-             'chmod 700 {}', or set {VARIABLE} to another directory",
-            path.display()
-        ));
-    }
-    fs::canonicalize(&path).map_err(cannot)
 }
 
 /// Returns the directory in `run` on which process `pid` mounts its file, where it makes a loop device of it.

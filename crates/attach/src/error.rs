@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_model::profile::ProfileError;
 use ssdlab_model::recovery::RecoveryError;
+use ssdlab_rundir::RunDirectoryError;
 
 /// What stands in the way of a drive that is attached.
 #[derive(Debug, thiserror::Error)]
@@ -99,6 +100,17 @@ pub enum AttachError {
     /// Wrong use.
     #[error("{0}")]
     Usage(String),
+}
+
+impl From<RunDirectoryError> for AttachError {
+    fn from(error: RunDirectoryError) -> AttachError {
+        match error {
+            RunDirectoryError::Io { path, source } => {
+                AttachError::Io { what: "make", path, source }
+            }
+            RunDirectoryError::Untrusted { path, why } => AttachError::Untrusted { path, why },
+        }
+    }
 }
 
 impl AttachError {

@@ -1,8 +1,6 @@
 //! The inside of an attached drive, as figures; as JSON and as a Prometheus textfile.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
-use std::path::Path;
 
 use serde::Serialize;
 use ssdlab_model::attribution::Attribution;
@@ -10,7 +8,6 @@ use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::mapping::cached::InRam;
 
 use crate::engine::Statistics;
-use crate::error::AttachError;
 use crate::lateness::Lateness;
 
 /// Shares of a block that are told apart: tenths.
@@ -161,22 +158,6 @@ impl Status {
         }
         text
     }
-}
-
-/// Writes `text` to a file as a whole, and then under its name, so that whoever reads it, such as
-/// Prometheus' textfile collector, never reads half of it.
-///
-/// # Errors
-/// When it cannot be written.
-pub fn write_whole(path: &Path, text: &str) -> Result<(), AttachError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = path.with_file_name(format!(".{name}.{}.draft", std::process::id()));
-    let write = || {
-        let mut file = std::fs::File::create(&draft)?;
-        file.write_all(text.as_bytes())?;
-        std::fs::rename(&draft, path)
-    };
-    write().map_err(|error| AttachError::io("write", path, error))
 }
 
 #[cfg(test)]

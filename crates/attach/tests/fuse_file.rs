@@ -41,7 +41,7 @@ fn with_file(time: Time, changes: &[(&str, &str)], work: impl Fn(&std::path::Pat
         }
     };
     work(mounted.file(), &lateness);
-    mounted.unmount().expect("nobody uses it");
+    mounted.unmount(Duration::from_secs(10)).expect("nobody uses it");
     assert!(!place.join("disk").exists());
 }
 

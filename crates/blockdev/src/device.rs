@@ -5,13 +5,13 @@ mod beneath;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::exports::export_of;
 use super::inode::{Inode, backing_of};
 use super::mounts::{self, Mount};
 use super::openers::{Users, Wanted, openers};
+use super::portable;
 
 /// Major and minor number of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,13 @@ pub struct DeviceNumber {
 }
 
 impl DeviceNumber {
+    /// Returns the number of the block device that these facts are of; nothing for anything else.
+    pub fn of_block_device(facts: &fs::Metadata) -> Option<Self> {
+        portable::block_device(facts)
+    }
+
     /// From what `stat` gives.
+    #[cfg(unix)]
     pub fn from_raw(raw: u64) -> Self {
         DeviceNumber {
             major: rustix::fs::major(raw as rustix::fs::Dev),
@@ -64,17 +70,8 @@ impl System {
         System {
             proc: "/proc".into(),
             sys: "/sys".into(),
-            number_of: |path| {
-                let metadata = fs::metadata(path).ok()?;
-                let is_device = metadata.file_type().is_block_device();
-                is_device.then(|| DeviceNumber::from_raw(metadata.rdev()))
-            },
-            claimed: |path| {
-                // On a block device this flag alone asks for exclusive use, and creates nothing.
-                let flags = rustix::fs::OFlags::EXCL.bits() as i32;
-                let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
-                opened.is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
-            },
+            number_of: |path| DeviceNumber::of_block_device(&fs::metadata(path).ok()?),
+            claimed: portable::is_claimed,
             openers,
             backing_of: |name| backing_of(&Path::new("/dev").join(name)),
         }

@@ -1,11 +1,7 @@
 //! Files by their inode: names change, and lead to other files in other mount namespaces.
 
-use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
-
-use rustix::fs::FileType;
 
 use super::device::DeviceNumber;
 
@@ -26,6 +22,7 @@ pub(crate) enum Node {
     /// A regular file.
     File(Inode),
     /// Anything else: a pipe, a socket, a terminal.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is only one kind"))]
     Other,
 }
 
@@ -34,7 +31,7 @@ impl Node {
     /// answer.
     #[cfg(target_os = "linux")]
     pub(crate) fn at(path: &Path) -> io::Result<Node> {
-        use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+        use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
         let wanted = StatxFlags::TYPE | StatxFlags::INO;
         let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted)?;
         Ok(match FileType::from_raw_mode(found.stx_mode.into()) {
@@ -60,6 +57,7 @@ impl Node {
 }
 
 /// `struct loop_info64` (linux/loop.h), as far as it is looked at.
+#[cfg(target_os = "linux")]
 #[repr(C)]
 struct LoopInfo {
     file_system: u64,
@@ -68,6 +66,7 @@ struct LoopInfo {
 }
 
 /// `LOOP_GET_STATUS64` (linux/loop.h).
+#[cfg(target_os = "linux")]
 const LOOP_GET_STATUS64: u32 = 0x4C05;
 
 /// Returns the inode of the file that a loop device lies on, as the kernel has it: its name may lead to
@@ -77,7 +76,9 @@ const LOOP_GET_STATUS64: u32 = 0x4C05;
 /// When the device cannot be opened, or lies on nothing.
 #[cfg(target_os = "linux")]
 pub(crate) fn backing_of(loop_device: &Path) -> io::Result<Inode> {
-    let device = File::open(loop_device)?;
+    use std::os::fd::AsRawFd;
+
+    let device = std::fs::File::open(loop_device)?;
     let mut found = LoopInfo { file_system: 0, inode: 0, after: [0; 27] };
     // SAFETY: the record is as long as the kernel's, and outlives the call.
     let outcome =

@@ -34,6 +34,7 @@ pub mod mounts;
 pub mod node;
 pub mod openers;
 pub mod place;
+mod portable;
 pub mod signatures;
 pub mod smart;
 pub mod tool;

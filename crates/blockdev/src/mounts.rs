@@ -1,13 +1,11 @@
 //! What is mounted, and what is swapped to: two tables of the kernel's.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::device::{DeviceNumber, System};
+use super::portable::{self, path_from};
 
 /// One line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +58,7 @@ fn unescaped(field: &[u8]) -> PathBuf {
         path.push(code.unwrap_or(byte));
         rest = if code.is_some() { &behind[3..] } else { behind };
     }
-    OsStr::from_bytes(&path).into()
+    path_from(&path)
 }
 
 /// The mounts of a table such as `/proc/self/mountinfo`, in the order they were made.
@@ -117,6 +115,11 @@ pub fn device_of(mount: &Mount, system: &System) -> DeviceNumber {
     (system.number_of)(&mount.source).unwrap_or(mount.device)
 }
 
+/// Returns the device number of the file system that a file lies on, where the system has such numbers.
+pub fn number_of_file_system(file: &File) -> Option<DeviceNumber> {
+    portable::file_system(&file.metadata().ok()?)
+}
+
 /// The mount that the file was opened through.
 #[cfg(target_os = "linux")]
 pub fn mount_of(file: &File, system: &System) -> Option<Mount> {
@@ -129,12 +132,13 @@ pub fn mount_of(file: &File, system: &System) -> Option<Mount> {
         .and_then(|facts| mounts.iter().find(|mount| mount.id == facts.stx_mnt_id));
     // Before 5.8 the kernel does not say; then any mount of the same device will do.
     let by_device = || {
-        let number = DeviceNumber::from_raw(file.metadata().ok()?.dev());
+        let number = number_of_file_system(file)?;
         mounts.iter().find(|mount| mount.device == number)
     };
     by_id.or_else(by_device).cloned()
 }
 
+/// The mount that the file was opened through; only Linux tells.
 #[cfg(not(target_os = "linux"))]
 pub fn mount_of(_: &File, _: &System) -> Option<Mount> {
     None
@@ -163,6 +167,7 @@ pub fn file_system_by_number(file: &File) -> Option<&'static str> {
     }
 }
 
+/// The file system's name from its magic number; only Linux tells.
 #[cfg(not(target_os = "linux"))]
 pub fn file_system_by_number(_: &File) -> Option<&'static str> {
     None

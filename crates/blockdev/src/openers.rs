@@ -9,9 +9,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
-
 use super::device::DeviceNumber;
 use super::inode::{Inode, Node};
 
@@ -22,9 +19,13 @@ const LOOKS: u32 = 5;
 /// How long is waited between two looks.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Of the flags that a file was opened with: for what, and that it was only to be read.
-const ACCESS: u32 = OFlags::RWMODE.bits();
-const READING: u32 = OFlags::RDONLY.bits();
+/// Of the flags that a file was opened with: for what, and that it was only to be read (`O_ACCMODE` and `O_RDONLY`,
+/// asm-generic/fcntl.h).
+const ACCESS: u32 = 0o3;
+const READING: u32 = 0o0;
+
+/// What the kernel answers of a process that has ended (`ESRCH`, asm-generic/errno-base.h).
+const NO_SUCH_PROCESS: i32 = 3;
 
 /// The system's own, which some systems let nobody look at.
 pub const FIRST_PROCESS: u32 = 1;
@@ -97,7 +98,7 @@ fn openers_in(proc: &Path, wanted: &Wanted) -> io::Result<Users> {
             Ok(None) => {}
             // It has ended meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
+            Err(error) if error.raw_os_error() == Some(NO_SUCH_PROCESS) => {}
             Err(_) if id == FIRST_PROCESS => {}
             Err(_) => sees_all = false,
         }

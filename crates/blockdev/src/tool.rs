@@ -2,14 +2,14 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+use super::portable::{can_be_run, out_of_reach_of_interrupts};
 
 /// Where programs for administrators are, though the path of others leaves it out.
 const ALSO_THERE: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
@@ -50,14 +50,14 @@ impl Output {
 pub fn run(program: &str, arguments: &[&OsStr], limit: Option<Duration>) -> Result<Output, String> {
     let found = find(program).ok_or_else(|| format!("{program} is not installed"))?;
     let failed = |error| format!("{program} cannot be run ({error})");
-    let mut child = Command::new(found)
+    let mut command = Command::new(found);
+    // Ctrl-C is for us: a drive that is being erased must not be left halfway.
+    let mut child = out_of_reach_of_interrupts(&mut command)
         .args(arguments)
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // Ctrl-C is for us: a drive that is being erased must not be left halfway.
-        .process_group(0)
         .spawn()
         .map_err(failed)?;
     let (stdout, stderr) = (gather(child.stdout.take()), gather(child.stderr.take()));
@@ -108,8 +108,7 @@ fn find(program: &str) -> Option<PathBuf> {
 }
 
 fn is_program(path: &Path) -> bool {
-    let metadata = std::fs::metadata(path);
-    metadata.is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    std::fs::metadata(path).is_ok_and(|found| can_be_run(&found))
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ impl Drive for RealDrive {
     /// The capacity is the prepared length; before that, the most that could be prepared.
     fn description(&self) -> Description {
         let direct = match self.access {
+            Access::Direct { .. } if cfg!(windows) => "unbuffered",
             Access::Direct { .. } => "O_DIRECT",
             Access::Buffered => "page cache",
         };

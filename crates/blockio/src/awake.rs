@@ -106,6 +106,7 @@ impl Awake {
     }
 
     /// Returns true if the processors are kept awake.
+    #[cfg(target_os = "linux")]
     pub(super) fn is_kept(&self) -> bool {
         self.held.is_some()
     }

@@ -12,9 +12,9 @@ use super::threads::Senders;
 use super::{RealDrive, synchronous, threads};
 use ssdlab_drive::phase::{Mix, Phase};
 use ssdlab_drive::{Drive, Observer};
-#[cfg(target_os = "linux")]
 use ssdlab_error::{DriveError, ErrorKind};
 
+#[cfg(target_os = "linux")]
 use super::{aio, uring};
 use crate::data::BlockData;
 
@@ -191,6 +191,7 @@ impl RealDrive {
 const ONE_AT_A_TIME: &str =
     "positioned I/O sends one request at a time, whatever depth is asked for";
 
+#[cfg(target_os = "linux")]
 const UNREGISTERED: &str = "the limit on locked memory is too low to register the buffers with io_uring: requests cost \
      a little more processor time";
 

@@ -1,10 +1,9 @@
 //! The file that a run creates, uses and removes. No other file is ever opened for writing.
 
 use std::collections::hash_map::RandomState;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ssdlab_drive::phase::Region;
@@ -13,6 +12,7 @@ use ssdlab_units::ByteLength;
 
 use super::buffers::Buffers;
 use super::handle::{Access, Handle, alignments_to_try, clear_direct, io_error, set_direct};
+use super::os;
 use super::target::Target;
 
 /// A file that this process created, and that goes when this value does.
@@ -79,8 +79,8 @@ impl OwnFile {
     fn try_access(&self, alignment: ByteLength) -> io::Result<()> {
         let mut buffers = Buffers::new(1, alignment).map_err(io::Error::other)?;
         let buffer = buffers.get(0);
-        let outcome = (self.handle.file.write_all_at(buffer, alignment.bytes()))
-            .and_then(|()| self.handle.file.read_exact_at(buffer, alignment.bytes()));
+        let outcome = os::write_all_at(&self.handle.file, buffer, alignment.bytes())
+            .and_then(|()| os::read_exact_at(&self.handle.file, buffer, alignment.bytes()));
         self.handle.file.set_len(0)?;
         outcome
     }
@@ -95,11 +95,10 @@ impl OwnFile {
 
     /// Bytes the file occupies already.
     pub(super) fn occupied(&self) -> Result<ByteLength, DriveError> {
-        let metadata = self.handle.file.metadata().map_err(|error| {
+        os::occupied(&self.handle.file).map_err(|error| {
             let what = format!("cannot look at {}", self.handle.shown.display());
             io_error(what, error)
-        })?;
-        Ok(ByteLength::new(metadata.blocks() * 512))
+        })
     }
 
     /// Removes the file, if it is still the one that was created.
@@ -108,9 +107,8 @@ impl OwnFile {
             return Ok(());
         };
         let failed = |error| io_error(format!("cannot remove {}", path.display()), error);
-        let own = self.handle.file.metadata().map_err(failed)?;
         match fs::symlink_metadata(&path) {
-            Ok(there) if (there.dev(), there.ino()) == (own.dev(), own.ino()) => {
+            Ok(there) if os::is_file_at(&self.handle.file, &there).map_err(failed)? => {
                 fs::remove_file(&path).map_err(failed)
             }
             // Someone else removed it, or put another file in its place, which is not ours.
@@ -183,7 +181,7 @@ fn creation_error(path: &Path, error: io::Error) -> DriveError {
 }
 
 fn create_named(path: &Path) -> io::Result<OwnFile> {
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
+    let file = os::create_new(path)?;
     Ok(OwnFile { handle: Handle::of_file(file, path), path: Some(path.to_owned()) })
 }
 
@@ -222,6 +220,8 @@ fn create_unnamed(_: &Path) -> Option<io::Result<File>> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use ssdlab_blockdev::System;
 
     use super::*;

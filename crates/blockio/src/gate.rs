@@ -7,7 +7,6 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use ssdlab_blockdev::openers::sees_all_processes;
@@ -38,7 +37,7 @@ pub struct Permit(Candidate);
 
 /// Returns true if `path` leads to a block device.
 pub fn is_block_device(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+    fs::metadata(path).is_ok_and(|found| DeviceNumber::of_block_device(&found).is_some())
 }
 
 impl Candidate {
@@ -142,9 +141,9 @@ impl Permit {
         let system = System::real();
         let Candidate { named, device, number, identity, .. } = candidate;
         let file = open(&device, true).map_err(|error| opening_error(&named, error))?;
-        let is_same = file.metadata().is_ok_and(|found| {
-            found.file_type().is_block_device() && DeviceNumber::from_raw(found.rdev()) == number
-        });
+        let is_same = file
+            .metadata()
+            .is_ok_and(|found| DeviceNumber::of_block_device(&found) == Some(number));
         if !is_same || Identity::of(number, &system) != identity {
             return Err(DriveError::new(
                 ErrorKind::Refused,
@@ -221,7 +220,10 @@ impl OpenDevice {
 
 #[cfg(target_os = "linux")]
 fn open(device: &Path, write: bool) -> io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+
     use rustix::fs::OFlags;
+
     // On a block device O_EXCL without O_CREAT asks for exclusive use.
     let flags = if write { OFlags::DIRECT | OFlags::EXCL } else { OFlags::DIRECT };
     let flags = flags.bits() as i32;
@@ -280,9 +282,15 @@ fn cannot_tell(path: &Path, error: io::Error) -> DriveError {
     DriveError::with_source(ErrorKind::Refused, what, error)
 }
 
+#[cfg(unix)]
 fn refuse_if_forbidden(path: &Path, device: &Path) -> Result<(), DriveError> {
     use rustix::fs::{Access, access};
     access(device, Access::READ_OK | Access::WRITE_OK).map_err(|_| no_permission(path))
+}
+
+#[cfg(not(unix))]
+fn refuse_if_forbidden(path: &Path, _: &Path) -> Result<(), DriveError> {
+    Err(no_permission(path))
 }
 
 fn no_permission(path: &Path) -> DriveError {

@@ -2,13 +2,13 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use ssdlab_error::{DriveError, ErrorKind};
 use ssdlab_units::ByteLength;
 
 use super::course::Request;
+use super::os;
 use super::synchronous::Transfer;
 
 /// What requests are sent to.
@@ -38,6 +38,17 @@ impl Handle {
     /// A block device.
     pub(super) fn of_device(file: File, shown: &Path) -> Handle {
         Handle { file, shown: shown.to_owned(), place: "of " }
+    }
+
+    /// Returns the same file for one more thread to send requests to; nothing where all threads can share this one.
+    ///
+    /// # Errors
+    /// When the system does not open it again.
+    pub(super) fn for_another_thread(&self) -> Result<Option<Handle>, DriveError> {
+        let opened = os::opened_anew(&self.file).map_err(|error| {
+            io_error(format!("cannot open {} again", self.shown.display()), error)
+        })?;
+        Ok(opened.map(|file| Handle { file, shown: self.shown.clone(), place: self.place }))
     }
 
     /// Makes what was written durable.
@@ -98,9 +109,9 @@ impl Transfer for &Handle {
         let offset = request.offset.bytes();
         loop {
             let done = if request.read {
-                self.file.read_at(buffer, offset)
+                os::read_at(&self.file, buffer, offset)
             } else {
-                self.file.write_at(buffer, offset)
+                os::write_at(&self.file, buffer, offset)
             };
             match done {
                 Ok(length) if length == buffer.len() => return Ok(()),
@@ -139,7 +150,12 @@ pub(super) fn alignments_to_try(file: &File) -> Vec<ByteLength> {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(windows)]
+pub(super) fn alignments_to_try(_: &File) -> Vec<ByteLength> {
+    vec![ByteLength::new(512), ByteLength::new(4096)]
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 pub(super) fn alignments_to_try(_: &File) -> Vec<ByteLength> {
     Vec::new()
 }
@@ -157,12 +173,25 @@ pub(super) fn clear_direct(file: &File) -> io::Result<()> {
     Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::DIRECT)?)
 }
 
-#[cfg(not(target_os = "linux"))]
+/// Does nothing: a file is created so.
+#[cfg(windows)]
+pub(super) fn set_direct(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+/// Fails: a file that was created so stays so.
+#[cfg(windows)]
+pub(super) fn clear_direct(_: &File) -> io::Result<()> {
+    let why = "the file system takes neither blocks of 512 nor of 4096 bytes past the cache";
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
+}
+
+#[cfg(not(any(target_os = "linux", windows)))]
 pub(super) fn set_direct(_: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", windows)))]
 pub(super) fn clear_direct(_: &File) -> io::Result<()> {
     Ok(())
 }

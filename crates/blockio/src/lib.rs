@@ -40,6 +40,7 @@ mod lanes;
 mod look;
 mod make_new;
 mod medium;
+mod os;
 mod payload;
 mod probe;
 mod space;
@@ -74,7 +75,7 @@ use self::course::{Clock, Course};
 use self::engines::{is_without_workers, why_no_uring};
 use self::file::OwnFile;
 use self::gate::OpenDevice;
-use self::handle::{Access, Handle, io_error};
+use self::handle::{Access, Handle};
 use self::medium::Medium;
 use self::surroundings::Surroundings;
 use self::target::Target;
@@ -320,7 +321,7 @@ impl RealDrive {
             rustix::fs::fadvise(&file.file, region.offset.bytes(), length, advice).map_err(
                 |error| {
                     let what = format!("dropping the cache of {}", file.shown.display());
-                    io_error(what, error.into())
+                    self::handle::io_error(what, error.into())
                 },
             )?;
         }

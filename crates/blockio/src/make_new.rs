@@ -11,10 +11,8 @@ use serde_json::Value;
 use ssdlab_blockdev::tool;
 use ssdlab_drive::phase::Region;
 use ssdlab_error::{DriveError, ErrorKind};
-use ssdlab_units::{ByteLength, GIB};
 
 use super::gate::OpenDevice;
-use super::handle::io_error;
 
 /// How a block device is made new.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,9 +36,6 @@ struct Programs<'a> {
 
 /// Those that are installed.
 const INSTALLED: Programs = Programs { nvme: "nvme", hdparm: "hdparm" };
-
-/// A discard is handed over in pieces of this size.
-const DISCARD_PIECE: ByteLength = ByteLength::new(GIB.bytes() * 32);
 
 /// The password of the erase, which the erase itself takes away again.
 const PASSWORD: &str = "ssdlab";
@@ -96,13 +91,17 @@ fn failed(device: &OpenDevice, why: String) -> DriveError {
 pub(super) fn discard(device: &OpenDevice, region: Region) -> Result<(), DriveError> {
     use std::os::fd::AsRawFd;
 
+    use ssdlab_units::{ByteLength, GIB};
+
+    /// A discard is handed over in pieces of this size.
+    const PIECE: ByteLength = ByteLength::new(GIB.bytes() * 32);
     /// `_IO(0x12, 119)` of linux/fs.h.
     const BLKDISCARD: libc::Ioctl = 0x1277;
 
     device.check_writable()?;
     let mut offset = region.offset;
     while offset < region.end() {
-        let length = (region.end() - offset).min(DISCARD_PIECE);
+        let length = (region.end() - offset).min(PIECE);
         let range = [offset.bytes(), length.bytes()];
         // SAFETY: the descriptor is open, and the call reads two numbers from the range.
         if unsafe { libc::ioctl(device.handle.file.as_raw_fd(), BLKDISCARD, range.as_ptr()) } != 0 {
@@ -111,7 +110,7 @@ pub(super) fn discard(device: &OpenDevice, region: Region) -> Result<(), DriveEr
                 return Err(cannot(device, "it takes no discards"));
             }
             let what = format!("discard of {length} on {}", device.named.display());
-            return Err(io_error(what, error));
+            return Err(super::handle::io_error(what, error));
         }
         offset += length;
     }

@@ -5,6 +5,7 @@ use ssdlab_units::{ByteLength, GIB};
 
 use super::file::OwnFile;
 use super::handle::io_error;
+use super::os;
 
 /// Space for a file.
 pub(super) struct Room {
@@ -18,12 +19,12 @@ impl Room {
     /// The room there is for `file`. Without a `reserve` it is 1 GiB or 5 % of the file system,
     /// whichever is more.
     pub(super) fn of(file: &OwnFile, reserve: Option<ByteLength>) -> Result<Room, DriveError> {
-        let numbers = rustix::fs::fstatvfs(&file.handle.file).map_err(|error| {
+        let space = os::space(&file.handle.file, &file.handle.shown).map_err(|error| {
             let what = format!("cannot see the free space at {}", file.handle.shown.display());
-            io_error(what, error.into())
+            io_error(what, error)
         })?;
-        let free = ByteLength::new(numbers.f_bavail * numbers.f_frsize) + file.occupied()?;
-        let twentieth = ByteLength::new(numbers.f_blocks / 20 * numbers.f_frsize);
+        let free = space.free + file.occupied()?;
+        let twentieth = ByteLength::new(space.total.bytes() / 20);
         Ok(Room { free, reserve: reserve.unwrap_or(twentieth.max(GIB)) })
     }
 

@@ -2,9 +2,8 @@
 //! being those of an SSD.
 
 use std::fs::File;
-use std::os::unix::fs::MetadataExt;
 
-use ssdlab_blockdev::mounts::{device_of, file_system_by_number, mount_of};
+use ssdlab_blockdev::mounts::{device_of, file_system_by_number, mount_of, number_of_file_system};
 use ssdlab_blockdev::{DeviceNumber, Identity, System, text_in};
 
 use super::gate::OpenDevice;
@@ -44,9 +43,8 @@ impl Surroundings {
         if let Some(name) = name {
             found.except_for(file_system_caveat(&name));
         }
-        let number = mount
-            .map(|mount| device_of(&mount, system))
-            .or_else(|| Some(DeviceNumber::from_raw(file.metadata().ok()?.dev())));
+        let number =
+            mount.map(|mount| device_of(&mount, system)).or_else(|| number_of_file_system(file));
         if let Some(number) = number {
             found.look_at_device(number, Identity::of(number, system));
         }

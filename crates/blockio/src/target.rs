@@ -3,8 +3,6 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ssdlab_blockdev::mounts::file_system_of;
@@ -13,6 +11,8 @@ use ssdlab_units::text::nearest;
 
 use ssdlab_drive::DriveKind;
 use ssdlab_error::{DriveError, ErrorKind};
+
+use super::os;
 
 /// Where a file will be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,8 @@ impl Target {
     fn nearest(&self, name: &str) -> Option<PathBuf> {
         let entries = fs::read_dir(&self.directory).ok()?.flatten();
         let is_target = |path: &Path| {
-            fs::metadata(path).is_ok_and(|it| it.is_dir() || it.file_type().is_block_device())
+            fs::metadata(path)
+                .is_ok_and(|it| it.is_dir() || DeviceNumber::of_block_device(&it).is_some())
         };
         let names: Vec<String> = entries
             .filter(|entry| is_target(&entry.path()))
@@ -142,18 +143,10 @@ fn existing(path: &Path, metadata: &fs::Metadata, system: &System) -> DriveError
                  name a new file or a directory"
             ),
         )
-    } else if kind.is_block_device() {
-        block_device(path, DeviceNumber::from_raw(metadata.rdev()), system)
+    } else if let Some(number) = DeviceNumber::of_block_device(metadata) {
+        block_device(path, number, system)
     } else {
-        let what = if kind.is_char_device() {
-            "a character device"
-        } else if kind.is_fifo() {
-            "a pipe"
-        } else if kind.is_socket() {
-            "a socket"
-        } else {
-            "neither a file nor a directory"
-        };
+        let what = os::kind_words(kind);
         DriveError::new(
             ErrorKind::Usage,
             format!("{path_shown} is {what}; name a directory or a new file"),
@@ -210,8 +203,9 @@ fn new_file(path: &Path) -> Result<Target, DriveError> {
 }
 
 fn ends_as_directory(path: &Path) -> bool {
-    let bytes = path.as_os_str().as_bytes();
-    bytes.ends_with(b"/") || bytes.ends_with(b"/.")
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let bytes = bytes.strip_suffix(b".").unwrap_or(bytes);
+    bytes.last().is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
 /// The directory without links, so that the file is found again whatever happens to them.

@@ -22,11 +22,11 @@ struct Shared<'a> {
     course: Mutex<&'a mut Course>,
     first_error: Mutex<Option<DriveError>>,
     clock: &'a Clock,
-    file: &'a Handle,
     together: usize,
 }
 
 /// The most requests that a thread takes from the course at once.
+#[cfg(target_os = "linux")]
 const TOGETHER_MOST: u32 = 8;
 
 /// How many threads send, and how many requests each of them takes from the course at once, to
@@ -46,6 +46,7 @@ impl Senders {
 
     /// One thread for each processor: that is what carries the requests out. None, where one
     /// thread is as many as there can be.
+    #[cfg(target_os = "linux")]
     pub(super) fn one_a_processor(depth: u32) -> Option<Senders> {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
         let threads = depth.min(processors as u32).min(MOST_THREADS);
@@ -68,16 +69,19 @@ pub(super) fn run(
         course: Mutex::new(course),
         first_error: Mutex::new(None),
         clock,
-        file,
         together: together as usize,
     };
+    let mut own = Vec::with_capacity(payloads.len());
+    for _ in &payloads {
+        own.push(file.for_another_thread()?);
+    }
     let mut outcome = Ok(());
     std::thread::scope(|scope| {
         // Nothing is sent through it: when the last thread is gone, so is the last sender.
         let (alive, over) = channel::<()>();
-        for payload in payloads {
+        for (payload, own) in payloads.into_iter().zip(&own) {
             let (alive, shared) = (alive.clone(), &shared);
-            scope.spawn(move || shared.work(payload, alive));
+            scope.spawn(move || shared.work(payload, own.as_ref().unwrap_or(file), alive));
         }
         drop(alive);
         while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(Duration::from(Watch::PAUSE)) {
@@ -98,7 +102,7 @@ pub(super) fn run(
 }
 
 impl Shared<'_> {
-    fn work(&self, mut payload: Payload, _alive: Sender<()>) {
+    fn work(&self, mut payload: Payload, file: &Handle, _alive: Sender<()>) {
         let is_short = payload.length() <= STAMPED_AT_ONCE;
         let mut due = Vec::with_capacity(self.together);
         let mut answered = Vec::with_capacity(self.together);
@@ -112,7 +116,7 @@ impl Shared<'_> {
             for request in due.drain(..) {
                 let (buffer, carried) = payload.of(&request, 0);
                 let sent = if request.read || is_short { now } else { self.clock.now() };
-                if let Err(error) = (&mut &*self.file).transfer(&request, buffer) {
+                if let Err(error) = (&mut &*file).transfer(&request, buffer) {
                     locked(&self.course).stop();
                     locked(&self.first_error).get_or_insert(error);
                     return;

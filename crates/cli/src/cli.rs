@@ -1,6 +1,7 @@
 //! What can be typed. Help, man pages and completions come from these definitions, and nowhere
 //! else is it said what an option is called.
 
+#[cfg(target_os = "linux")]
 mod attach;
 mod drive;
 mod groups;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+#[cfg(target_os = "linux")]
 pub use attach::*;
 pub use drive::*;
 pub use groups::command;
@@ -117,18 +119,23 @@ pub enum Command {
     /// Make a used simulated drive and save it
     #[command(after_help = drive::PRECONDITION_EXAMPLES)]
     Precondition(PreconditionArguments),
+    #[cfg(target_os = "linux")]
     /// Make the image of a new simulated drive, to attach it
     #[command(after_help = attach::CREATE_EXAMPLES)]
     Create(CreateArguments),
+    #[cfg(target_os = "linux")]
     /// Attach an image as a block device, a file or an NBD server
     #[command(after_help = attach::ATTACH_EXAMPLES)]
     Attach(AttachArguments),
+    #[cfg(target_os = "linux")]
     /// Detach a drive in order
     #[command(after_help = attach::DETACH_EXAMPLES)]
     Detach(AttachedArguments),
+    #[cfg(target_os = "linux")]
     /// Show the inside of a drive that is attached
     #[command(after_help = attach::STATUS_EXAMPLES)]
     Status(StatusArguments),
+    #[cfg(target_os = "linux")]
     /// Cut power of an attached drive, or look for cuts that lose data
     #[command(args_conflicts_with_subcommands = true)]
     PowerCut {
@@ -139,6 +146,7 @@ pub enum Command {
         #[command(flatten)]
         drive: AttachedArguments,
     },
+    #[cfg(target_os = "linux")]
     /// Check the image of a drive
     #[command(after_help = attach::CHECK_EXAMPLES)]
     Check(CheckArguments),
@@ -151,6 +159,7 @@ pub enum Command {
     /// Say how much over-provisioning a workload deserves
     #[command(after_help = mend::ADVISE_EXAMPLES)]
     Advise(AdviseArguments),
+    #[cfg(target_os = "linux")]
     /// Rewrite what of a file or device has become slow to read
     #[command(after_help = mend::REFRESH_EXAMPLES)]
     Refresh(RefreshArguments),

@@ -1,10 +1,14 @@
 //! The subcommands, a file each.
 
 mod advise;
+#[cfg(target_os = "linux")]
 mod attach;
+#[cfg(target_os = "linux")]
 mod check;
 mod compare;
+#[cfg(target_os = "linux")]
 mod create;
+#[cfg(target_os = "linux")]
 mod detach;
 mod doctor;
 mod export;
@@ -12,20 +16,25 @@ mod generate;
 mod import;
 mod layers;
 mod list;
+#[cfg(target_os = "linux")]
 mod power_cut;
 mod precondition;
 mod profile;
+#[cfg(target_os = "linux")]
 mod refresh;
 mod run;
 mod serve;
 mod show;
+#[cfg(target_os = "linux")]
 mod status;
 mod sweep;
 mod truth;
 
 use serde::Serialize;
 
-use crate::cli::{Command, PowerCut, ProfileCommand};
+#[cfg(target_os = "linux")]
+use crate::cli::PowerCut;
+use crate::cli::{Command, ProfileCommand};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
@@ -38,16 +47,23 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::Profile { what: ProfileCommand::New(arguments) } => {
             profile::new(arguments, terminal)?;
         }
+        #[cfg(target_os = "linux")]
         Command::Create(arguments) => create::create(arguments, terminal)?,
+        #[cfg(target_os = "linux")]
         Command::Attach(arguments) => attach::attach(arguments, terminal)?,
+        #[cfg(target_os = "linux")]
         Command::Detach(arguments) => detach::detach(arguments, terminal)?,
+        #[cfg(target_os = "linux")]
         Command::PowerCut { what: None, drive } => detach::power_cut(drive, terminal)?,
+        #[cfg(target_os = "linux")]
         Command::Status(arguments) => status::status(arguments, terminal)?,
+        #[cfg(target_os = "linux")]
         Command::Check(arguments) => return check::check(arguments, terminal),
         Command::Doctor(arguments) => return doctor::doctor(arguments, terminal),
         Command::Serve(arguments) => serve::serve(arguments, terminal)?,
         Command::Layers(arguments) => layers::layers(arguments, terminal)?,
         Command::Advise(arguments) => advise::advise(arguments, terminal)?,
+        #[cfg(target_os = "linux")]
         Command::Refresh(arguments) => return refresh::refresh(arguments, terminal),
         Command::List { what } => list::list(what, terminal)?,
         Command::Show(arguments) => show::show(arguments, terminal)?,
@@ -55,6 +71,7 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
         Command::Export(arguments) => export::export(arguments, terminal)?,
         Command::Truth(arguments) => truth::truth(arguments, terminal)?,
         Command::Import(arguments) => import::import(arguments, terminal)?,
+        #[cfg(target_os = "linux")]
         Command::PowerCut { what: Some(PowerCut::Explore(arguments)), .. } => {
             return power_cut::power_cut(arguments, terminal);
         }

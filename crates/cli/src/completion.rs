@@ -7,9 +7,10 @@ use clap_complete::env::{CompleteEnv, Elvish, EnvCompleter, Fish, Powershell, Sh
 
 use crate::cli;
 
+#[cfg(target_os = "linux")]
+pub use candidates::attached;
 pub use candidates::{
-    Operands, Profiles, Runs, RunsAndFiles, Simulated, attached, experiments, fixes, keys,
-    settings, varied,
+    Operands, Profiles, Runs, RunsAndFiles, Simulated, experiments, fixes, keys, settings, varied,
 };
 
 /// The variable in which a shell says that it asks, and which one it is.

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::process::ExitCode;
 
+#[cfg(target_os = "linux")]
 use ssdlab_attach::AttachError;
 use ssdlab_drive::ErrorKind;
 use ssdlab_host::HostError;
@@ -114,6 +115,7 @@ impl From<StoreError> for Failure {
     }
 }
 
+#[cfg(target_os = "linux")]
 impl From<AttachError> for Failure {
     fn from(error: AttachError) -> Failure {
         let exit = match error {

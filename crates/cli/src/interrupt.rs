@@ -6,12 +6,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
-
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
-use signal_hook::low_level;
 
 use crate::failure::Exit;
 
@@ -23,23 +18,23 @@ const ONE_PRESS: Duration = Duration::from_secs(1);
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens for SIGINT, SIGTERM and SIGHUP from now on. Until then, and in commands that do not
-    /// listen, signals end the program as they always do.
+    /// Listens for SIGINT, SIGTERM and SIGHUP from now on (on Windows for Ctrl-C, Ctrl-Break and the end of the
+    /// console); once in a program. Until then, and in commands that do not listen, signals end the program as they
+    /// always do.
     pub fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let wanted = interrupt.0.clone();
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-        thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            let mut requests = Requests::default();
-            for _ in signals.forever() {
-                match requests.take(Instant::now()) {
-                    Reaction::EndRun => wanted.store(true, Ordering::Relaxed),
-                    Reaction::Nothing => {}
-                    Reaction::EndProgram => low_level::exit(Exit::Interrupted as i32),
-                }
-            }
-        })?;
-        Ok(interrupt)
+        let mut requests = Requests::default();
+        let listening = ctrlc::set_handler(move || match requests.take(Instant::now()) {
+            Reaction::EndRun => wanted.store(true, Ordering::Relaxed),
+            Reaction::Nothing => {}
+            Reaction::EndProgram => std::process::exit(Exit::Interrupted as i32),
+        });
+        match listening {
+            Ok(()) => Ok(interrupt),
+            Err(ctrlc::Error::System(error)) => Err(error),
+            Err(error) => Err(io::Error::other(error)),
+        }
     }
 
     /// Returns whether a signal came.

@@ -1,6 +1,6 @@
 //! The two streams: stdout carries data, stderr everything that is said about it.
 
-use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::io::{self, ErrorKind, Write};
 
 use anstyle::{AnsiColor, Style};
 use ssdlab_lab::output::text;
@@ -97,10 +97,9 @@ fn say(words: &str) {
 /// Returns what COLUMNS says, or the terminal, or 80.
 fn width(columns: Option<&str>) -> usize {
     let told = columns.and_then(|text| text.trim().parse().ok()).filter(|&width| width > 0);
-    let stdout = io::stdout();
     let asked = || {
-        let size = rustix::termios::tcgetwinsize(&stdout).ok().filter(|_| stdout.is_terminal())?;
-        Some(usize::from(size.ws_col)).filter(|&width| width > 0)
+        let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
+        Some(usize::from(width.0)).filter(|&width| width > 0)
     };
     told.or_else(asked).unwrap_or(WIDTH_DEFAULT)
 }

@@ -200,13 +200,22 @@ impl Context<'_> {
 /// Examines a target, or the whole machine.
 ///
 /// # Errors
-/// When the target is not there.
+/// When the target is not there, or the machine does not run Linux.
 pub fn examine(facts: &dyn Facts, target: Option<&str>) -> Result<Diagnosis, HostError> {
+    let machine = facts.machine();
+    if !machine.is_linux() {
+        let words = format!(
+            "only Linux is examined, and this is {}; --from looks at a machine that 'ssdlab doctor --capture' \
+             has captured",
+            machine.system
+        );
+        return Err(HostError::Unsupported(words));
+    }
     let stacks = match target {
         Some(target) => vec![layers::of(facts, target)?],
         None => layers::everything(facts),
     };
-    let context = Context { facts, machine: facts.machine(), stacks: &stacks };
+    let context = Context { facts, machine, stacks: &stacks };
     let targets: Vec<TargetDiagnosis> = stacks
         .iter()
         .map(|stack| TargetDiagnosis {

@@ -2,6 +2,10 @@
 
 mod archive;
 mod captured;
+#[cfg(not(target_os = "linux"))]
+#[path = "facts/elsewhere.rs"]
+mod live;
+#[cfg(target_os = "linux")]
 mod live;
 mod recorder;
 
@@ -27,6 +31,7 @@ pub enum Absent {
     NotCaptured,
 }
 
+#[cfg(target_os = "linux")]
 impl Absent {
     pub(crate) fn of(error: &std::io::Error) -> Absent {
         match error.kind() {
@@ -50,6 +55,13 @@ pub struct Machine {
     pub time: u64,
     /// True if whoever looked was root.
     pub is_root: bool,
+}
+
+impl Machine {
+    /// Returns true if it runs Linux, of which alone this crate knows where it tells what.
+    pub fn is_linux(&self) -> bool {
+        self.system.starts_with("Linux ")
+    }
 }
 
 /// What a program came to.

@@ -12,7 +12,6 @@ mod usb;
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -231,12 +230,16 @@ fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> 
         // Of one that was interrupted.
         let _ = std::fs::remove_file(&draft);
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(0o600).open(&draft)?;
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.write(true).create_new(true).open(&draft)?;
         file.write_all(text.as_bytes())?;
         if let Some(found) = like.and_then(|like| std::fs::metadata(like).ok()) {
             // The owner first: changing it may take rights away.
-            std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()))?;
+            #[cfg(unix)]
+            give_owner_of(&found, &file)?;
             file.set_permissions(found.permissions())?;
+            #[cfg(target_os = "linux")]
             copy_label(like, &file);
         }
         file.sync_all()?;
@@ -248,7 +251,15 @@ fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> 
     })
 }
 
+/// Gives a file the owner that another has.
+#[cfg(unix)]
+fn give_owner_of(found: &std::fs::Metadata, file: &std::fs::File) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt, fchown};
+    fchown(file, Some(found.uid()), Some(found.gid()))
+}
+
 /// Gives a file the label of SELinux that another has, where there is one.
+#[cfg(target_os = "linux")]
 fn copy_label(from: Option<&Path>, to: &std::fs::File) {
     use rustix::fs::{XattrFlags, fsetxattr, getxattr};
     const NAME: &str = "security.selinux";

@@ -62,7 +62,9 @@ impl Target {
             });
         }
         let is_simulated = sim_in_any_case(text).is_some();
-        if (is_simulated || !text.contains('/')) && Path::new(text).symlink_metadata().is_err() {
+        if (is_simulated || !text.contains(std::path::is_separator))
+            && Path::new(text).symlink_metadata().is_err()
+        {
             return Err(LabError::Target { text: text.to_owned(), why: slip_words(text) });
         }
         Ok(Target::Path(PathBuf::from(text)))

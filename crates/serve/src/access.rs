@@ -34,10 +34,7 @@ impl Token {
     /// When the system gives no random numbers.
     pub fn random() -> std::io::Result<Token> {
         let mut bytes = [0_u8; 16];
-        let length = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-        if length < bytes.len() {
-            return Err(std::io::Error::other("the system gave too few random numbers"));
-        }
+        getrandom::fill(&mut bytes)?;
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 

@@ -67,9 +67,24 @@ pub(crate) async fn beside<T: Send + 'static>(
     tokio::task::spawn_blocking(action).await.map_err(failed)?
 }
 
+/// Adds attached drives to what can be asked for.
+#[cfg(target_os = "linux")]
+fn attached_drives(router: Router<Arc<App>>) -> Router<Arc<App>> {
+    router
+        .route("/drives", get(pages::drives::list))
+        .route("/drives/{pid}", get(pages::drives::watch))
+        .route("/drives/{pid}/events", get(pages::drives::events))
+}
+
+/// Adds nothing: drives are attached on Linux only.
+#[cfg(not(target_os = "linux"))]
+fn attached_drives(router: Router<Arc<App>>) -> Router<Arc<App>> {
+    router
+}
+
 /// Returns everything that can be asked for.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    Router::new()
+    attached_drives(Router::new())
         .route("/", get(pages::runs::list))
         .route("/runs/{id}", get(pages::run::show).post(pages::run::annotate))
         .route("/runs/{id}/delete", post(pages::run::delete))
@@ -81,9 +96,6 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/experiments/{pid}", get(pages::experiments::watch))
         .route("/experiments/{pid}/events", get(pages::experiments::events))
         .route("/experiments/{pid}/stop", post(pages::experiments::stop))
-        .route("/drives", get(pages::drives::list))
-        .route("/drives/{pid}", get(pages::drives::watch))
-        .route("/drives/{pid}/events", get(pages::drives::events))
         .route("/machine", get(pages::machine::show))
         .route("/metrics", get(pages::metrics::show))
         .route("/token", get(pages::token::take).post(pages::token::give))

@@ -19,6 +19,7 @@ pub(crate) enum Topic {
     /// The run of a process.
     Run(u32),
     /// The attached drive of a process.
+    #[cfg(target_os = "linux")]
     Drive(u32),
 }
 
@@ -28,6 +29,7 @@ impl Topic {
         match self {
             // Runs write down how they go twice a second.
             Topic::Run(_) => Duration::from_millis(500),
+            #[cfg(target_os = "linux")]
             Topic::Drive(_) => Duration::from_millis(1_000),
         }
     }

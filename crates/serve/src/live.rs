@@ -1,7 +1,7 @@
 //! Runs under way, as other processes see them.
 //!
 //! A run writes what it has come to into a file of its own, in the directory that attached drives have their
-//! records in ([`ssdlab_attach::control::directory`]), which nobody but its user can enter. The file is
+//! records in ([`ssdlab_rundir::directory`]), which nobody but its user can enter. The file is
 //! written whole each time, in bounded size, and removed when the run has ended.
 
 mod growth;
@@ -10,12 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use ssdlab_attach::AttachError;
-use ssdlab_attach::control;
-use ssdlab_attach::status::write_whole;
 use ssdlab_lab::experiment::Sample;
 use ssdlab_lab::report::Series;
 use ssdlab_lab::store::RunId;
+use ssdlab_rundir::{RunDirectoryError, directory, write_whole};
 
 pub use growth::Growth;
 
@@ -184,7 +182,7 @@ impl Publisher {
     /// A run that nobody can watch is a run all the same.
     fn write(&mut self) {
         if self.path.is_none() {
-            let Ok(directory) = control::directory() else { return };
+            let Ok(directory) = directory() else { return };
             remove_old(&directory);
             self.path = Some(directory.join(format!("{}.{EXTENSION}", self.run.pid)));
         }
@@ -207,8 +205,8 @@ impl Drop for Publisher {
 ///
 /// # Errors
 /// When the directory of the records cannot be had.
-pub fn runs() -> Result<Vec<LiveRun>, AttachError> {
-    let directory = control::directory()?;
+pub fn runs() -> Result<Vec<LiveRun>, RunDirectoryError> {
+    let directory = directory()?;
     let Ok(entries) = std::fs::read_dir(&directory) else { return Ok(Vec::new()) };
     let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path));
     let mut runs: Vec<LiveRun> = paths.filter_map(|path| read(&path)).collect();
@@ -220,8 +218,8 @@ pub fn runs() -> Result<Vec<LiveRun>, AttachError> {
 ///
 /// # Errors
 /// When the directory of the records cannot be had.
-pub fn run(pid: u32) -> Result<Option<LiveRun>, AttachError> {
-    Ok(read(&control::directory()?.join(format!("{pid}.{EXTENSION}"))))
+pub fn run(pid: u32) -> Result<Option<LiveRun>, RunDirectoryError> {
+    Ok(read(&directory()?.join(format!("{pid}.{EXTENSION}"))))
 }
 
 fn is_record(path: &Path) -> bool {
@@ -241,11 +239,38 @@ fn is_alive(run: &LiveRun) -> bool {
 }
 
 /// Returns when a process started, in clock ticks since the system did (proc(5), field 22 of `stat`).
+#[cfg(not(windows))]
 fn process_start(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name before it may hold anything.
     let (_, fields) = text.rsplit_once(')')?;
     fields.split_whitespace().nth(19)?.parse().ok()
+}
+
+/// Returns when a process started, in units of 100 ns since 1601; nothing where it has ended.
+#[cfg(windows)]
+fn process_start(pid: u32) -> Option<u64> {
+    use windows_sys::Win32::Foundation::{CloseHandle, FILETIME, STILL_ACTIVE};
+    use windows_sys::Win32::System::Threading::{
+        GetExitCodeProcess, GetProcessTimes, OpenProcess, PROCESS_QUERY_LIMITED_INFORMATION,
+    };
+
+    let mut times = [FILETIME::default(); 4];
+    let [started, ended, kernel, user] = &mut times;
+    let mut code = 0;
+    // SAFETY: the handle is open until it is closed here, once, and all that is written to outlives the calls.
+    let is_known = unsafe {
+        let process = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid);
+        if process.is_null() {
+            return None;
+        }
+        let is_known = GetProcessTimes(process, started, ended, kernel, user) != 0
+            && GetExitCodeProcess(process, &raw mut code) != 0;
+        CloseHandle(process);
+        is_known
+    };
+    let start = u64::from(started.dwHighDateTime) << 32 | u64::from(started.dwLowDateTime);
+    (is_known && code == STILL_ACTIVE as u32).then_some(start)
 }
 
 /// Removes the files of runs that ended, or were lost, some time ago.

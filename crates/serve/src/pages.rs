@@ -1,6 +1,7 @@
 //! What the pages have in common: head, navigation, errors, forms.
 
 pub(crate) mod compare;
+#[cfg(target_os = "linux")]
 pub(crate) mod drives;
 pub(crate) mod experiments;
 pub(crate) mod machine;
@@ -15,10 +16,12 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use maud::{DOCTYPE, Markup, html};
+#[cfg(target_os = "linux")]
 use ssdlab_attach::AttachError;
 use ssdlab_host::HostError;
 use ssdlab_lab::output::html as report_html;
 use ssdlab_lab::store::StoreError;
+use ssdlab_rundir::RunDirectoryError;
 
 use crate::app::App;
 use crate::runner::OrderError;
@@ -27,9 +30,10 @@ const STYLE: &str = include_str!("pages/style.css");
 const SCRIPT: &str = include_str!("pages/script.js");
 
 /// The parts of the page, as the navigation has them.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: &[(&str, &str)] = &[
     ("/", "Runs"),
     ("/experiments", "Experiments"),
+    #[cfg(target_os = "linux")]
     ("/drives", "Attached drives"),
     ("/machine", "This machine"),
 ];
@@ -72,7 +76,7 @@ impl View {
                     nav.parts aria-label="Parts" {
                         b { "ssdlab" }
                         @for (path, name) in PARTS {
-                            a href=(path) aria-current=[(path == self.part).then_some("page")] { (name) }
+                            a href=(path) aria-current=[(*path == self.part).then_some("page")] { (name) }
                         }
                     }
                     div #content tabindex="-1" { (body) }
@@ -173,6 +177,13 @@ impl From<OrderError> for Problem {
     }
 }
 
+impl From<RunDirectoryError> for Problem {
+    fn from(error: RunDirectoryError) -> Problem {
+        Problem::of(StatusCode::INTERNAL_SERVER_ERROR, &error)
+    }
+}
+
+#[cfg(target_os = "linux")]
 impl From<AttachError> for Problem {
     fn from(error: AttachError) -> Problem {
         Problem::of(StatusCode::INTERNAL_SERVER_ERROR, &error)
@@ -181,7 +192,11 @@ impl From<AttachError> for Problem {
 
 impl From<HostError> for Problem {
     fn from(error: HostError) -> Problem {
-        Problem::of(StatusCode::INTERNAL_SERVER_ERROR, &error)
+        let status = match error {
+            HostError::Unsupported(_) => StatusCode::NOT_IMPLEMENTED,
+            _ => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        Problem::of(status, &error)
     }
 }
 

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use ssdlab_lab::experiment::{self, Experiment, Kind, Settings};
 use ssdlab_lab::quick::quick;
 use ssdlab_lab::store::RunId;
@@ -193,7 +192,7 @@ impl Runner {
         let mut command = Command::new(&self.program);
         command.args(checked.arguments()).env("SSDLAB_STORE", &self.store).env("NO_COLOR", "1");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let child = command.spawn().map_err(OrderError::Start)?;
+        let child = alone(&mut command).spawn().map_err(OrderError::Start)?;
         let pid = child.id();
         // Of a process that had this number before.
         started.retain(|one| one.pid != pid);
@@ -249,10 +248,48 @@ fn locked(list: &Mutex<Vec<Started>>) -> MutexGuard<'_, Vec<Started>> {
     list.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Asks a process to end, as Ctrl-C does. Returns whether it was there.
+#[cfg(unix)]
 fn interrupt(pid: u32) -> bool {
+    use rustix::process::{Pid, Signal, kill_process};
+
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok())
 }
+
+/// Asks a process to end, as Ctrl-Break does: Ctrl-C would reach this program as well. Returns whether it was there.
+#[cfg(windows)]
+fn interrupt(pid: u32) -> bool {
+    use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, GenerateConsoleCtrlEvent};
+
+    // SAFETY: it is given two numbers. The process leads a group of its own, of that number.
+    unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, pid) != 0 }
+}
+
+/// Has a process lead a group of its own, where that is what can be asked to end.
+fn alone(command: &mut Command) -> &mut Command {
+    #[cfg(windows)]
+    std::os::windows::process::CommandExt::creation_flags(
+        command,
+        windows_sys::Win32::System::Threading::CREATE_NEW_PROCESS_GROUP,
+    );
+    command
+}
+
+/// Waits until a process has ended, and leaves its number with it: see [`Runner::stop`].
+#[cfg(unix)]
+fn wait_for_end(child: &Child) {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
+    }
+}
+
+/// Does nothing: a process keeps its number as long as `child` is there.
+#[cfg(not(unix))]
+fn wait_for_end(_: &Child) {}
 
 /// Waits for the end of a process, and notes it.
 fn wait(mut child: Child, list: &Mutex<Vec<Started>>) {
@@ -265,11 +302,7 @@ fn wait(mut child: Child, list: &Mutex<Vec<Started>>) {
             said.drain(..said.len().saturating_sub(SAID_MOST));
         }
     }
-    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // Ended, but not yet reaped: see `Runner::stop`.
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        while matches!(waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}
-    }
+    wait_for_end(&child);
     let mut started = locked(list);
     let code = child.wait().ok().and_then(|status| status.code());
     if let Some(one) = started.iter_mut().find(|one| one.pid == pid) {

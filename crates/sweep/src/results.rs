@@ -90,9 +90,9 @@ impl Results {
 pub(crate) fn write_whole(directory: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".partial-").tempfile_in(directory)?;
     file.write_all(text)?;
-    use std::os::unix::fs::PermissionsExt;
     // Temporary files are readable by their owner alone; results are like other files.
-    file.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    #[cfg(unix)]
+    file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
     file.persist(directory.join(name)).map(|_| ()).map_err(|error| error.error)
 }
 

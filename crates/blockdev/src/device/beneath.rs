@@ -2,15 +2,13 @@
 //! that either may be in use while the loop device itself is free: whoever writes to the one writes to
 //! the other.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::super::inode::{Inode, Node};
 use super::super::openers::Wanted;
+use super::super::portable::{is_one_file, path_from};
 use super::{
     DeviceNumber, System, disk_of, listed_user_but, names_in, opener, related_in, swaps,
     unclaimed_user,
@@ -74,7 +72,7 @@ fn inode_of(path: &Path, name: &str, system: &System) -> Option<Inode> {
 pub(super) fn read_backing(directory: &Path) -> io::Result<Option<PathBuf>> {
     match fs::read(directory.join("loop/backing_file")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        read => Ok(Some(OsStr::from_bytes(read?.trim_ascii_end()).into())),
+        read => Ok(Some(path_from(read?.trim_ascii_end()))),
     }
 }
 
@@ -97,9 +95,8 @@ fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<St
 /// Returns true if two names are of one file. Of one that was removed, or lies in another name
 /// space, there is its name alone.
 fn is_same(one: &Path, other: &Path) -> bool {
-    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino()));
-    match (identity(one), identity(other)) {
-        (Ok(one), Ok(other)) => one == other,
+    match (fs::metadata(one), fs::metadata(other)) {
+        (Ok(_), Ok(_)) => is_one_file(one, other),
         _ => one == other,
     }
 }

@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory};
 
 use super::Cli;
 
-/// Groups of commands, and their commands, in the order to show them.
+/// Groups of commands, and their commands, in the order to show them; those of other systems are left out.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Experiments", &["run", "sweep", "export", "import", "truth"]),
     (
@@ -34,7 +34,7 @@ fn template(command: &Command) -> String {
     let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
     for (group, names) in GROUPS {
         let _ = writeln!(text, "\n{header}{group}:{header:#}");
-        for name in names {
+        for name in names.iter().filter(|name| is_here(command, name)) {
             let gap = " ".repeat(INDENT - 2 - name.len());
             let _ = writeln!(text, "  {literal}{name}{literal:#}{gap}{}", about(command, name));
         }
@@ -43,9 +43,14 @@ fn template(command: &Command) -> String {
     text
 }
 
+/// Returns true if a command is there on this system.
+fn is_here(command: &Command, name: &str) -> bool {
+    // clap makes this one itself, later.
+    name == "help" || command.find_subcommand(name).is_some()
+}
+
 fn about(command: &Command, name: &str) -> String {
     let about = command.find_subcommand(name).and_then(Command::get_about);
-    // clap makes this one itself, later.
     about.map_or_else(|| "Print this, or the help of a command".to_owned(), ToString::to_string)
 }
 

@@ -17,6 +17,7 @@ Examples:
   ssdlab advise /var/lib/postgresql --like sim:micron-5200
           how to get the over-provisioning on the layers that are there";
 
+#[cfg(target_os = "linux")]
 pub(super) const REFRESH_EXAMPLES: &str = "\
 Without --yes on a terminal, what it would do is shown, and a question asked.
 Away from a terminal nothing is rewritten without --yes.
@@ -98,6 +99,7 @@ pub enum AdvisePattern {
 }
 
 /// Arguments of `refresh`.
+#[cfg(target_os = "linux")]
 #[derive(Args, Debug)]
 pub struct RefreshArguments {
     /// A file, such as the table of a database that has become slow, or a block device

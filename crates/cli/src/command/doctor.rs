@@ -1,10 +1,10 @@
 //! `doctor`: what makes this machine's SSDs slow, short-lived or unsafe, and what mends it.
 
+#[cfg(target_os = "linux")]
 mod fix;
 mod proof;
 
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ssdlab_host::doctor::{self, Diagnosis, Options, Verdict};
@@ -26,9 +26,16 @@ pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, 
     if let Some(path) = &arguments.capture {
         return capture(path, target, terminal);
     }
+    #[cfg(not(target_os = "linux"))]
+    if arguments.undo || arguments.fix.is_some() {
+        let words = "only what was found on Linux is mended".to_owned();
+        return Err(Failure::new(Exit::Unsupported, anyhow::Error::msg(words)));
+    }
+    #[cfg(target_os = "linux")]
     if arguments.undo {
         return fix::undo(arguments.yes, terminal);
     }
+    #[cfg(target_os = "linux")]
     if let Some(check) = &arguments.fix {
         fix::fix(check, target, arguments.yes, terminal)?;
     }
@@ -38,7 +45,9 @@ pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, 
         proof::prove(&mut diagnosis, terminal)?;
     }
     if let Some(path) = &arguments.prometheus {
-        ssdlab_attach::status::write_whole(path, &diagnosis.prometheus())?;
+        ssdlab_rundir::write_whole(path, &diagnosis.prometheus()).map_err(|source| {
+            Failure::system(Exit::Failed, format!("cannot write {}", path.display()), source)
+        })?;
     }
     show(&diagnosis, arguments, terminal)?;
     Ok(match diagnosis.worst {
@@ -86,7 +95,9 @@ fn write_whole(captured: &Captured, path: &Path) -> std::io::Result<()> {
     let draft = path.with_file_name(format!(".{name}.{}.draft", std::process::id()));
     let write = || {
         let mut options = std::fs::OpenOptions::new();
-        captured.write(options.write(true).create_new(true).mode(0o600).open(&draft)?)?;
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        captured.write(options.write(true).create_new(true).open(&draft)?)?;
         std::fs::rename(&draft, path)
     };
     write().inspect_err(|_| {

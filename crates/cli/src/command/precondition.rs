@@ -80,7 +80,8 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
     let (mut drive, history) = outcome?;
     age::save(&mut drive, profile, &history, &arguments.output, arguments.force)?;
     let path = arguments.output.display().to_string();
-    let place = if path.contains('/') { path.clone() } else { format!("./{path}") };
+    let place =
+        if path.contains(std::path::is_separator) { path.clone() } else { format!("./{path}") };
     terminal.note(&format!("{name}: {history}.\nSaved as {path}; use it as sim:{place}"));
     Ok(())
 }

@@ -29,7 +29,7 @@ pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), F
 /// A path as a target takes it: with a slash, so that it is no name.
 fn shown(path: &std::path::Path) -> String {
     let text = path.display().to_string();
-    if text.contains('/') { text } else { format!("./{text}") }
+    if text.contains(std::path::is_separator) { text } else { format!("./{text}") }
 }
 
 fn sheet(arguments: &NewProfileArguments) -> DataSheet {

@@ -1,7 +1,6 @@
 //! `serve`: runs, drives and this machine as a page in the browser.
 
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -93,8 +92,9 @@ fn token(arguments: &ServeArguments) -> Result<Option<Token>, Failure> {
 fn read(path: &Path) -> Result<String, Failure> {
     let cannot =
         |source| Failure::system(Exit::Usage, format!("cannot read {}", path.display()), source);
-    let found = std::fs::metadata(path).map_err(cannot)?;
-    if found.mode() & 0o077 != 0 {
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).map_err(cannot)?) & 0o077 != 0
+    {
         let words = format!("others can read {0}: 'chmod 600 {0}' keeps it to you", path.display());
         return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
     }

@@ -33,7 +33,9 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
         if let Some(path) = &arguments.prometheus {
             let text = control::ask(&record, Ask::Prometheus)?;
             let text: String = serde_json::from_str(&text).unwrap_or_default();
-            ssdlab_attach::status::write_whole(path, &text)?;
+            ssdlab_rundir::write_whole(path, &text).map_err(|source| {
+                Failure::system(Exit::Failed, format!("cannot write {}", path.display()), source)
+            })?;
         }
         if arguments.json {
             let one_line = format!("{line}\n");

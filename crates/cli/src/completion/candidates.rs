@@ -4,8 +4,6 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use clap_complete::engine::{CompletionCandidate, PathCompleter, ValueCompleter};
-use ssdlab_attach::control::{self, Record};
-use ssdlab_host::fix::FIXABLE;
 use ssdlab_lab::experiment::{self, Experiment, Kind};
 use ssdlab_lab::store::Store;
 use ssdlab_lab::target;
@@ -47,7 +45,11 @@ pub fn experiments() -> Vec<CompletionCandidate> {
 
 /// Returns what `doctor --fix` mends.
 pub fn fixes() -> Vec<CompletionCandidate> {
-    FIXABLE.iter().map(|name| candidate(*name, "")).collect()
+    #[cfg(target_os = "linux")]
+    let names = &ssdlab_host::fix::FIXABLE;
+    #[cfg(not(target_os = "linux"))]
+    let names: &[&str] = &[];
+    names.iter().map(|name| candidate(*name, "")).collect()
 }
 
 /// `NAME=` for each parameter of the experiment that was typed, and its words after that.
@@ -196,7 +198,10 @@ fn operands_before() -> usize {
 }
 
 /// Drives that are attached: their devices, files or addresses, and their images.
+#[cfg(target_os = "linux")]
 pub fn attached(current: &OsStr) -> Vec<CompletionCandidate> {
+    use ssdlab_attach::control::{self, Record};
+
     let Some(current) = current.to_str() else { return Vec::new() };
     let names = |record: &Record| {
         let image = record.image.display().to_string();

@@ -2,7 +2,6 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -163,9 +162,14 @@ impl Change {
 /// A file of our own that all may read.
 fn write_for_all(path: &Path, text: &str) -> Result<(), HostError> {
     write(path, text, None)?;
-    let all = std::fs::Permissions::from_mode(0o644);
-    std::fs::set_permissions(path, all)
-        .map_err(|source| HostError::io(format!("change the rights of {}", path.display()), source))
+    #[cfg(unix)]
+    {
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        std::fs::set_permissions(path, all).map_err(|source| {
+            HostError::io(format!("change the rights of {}", path.display()), source)
+        })?;
+    }
+    Ok(())
 }
 
 /// Writes to a file of the kernel's, which is there already.

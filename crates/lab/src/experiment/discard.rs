@@ -4,14 +4,23 @@
 //! times without. The protocol is that of a French how-to on TRIM, which found no difference in
 //! unpacking, and deleting 1.35 times slower with `discard`, on a SanDisk ReadyCache 32 GB.
 
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 mod findings;
+#[cfg(target_os = "linux")]
 mod guard;
+#[cfg(target_os = "linux")]
 mod remount;
 mod simulated;
 mod tree;
+#[cfg(target_os = "linux")]
 mod unpacked;
 
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{guard_if_asked, undo_what_was_left};
+#[cfg(target_os = "linux")]
 pub use guard::guard_if_asked;
+#[cfg(target_os = "linux")]
 pub use remount::undo_what_was_left;
 
 use std::path::{Path, PathBuf};
@@ -254,6 +263,12 @@ impl Protocol {
         let Some(directory) = drive.directory().map(Path::to_owned) else {
             return Err(needs_a_directory(&drive.description().name));
         };
+        if cfg!(not(target_os = "linux")) {
+            return Err(LabError::Unsupported(format!(
+                "{}: options of mounts are changed on Linux only; a simulated drive can be measured here",
+                directory.display()
+            )));
+        }
         drive.clean_up()?;
         let place = Place::of(&directory)?;
         if let Some(layer) = place.layers().iter().find(|layer| layer.discard_max == Some(0)) {

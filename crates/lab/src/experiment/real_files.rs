@@ -5,7 +5,6 @@
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -43,7 +42,7 @@ impl OwnDirectory {
         loop {
             let random = RandomState::new().build_hasher().finish();
             let path = parent.join(format!("{PREFIX}{random:016x}"));
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
+            match create_private(&path) {
                 Ok(()) => {
                     let guard = guard(&path);
                     return Ok(OwnDirectory { path, guard });
@@ -70,8 +69,9 @@ impl OwnDirectory {
         }
     }
 
-    /// Removes a directory that a run which was killed has left, if it is one; whether it was
+    /// Removes a directory that a run which was killed has left, if it is one; returns whether it was
     /// there.
+    #[cfg(target_os = "linux")]
     pub(super) fn remove_left(path: &Path) -> bool {
         let is_ours = path
             .file_name()
@@ -104,15 +104,26 @@ impl Drop for OwnDirectory {
     }
 }
 
-/// `syncfs`: everything that was written to a file system is durable.
+/// Makes a directory for its owner alone.
+fn create_private(path: &Path) -> std::io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o700).create(path);
+    #[cfg(not(unix))]
+    fs::create_dir(path)
+}
+
+/// Makes everything durable that was written to a file system (`syncfs`). Other systems than Linux let only an
+/// administrator ask for that, and it is left to them when.
 pub(super) fn sync_file_system(path: &Path) -> Result<(), LabError> {
-    let what = || format!("cannot sync the file system at {}", path.display());
-    let directory = fs::File::open(path).map_err(|error| failed(what(), error))?;
     #[cfg(target_os = "linux")]
-    let outcome = rustix::fs::syncfs(&directory).map_err(std::io::Error::from);
+    {
+        let what = || format!("cannot sync the file system at {}", path.display());
+        let directory = fs::File::open(path).map_err(|error| failed(what(), error))?;
+        rustix::fs::syncfs(&directory).map_err(|error| failed(what(), error.into()))?;
+    }
     #[cfg(not(target_os = "linux"))]
-    let outcome = directory.sync_all();
-    outcome.map_err(|error| failed(what(), error))
+    let _ = path;
+    Ok(())
 }
 
 /// An error of the system.

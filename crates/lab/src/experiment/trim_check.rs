@@ -6,7 +6,10 @@
 //! article on Habr (242199), which waits two minutes in between; the reading in between is ours.
 
 mod blocks;
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
 mod findings;
+#[cfg(target_os = "linux")]
 mod on_device;
 mod simulated;
 
@@ -102,6 +105,7 @@ struct Seen {
 struct Protocol {
     size: ByteLength,
     wait: Nanoseconds,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "of data on real drives"))]
     seed: u64,
 }
 

@@ -86,7 +86,8 @@ fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a
 fn saved(name: &str) -> Result<Option<SavedDrive>, LabError> {
     let path = Path::new(name);
     let extension = path.extension().and_then(|extension| extension.to_str());
-    let is_path = name.contains('/') || matches!(extension, Some("ssd" | "toml"));
+    let is_path =
+        name.contains(std::path::is_separator) || matches!(extension, Some("ssd" | "toml"));
     if !is_path {
         return Ok(None);
     }
@@ -106,7 +107,7 @@ fn load(name: &str) -> Result<Profile, LabError> {
             Ok(Profile::parse(&stem, name, &text)?)
         }
         // Nothing that is called like a profile lies in a directory.
-        _ if name.contains('/') && path.exists() => Err(LabError::Target {
+        _ if name.contains(std::path::is_separator) && path.exists() => Err(LabError::Target {
             text: name.to_owned(),
             why:
                 "this file is no saved drive, and no profile either, whose name would end in .toml"

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use ssdlab_attach::control::{self, Ask};
+use ssdlab_host::HostError;
 use ssdlab_lab::store::Selection;
 
-use super::Answer;
+use super::{Answer, Problem};
 use crate::app::{Shared, beside};
 use crate::live::{self, State as RunState};
 
@@ -22,19 +22,38 @@ pub(crate) async fn show(State(app): Shared) -> Answer {
         };
         let runs = live::runs()?;
         let running = runs.iter().filter(|run| run.state == RunState::Running).count();
-        let drives = control::records()?;
-        let drives = drives.iter().filter_map(|record| {
-            let answer = control::ask(record, Ask::Prometheus).ok()?;
-            serde_json::from_str::<String>(&answer).ok()
-        });
         let mut texts = vec![own("runs_kept", "Runs in the store.", kept)];
         texts.push(own("experiments_running", "Experiments under way.", running as u64));
-        texts.push(app.machine.diagnosis()?.prometheus());
-        texts.extend(drives);
+        match app.machine.diagnosis() {
+            Ok(diagnosis) => texts.push(diagnosis.prometheus()),
+            // There is nothing to tell of it.
+            Err(HostError::Unsupported(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        texts.extend(attached_drives()?);
         Ok(joined(&texts))
     })
     .await?;
     Ok(([(CONTENT_TYPE, FORMAT)], text).into_response())
+}
+
+/// Returns the figures of each attached drive that answers.
+#[cfg(target_os = "linux")]
+fn attached_drives() -> Result<Vec<String>, Problem> {
+    use ssdlab_attach::control::{self, Ask};
+
+    let records = control::records()?;
+    let figures = records.iter().filter_map(|record| {
+        let answer = control::ask(record, Ask::Prometheus).ok()?;
+        serde_json::from_str::<String>(&answer).ok()
+    });
+    Ok(figures.collect())
+}
+
+/// Returns nothing: drives are attached on Linux only.
+#[cfg(not(target_os = "linux"))]
+fn attached_drives() -> Result<Vec<String>, Problem> {
+    Ok(Vec::new())
 }
 
 fn own(name: &str, help: &str, value: u64) -> String {

@@ -230,7 +230,6 @@ pub fn undo_what_was_left() -> Vec<String> {
 }
 
 /// Gives a mount the option, or takes it away.
-#[cfg(target_os = "linux")]
 fn set(point: &Path, discard: bool) -> Result<(), LabError> {
     use rustix::fs::CWD;
     use rustix::io::Errno;
@@ -249,12 +248,6 @@ fn set(point: &Path, discard: bool) -> Result<(), LabError> {
         )),
         error => failed(format!("cannot remount {} with {option}", point.display()), error.into()),
     })
-}
-
-#[cfg(not(target_os = "linux"))]
-fn set(point: &Path, _: bool) -> Result<(), LabError> {
-    let message = format!("{}: options of mounts are changed on Linux only", point.display());
-    Err(LabError::Unsupported(message))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Blocks of data that no two alike, and what is read in their place.
 
+#![cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "of data on real drives"))]
+
 use super::Contents;
 
 /// Bytes of a block.

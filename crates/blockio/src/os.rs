@@ -1,0 +1,60 @@
+//! What a file can do, in the words of the system that this program is built for.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+use std::fs::File;
+use std::io;
+
+#[cfg(unix)]
+pub(super) use self::unix::{
+    create_new, is_file_at, kind_words, occupied, opened_anew, read_at, space, write_at,
+};
+#[cfg(windows)]
+pub(super) use self::windows::{
+    create_new, is_file_at, kind_words, occupied, opened_anew, read_at, space, write_at,
+};
+
+use ssdlab_units::ByteLength;
+
+/// Space of a file system.
+pub(super) struct Space {
+    /// What this user may still write.
+    pub(super) free: ByteLength,
+    /// All there is.
+    pub(super) total: ByteLength,
+}
+
+/// Reads all of `buffer` at an offset.
+pub(super) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match read_at(file, buffer, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(length) => {
+                buffer = &mut buffer[length..];
+                offset += length as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `buffer` at an offset.
+pub(super) fn write_all_at(file: &File, mut buffer: &[u8], mut offset: u64) -> io::Result<()> {
+    while !buffer.is_empty() {
+        match write_at(file, buffer, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(length) => {
+                buffer = &buffer[length..];
+                offset += length as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Linux and other Unix systems.
+
+use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use ssdlab_units::ByteLength;
+
+use super::Space;
+
+/// Reads at an offset; returns how many bytes.
+pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.read_at(buffer, offset)
+}
+
+/// Writes at an offset; returns how many bytes.
+pub(crate) fn write_at(file: &File, buffer: &[u8], offset: u64) -> io::Result<usize> {
+    file.write_at(buffer, offset)
+}
+
+/// Creates a file that is not there yet, for its owner alone.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Returns the file for one more thread to send requests to; nothing where all can share one.
+pub(crate) fn opened_anew(_: &File) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+/// Returns what a file takes on its drive.
+pub(crate) fn occupied(file: &File) -> io::Result<ByteLength> {
+    Ok(ByteLength::new(file.metadata()?.blocks() * 512))
+}
+
+/// Returns true if what these facts are of, found at some path, is this open file.
+pub(crate) fn is_file_at(file: &File, there: &Metadata) -> io::Result<bool> {
+    let own = file.metadata()?;
+    Ok((there.dev(), there.ino()) == (own.dev(), own.ino()))
+}
+
+/// Returns the space of the file system that a file lies on.
+pub(crate) fn space(file: &File, _: &Path) -> io::Result<Space> {
+    let numbers = rustix::fs::fstatvfs(file)?;
+    let of = |blocks: u64| ByteLength::new(blocks * numbers.f_frsize);
+    Ok(Space { free: of(numbers.f_bavail), total: of(numbers.f_blocks) })
+}
+
+/// Returns what a path leads to that is neither a file, nor a directory, nor a block device.
+pub(crate) fn kind_words(kind: FileType) -> &'static str {
+    if kind.is_char_device() {
+        "a character device"
+    } else if kind.is_fifo() {
+        "a pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "neither a file nor a directory"
+    }
+}

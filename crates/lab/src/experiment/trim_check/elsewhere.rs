@@ -1,0 +1,22 @@
+//! Other systems than Linux, which do not tell where a file lies on its device.
+
+use std::path::Path;
+
+use super::super::course::Course;
+use super::{Protocol, Seen};
+use crate::error::LabError;
+
+impl Protocol {
+    pub(super) fn carry_out(
+        &self,
+        directory: &Path,
+        _: &mut Course,
+        _: &mut Seen,
+    ) -> Result<(), LabError> {
+        let message = format!(
+            "{}: only Linux tells where on its device a file lies; a simulated drive can be checked here",
+            directory.display()
+        );
+        Err(LabError::Unsupported(message))
+    }
+}

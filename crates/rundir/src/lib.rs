@@ -1,0 +1,138 @@
+//! The directory in which programs of one user find one another: attached drives have their records and
+//! sockets there, and runs under way write there how far they are.
+//!
+//! [`directory`] returns it, once it has seen that nobody else can have put anything into it.
+//! [`write_whole`] writes a file that nobody reads half written.
+//!
+//! ```
+//! # let temporary = tempfile::tempdir()?;
+//! # // SAFETY: no other thread runs here.
+//! # unsafe { std::env::set_var(ssdlab_rundir::VARIABLE, temporary.path().join("run")) };
+//! let path = ssdlab_rundir::directory()?.join("example");
+//! ssdlab_rundir::write_whole(&path, "all of it")?;
+//! assert_eq!(std::fs::read_to_string(path)?, "all of it");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// The variable that names another directory: for tests, and for several users of one system.
+pub const VARIABLE: &str = "SSDLAB_RUN";
+
+/// What keeps the directory from being used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunDirectoryError {
+    /// The system does not make it, or does not let it be looked at.
+    #[error("cannot make {}", .path.display())]
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// How the system failed it.
+        source: io::Error,
+    },
+    /// Somebody else may have put there what would be acted on.
+    #[error("{} {why}; nothing is done with it", .path.display())]
+    Untrusted {
+        /// The directory.
+        path: PathBuf,
+        /// Why it is not trusted, and the way out.
+        why: String,
+    },
+}
+
+fn named(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|value| !value.is_empty())
+}
+
+/// Returns the directory without links; it is made where there is none.
+///
+/// # Errors
+/// When it cannot be made, belongs to somebody else, or is open to others.
+#[cfg(unix)]
+pub fn directory() -> Result<PathBuf, RunDirectoryError> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+
+    let user = rustix::process::geteuid();
+    let path = if let Some(path) = named(VARIABLE) {
+        PathBuf::from(path)
+    } else if user.is_root() {
+        PathBuf::from("/run/ssdlab")
+    } else if let Some(runtime) = named("XDG_RUNTIME_DIR") {
+        Path::new(&runtime).join("ssdlab")
+    } else {
+        std::env::temp_dir().join(format!("ssdlab-{}", user.as_raw()))
+    };
+    let cannot = |source| RunDirectoryError::Io { path: path.clone(), source };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(cannot)?;
+    let found = fs::symlink_metadata(&path).map_err(cannot)?;
+    let untrusted = |why: String| Err(RunDirectoryError::Untrusted { path: path.clone(), why });
+    if !found.is_dir() {
+        return untrusted(format!("is no directory; set {VARIABLE} to one"));
+    }
+    if found.uid() != user.as_raw() {
+        let (owner, user) = (found.uid(), user.as_raw());
+        return untrusted(format!(
+            "belongs to user {owner}, and this is user {user}; set {VARIABLE} to a directory of yours"
+        ));
+    }
+    if found.mode() & 0o077 != 0 {
+        let mode = found.mode() & 0o777;
+        return untrusted(format!(
+            "is open to others (mode {mode:o}), who may have put records there; if they are yours, \
+             'chmod 700 {}', or set {VARIABLE} to another directory",
+            path.display()
+        ));
+    }
+    fs::canonicalize(&path).map_err(cannot)
+}
+
+/// Returns the directory; it is made where there is none, below the user's own data, which the system keeps from others.
+///
+/// # Errors
+/// When it cannot be made.
+#[cfg(not(unix))]
+pub fn directory() -> Result<PathBuf, RunDirectoryError> {
+    let own = || named("LOCALAPPDATA").map_or_else(std::env::temp_dir, PathBuf::from);
+    let path = named(VARIABLE).map_or_else(|| own().join("ssdlab").join("run"), PathBuf::from);
+    let cannot = |source| RunDirectoryError::Io { path: path.clone(), source };
+    fs::create_dir_all(&path).map_err(cannot)?;
+    fs::canonicalize(&path).map_err(cannot)
+}
+
+/// Writes `text` to a file as a whole, and then under its name, so that whoever reads it, such as
+/// Prometheus' textfile collector, never reads half of it.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let draft = path.with_file_name(format!(".{name}.{}.draft", std::process::id()));
+    let write = || {
+        fs::File::create(&draft)?.write_all(text.as_bytes())?;
+        fs::rename(&draft, path)
+    };
+    write().inspect_err(|_| {
+        let _ = fs::remove_file(&draft);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        write_whole(&path, "one").unwrap();
+        write_whole(&path, "two").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "two");
+        // In the place of the file stands a directory.
+        fs::create_dir(directory.path().join("taken")).unwrap();
+        write_whole(&directory.path().join("taken"), "three").unwrap_err();
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+}
