@@ -11,7 +11,7 @@ use crate::interchange::{JOBS, RESULT, trace};
 use crate::support::{Done, Place};
 
 /// Commands that are not run here, by how they begin, and why.
-const NOT_RUN: [(&str, &str); 17] = [
+const NOT_RUN: [(&str, &str); 18] = [
     ("ssdlab attach disk.ssd", "stays; run by the tests of attached drives"),
     ("ssdlab detach", "needs an attached drive; run by the tests of attached drives"),
     ("ssdlab status", "needs an attached drive; run by the tests of attached drives"),
@@ -28,6 +28,10 @@ const NOT_RUN: [(&str, &str); 17] = [
     ("ssdlab layers /home", "asks for a directory that may not be there"),
     ("ssdlab run overprovision", "takes minutes in short, too; has tests of its own"),
     ("ssdlab run trim-check /mnt/ssd", "needs root and ext4; run by the tests of trim-check"),
+    (
+        "ssdlab run latency D:\\scratch",
+        "names a directory of Windows; .ci/windows runs the like of it",
+    ),
     ("ssdlab import ssdlab-fragmentation/*.json", "reads what a script of fio's has made"),
 ];
 

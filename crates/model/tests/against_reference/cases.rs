@@ -140,6 +140,9 @@ fn steady_rows<M: Mapping + Clone>(
                 (RUNS_MIXED, requests)
             } else if cached && (single_blocks || workload == RandomRead) {
                 (RUNS_MIXED, requests / 3)
+            } else if workload == RandomRead {
+                // Nothing is collected while there are only reads.
+                (RUNS, REQUESTS)
             } else {
                 (RUNS, requests)
             };
