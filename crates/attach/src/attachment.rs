@@ -423,6 +423,9 @@ impl Shared {
             Ask::Status => {
                 serde_json::to_string(&self.status()).expect("figures are written as JSON")
             }
+            Ask::Blocks => {
+                serde_json::to_string(&self.engine.blocks()).expect("a picture is written as JSON")
+            }
             Ask::Prometheus => {
                 serde_json::to_string(&self.status().prometheus()).expect("text is written as JSON")
             }

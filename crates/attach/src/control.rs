@@ -1,7 +1,7 @@
 //! Talking to a drive that is attached: who has which image, and what is wanted of it.
 //!
 //! Each attached drive has two files in a directory of the user's ([`ssdlab_rundir`]): a record of what
-//! it is, and a socket. One line asks (`status`, `detach`, `power-cut`), one line answers: JSON.
+//! it is, and a socket. One line asks (`status`, `blocks`, `detach`, `power-cut`), one line answers: JSON.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -44,6 +44,8 @@ pub enum Ask {
     Status,
     /// For its figures as Prometheus reads them.
     Prometheus,
+    /// For a picture of its blocks ([`crate::status::Blocks`]).
+    Blocks,
     /// To be detached in order, unless somebody uses it; answered when it is ([`Detached`]).
     Detach,
     /// To lose power.

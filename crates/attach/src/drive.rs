@@ -69,6 +69,8 @@ pub trait Model: Send {
     fn blocks_by_valid_units(&self) -> Vec<u32>;
     /// Blocks that are erased.
     fn free_blocks(&self) -> u32;
+    /// Replaces `cells` by a picture of the blocks; returns how many a cell stands for. See [`Ssd::fill_cells`].
+    fn fill_cells(&self, cells: &mut Vec<u8>, most: usize) -> usize;
     /// Records of trims that are only in RAM.
     fn unrecorded_trims(&self) -> Vec<TrimRecord>;
     /// The latest sequence number.
@@ -191,6 +193,10 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
 
     fn free_blocks(&self) -> u32 {
         Ssd::free_blocks(self)
+    }
+
+    fn fill_cells(&self, cells: &mut Vec<u8>, most: usize) -> usize {
+        Ssd::fill_cells(self, cells, most)
     }
 
     fn unrecorded_trims(&self) -> Vec<TrimRecord> {

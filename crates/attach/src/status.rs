@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::mapping::cached::InRam;
@@ -57,6 +59,36 @@ pub struct Status {
     pub attribution: Attribution,
     /// How late answers were after the drive's time.
     pub lateness: Lateness,
+}
+
+/// The most cells of a picture. Drives with more blocks have neighbours in one cell.
+pub(crate) const CELLS_MAX: usize = 2048;
+
+/// The blocks of a drive at one moment, to be drawn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocks {
+    /// Blocks that it has.
+    pub blocks: u32,
+    /// Neighbouring blocks that a cell stands for.
+    pub blocks_per_cell: u32,
+    /// The cells, four bytes each as [`ssdlab_model::ftl::Ssd::fill_cells`] describes them, in base64.
+    cells: String,
+}
+
+impl Blocks {
+    pub(crate) fn new(blocks: u32, blocks_per_cell: u32, cells: &[u8]) -> Blocks {
+        Blocks { blocks, blocks_per_cell, cells: STANDARD.encode(cells) }
+    }
+
+    /// Returns the cells; `None` where they are damaged.
+    pub fn cells(&self) -> Option<Vec<u8>> {
+        STANDARD.decode(&self.cells).ok()
+    }
+
+    /// Returns the cells in base64.
+    pub fn packed_cells(&self) -> &str {
+        &self.cells
+    }
 }
 
 /// What is in RAM of a map that lies on flash, in map pages.

@@ -18,7 +18,8 @@ use super::target::Target;
 /// A file that this process created, and that goes when this value does.
 pub(super) struct OwnFile {
     pub(super) handle: Handle,
-    /// Where to remove it; `None` for a file without a name (any more), which the system removes.
+    /// Where to remove it; `None` for a file that the system removes: one without a name (any more), or one that
+    /// vanishes when it is closed.
     path: Option<PathBuf>,
 }
 
@@ -108,7 +109,7 @@ impl OwnFile {
         };
         let failed = |error| io_error(format!("cannot remove {}", path.display()), error);
         match fs::symlink_metadata(&path) {
-            Ok(there) if os::is_file_at(&self.handle.file, &there).map_err(failed)? => {
+            Ok(there) if os::is_same_file(&self.handle.file, &there).map_err(failed)? => {
                 fs::remove_file(&path).map_err(failed)
             }
             // Someone else removed it, or put another file in its place, which is not ours.
@@ -182,7 +183,8 @@ fn creation_error(path: &Path, error: io::Error) -> DriveError {
 
 fn create_named(path: &Path) -> io::Result<OwnFile> {
     let file = os::create_new(path)?;
-    Ok(OwnFile { handle: Handle::of_file(file, path), path: Some(path.to_owned()) })
+    let path_to_remove = (!os::VANISHES_WHEN_CLOSED).then(|| path.to_owned());
+    Ok(OwnFile { handle: Handle::of_file(file, path), path: path_to_remove })
 }
 
 /// A file of a name that nothing has, in a file system that wants every file to have one.

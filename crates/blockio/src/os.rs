@@ -10,11 +10,13 @@ use std::io;
 
 #[cfg(unix)]
 pub(super) use self::unix::{
-    create_new, is_file_at, kind_words, occupied, opened_anew, read_at, space, write_at,
+    VANISHES_WHEN_CLOSED, create_new, is_same_file, kind_words, occupied, opened_anew, read_at,
+    space, write_at,
 };
 #[cfg(windows)]
 pub(super) use self::windows::{
-    create_new, is_file_at, kind_words, occupied, opened_anew, read_at, space, write_at,
+    VANISHES_WHEN_CLOSED, create_new, is_same_file, kind_words, occupied, opened_anew, read_at,
+    space, write_at,
 };
 
 use ssdlab_units::ByteLength;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ssdlab_drive::Control;
+use ssdlab_drive::recording::Recorder;
 use ssdlab_lab::experiment::{Sample, Watcher};
 use ssdlab_serve::live::{Publisher, Subject};
 
@@ -67,9 +68,9 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Has the run be seen by `ssdlab serve`, too.
-    pub fn published(mut self, subject: Subject) -> Self {
-        self.publisher = Some(Publisher::new(subject));
+    /// Has the run be seen by `ssdlab serve`, too, with the blocks that `recorder` takes pictures of.
+    pub fn published(mut self, subject: Subject, recorder: Option<Recorder>) -> Self {
+        self.publisher = Some(Publisher::new(subject, recorder));
         self
     }
 

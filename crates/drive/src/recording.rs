@@ -58,6 +58,8 @@ pub struct Track {
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     tracks: Arc<Mutex<Vec<SharedTrack>>>,
+    /// The track that got a picture last.
+    newest: Arc<Mutex<Option<SharedTrack>>>,
 }
 
 type SharedTrack = Arc<Mutex<Track>>;
@@ -67,6 +69,22 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Recorder {
+    /// Returns a track with the newest picture alone, of whatever drive took it; `None` where there is none yet.
+    pub fn newest(&self) -> Option<Track> {
+        let track = lock(&self.newest).clone()?;
+        let track = lock(&track);
+        let newest = track.pictures.last()?.clone();
+        let Track { steps, blocks, blocks_per_cell, block, .. } = &*track;
+        let (steps, pictures) = (steps.clone(), vec![newest]);
+        Some(Track {
+            steps,
+            blocks: *blocks,
+            blocks_per_cell: *blocks_per_cell,
+            block: *block,
+            pictures,
+        })
+    }
+
     /// Returns all tracks so far that show more than one moment, in an order that does not depend on which of
     /// several copies came first.
     pub fn tracks(&self) -> Vec<Track> {
@@ -162,6 +180,7 @@ impl Camera {
             self.every *= 2;
         }
         self.due = happened + self.every;
+        *lock(&self.recorder.newest) = Some(self.track.clone());
     }
 }
 
@@ -218,6 +237,9 @@ mod tests {
         assert!(last.host_written > capacity * 6, "{}", last.host_written);
         assert!(last.flash_written > last.host_written, "it was collected");
         assert!(pictures[0].free_blocks > last.free_blocks);
+        let newest = recorder.newest().unwrap();
+        assert!(newest.pictures.len() == 1 && newest.blocks == *blocks);
+        assert!(newest.pictures[0].at >= last.at);
     }
 
     #[test]

@@ -16,3 +16,4 @@ pub(crate) mod scale;
 pub mod text;
 
 pub use format::{label, significant, span};
+pub use moments::shades;

@@ -9,7 +9,10 @@ mod growth;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
+use ssdlab_drive::recording::Recorder;
 use ssdlab_lab::experiment::Sample;
 use ssdlab_lab::report::Series;
 use ssdlab_lab::store::RunId;
@@ -78,6 +81,34 @@ pub struct LiveRun {
     throughput: Growth,
     /// Write amplification over the drive's time.
     amplification: Growth,
+    /// The blocks of its drive, where they are recorded.
+    pub blocks: Option<LiveBlocks>,
+}
+
+/// The blocks of a simulated SSD as they were last seen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveBlocks {
+    /// Blocks that it has.
+    pub blocks: u32,
+    /// Blocks that are free.
+    pub free_blocks: u32,
+    /// Neighbouring blocks that a cell stands for.
+    pub blocks_per_cell: u32,
+    /// The cells, four bytes each as [`ssdlab_model::ftl::Ssd::fill_cells`] describes them, in base64.
+    pub cells: String,
+}
+
+impl LiveBlocks {
+    fn newest_of(recorder: &Recorder) -> Option<LiveBlocks> {
+        let track = recorder.newest()?;
+        let picture = track.pictures.last()?;
+        Some(LiveBlocks {
+            blocks: track.blocks,
+            free_blocks: picture.free_blocks,
+            blocks_per_cell: track.blocks_per_cell,
+            cells: STANDARD.encode(&picture.cells),
+        })
+    }
 }
 
 impl LiveRun {
@@ -96,6 +127,7 @@ impl LiveRun {
             programmed_until: 0.0,
             throughput: Growth::default(),
             amplification: Growth::default(),
+            blocks: None,
         }
     }
 
@@ -136,15 +168,23 @@ impl LiveRun {
 #[derive(Debug)]
 pub struct Publisher {
     run: LiveRun,
+    recorder: Option<Recorder>,
     began: Instant,
     written: Option<Instant>,
     path: Option<PathBuf>,
 }
 
 impl Publisher {
-    /// Begins with a run that has not begun. Nothing is written for a run that is over at once.
-    pub fn new(subject: Subject) -> Publisher {
-        Publisher { run: LiveRun::new(subject), began: Instant::now(), written: None, path: None }
+    /// Begins with a run that has not begun. Nothing is written for a run that is over at once. The blocks of its drive
+    /// are shown where a recorder takes pictures of them.
+    pub fn new(subject: Subject, recorder: Option<Recorder>) -> Publisher {
+        Publisher {
+            run: LiveRun::new(subject),
+            recorder,
+            began: Instant::now(),
+            written: None,
+            path: None,
+        }
     }
 
     /// Adds what the drive has done.
@@ -164,6 +204,7 @@ impl Publisher {
             self.run.share = share;
             self.run.elapsed = elapsed.as_secs_f64();
             self.run.left = left.map(|left| left.as_secs_f64());
+            self.run.blocks = self.recorder.as_ref().and_then(LiveBlocks::newest_of);
             self.written = Some(Instant::now());
             self.write();
         }

@@ -1,5 +1,6 @@
 //! What the pages have in common: head, navigation, errors, forms.
 
+mod blocks;
 pub(crate) mod compare;
 #[cfg(target_os = "linux")]
 pub(crate) mod drives;

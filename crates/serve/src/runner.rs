@@ -28,6 +28,8 @@ pub(crate) struct Order {
     pub(crate) settings: String,
     pub(crate) seed: String,
     pub(crate) quick: bool,
+    /// True if pictures of the inside of the drive are taken.
+    pub(crate) record: bool,
 }
 
 /// Reasons why nothing was started.
@@ -64,6 +66,7 @@ struct Checked {
     settings: Vec<(String, String)>,
     seed: u64,
     quick: bool,
+    record: bool,
 }
 
 /// Returns the experiments that can be run from the page.
@@ -127,12 +130,14 @@ impl Checked {
             settings,
             seed,
             quick: order.quick,
+            record: order.record,
         })
     }
 
     fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["run".to_owned(), "--quiet".to_owned()];
         arguments.extend(self.quick.then(|| "--quick".to_owned()));
+        arguments.extend(self.record.then(|| "--record-inside".to_owned()));
         arguments.push(format!("--seed={}", self.seed));
         arguments.extend(self.settings.iter().map(|(name, value)| format!("--set={name}={value}")));
         arguments.extend(["--".to_owned(), self.experiment.to_owned(), self.target.clone()]);

@@ -25,7 +25,7 @@ use crate::image::damage::Damage;
 use crate::image::state::State;
 use crate::memory::{Mapped, keeps_pages};
 use crate::recover::{Recovered, recover};
-use crate::status::{MapCache, Status, by_share};
+use crate::status::{Blocks, CELLS_MAX, MapCache, Status, by_share};
 use crate::store::Store;
 use crate::sync::{Condvar, Mutex};
 
@@ -228,6 +228,13 @@ impl Engine {
         status.blocks_by_valid_share = by_share(&model.blocks_by_valid_units());
         status.attribution = model.attribution();
         status.requests = inner.recorder.statistics();
+    }
+
+    /// Returns a picture of the blocks as they are now.
+    pub fn blocks(&self) -> Blocks {
+        let mut cells = Vec::new();
+        let together = self.lock().model.fill_cells(&mut cells, CELLS_MAX);
+        Blocks::new(self.configuration.geometry.blocks(), together as u32, &cells)
     }
 
     /// The damage that was found when the image was opened. What could be mended of it was.

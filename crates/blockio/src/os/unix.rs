@@ -19,6 +19,9 @@ pub(crate) fn write_at(file: &File, buffer: &[u8], offset: u64) -> io::Result<us
     file.write_at(buffer, offset)
 }
 
+/// True if the system removes a file of [`create_new`] when it is closed.
+pub(crate) const VANISHES_WHEN_CLOSED: bool = false;
+
 /// Creates a file that is not there yet, for its owner alone.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
@@ -35,7 +38,7 @@ pub(crate) fn occupied(file: &File) -> io::Result<ByteLength> {
 }
 
 /// Returns true if what these facts are of, found at some path, is this open file.
-pub(crate) fn is_file_at(file: &File, there: &Metadata) -> io::Result<bool> {
+pub(crate) fn is_same_file(file: &File, there: &Metadata) -> io::Result<bool> {
     let own = file.metadata()?;
     Ok((there.dev(), there.ino()) == (own.dev(), own.ino()))
 }

@@ -29,6 +29,10 @@ pub(crate) fn write_at(file: &File, buffer: &[u8], offset: u64) -> io::Result<us
     file.seek_write(buffer, offset)
 }
 
+/// True if the system removes a file of [`create_new`] when it is closed. Its name must stay until then: a file that is
+/// to be deleted cannot be opened anew.
+pub(crate) const VANISHES_WHEN_CLOSED: bool = true;
+
 /// Creates a file that is not there yet. It is reached past the system's cache, and the system removes it when it is
 /// closed, however that comes.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
@@ -60,9 +64,8 @@ pub(crate) fn occupied(file: &File) -> io::Result<ByteLength> {
     Ok(ByteLength::new(file.metadata()?.len()))
 }
 
-/// Returns true if what these facts are of, found at some path, is this open file. It is: nobody can put another in the
-/// place of one that is open.
-pub(crate) fn is_file_at(_: &File, _: &Metadata) -> io::Result<bool> {
+/// Returns true: nobody can put another file in the place of one that is open.
+pub(crate) fn is_same_file(_: &File, _: &Metadata) -> io::Result<bool> {
     Ok(true)
 }
 

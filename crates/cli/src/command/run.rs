@@ -161,8 +161,9 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         terminal.note(&done);
     }
     let (mut drive, expected) = open(&mut request, gate, terminal)?;
-    if let Some(simulated) = drive.simulated().filter(|_| arguments.record_inside) {
-        simulated.record_inside(Recorder::default());
+    let recorder = arguments.record_inside.then(Recorder::default);
+    if let (Some(simulated), Some(recorder)) = (drive.simulated(), &recorder) {
+        simulated.record_inside(recorder.clone());
     }
     let subject = Subject {
         experiment: request.experiment.name().to_owned(),
@@ -170,7 +171,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         seed: request.seed,
         shortened: request.settings.shortened(),
     };
-    let mut progress = Progress::new(terminal, interrupt, expected).published(subject);
+    let mut progress = Progress::new(terminal, interrupt, expected).published(subject, recorder);
     let outcome = ssdlab_lab::run(
         request.experiment,
         &request.settings,

@@ -5,13 +5,14 @@ mod live;
 use std::time::Duration;
 
 use serde_json::Value;
-use ssdlab_attach::control::{self, Ask};
+use ssdlab_attach::control::{self, Ask, Record};
+use ssdlab_attach::status::Blocks;
 
 use crate::cli::StatusArguments;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
-use live::Screen;
+use live::{Look, Screen};
 
 /// Shows the inside of a drive.
 pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Failure> {
@@ -41,7 +42,8 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
             let one_line = format!("{line}\n");
             terminal.print(&if arguments.watch { one_line } else { super::json(&status) })?;
         } else if let Some(screen) = &mut screen {
-            screen.draw(&status, before.as_ref(), terminal)?;
+            let look = Look { status: &status, before: before.as_ref(), cells: cells(&record) };
+            screen.draw(&look, terminal)?;
         } else {
             let apart = if before.is_some() { "\n" } else { "" };
             terminal.print(&format!("{apart}{}", words(&status, before.as_ref())))?;
@@ -62,6 +64,12 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
             return Ok(());
         }
     }
+}
+
+/// Returns the cells of the drive's blocks; `None` where its program is an older one, which has none to give.
+fn cells(record: &Record) -> Option<Vec<u8>> {
+    let blocks: Blocks = serde_json::from_str(&control::ask(record, Ask::Blocks).ok()?).ok()?;
+    blocks.cells()
 }
 
 fn number(status: &Value, path: &str) -> f64 {

@@ -12,6 +12,9 @@ const SIGNS: usize = 20;
 /// By valid share, from nothing to everything.
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
+/// The same where only ASCII is shown.
+const SHADES_ASCII: [char; 5] = ['.', '-', '+', '*', '#'];
+
 /// Returns a few moments of the recording as a table: what was done, how much was written, the write amplification
 /// since the moment before, the blocks that were free, and the blocks themselves by valid share.
 pub(super) fn table(recording: &Recording) -> Option<Table> {
@@ -30,7 +33,7 @@ pub(super) fn table(recording: &Recording) -> Option<Table> {
             Cell::from(picture.host_written_bytes),
             amplification(before, picture).map_or(Cell::from(""), Cell::from),
             Cell::from(100.0 * f64::from(picture.free_blocks) / f64::from(recording.blocks)),
-            Cell::from(shaded(&cells[at])),
+            Cell::from(format!("|{}|", shades(&cells[at], SIGNS, false))),
         ]
     });
     let columns =
@@ -49,19 +52,30 @@ fn amplification(before: &RecordedPicture, after: &RecordedPicture) -> Option<f6
     (host > 0).then(|| flash as f64 / host as f64)
 }
 
-/// The valid share of all blocks, as so many signs.
-fn shaded(cells: &[u8]) -> String {
-    let valid: Vec<usize> = cells.chunks(4).map(|it| usize::from(it[1])).collect();
-    let signs = valid.chunks(valid.len().div_ceil(SIGNS)).map(|part| {
+/// Returns the valid share of the blocks as signs, `most` at most: each stands for neighbouring cells of a picture,
+/// of four bytes each ([`ssdlab_model::ftl::Ssd::fill_cells`]).
+pub fn shades(cells: &[u8], most: usize, ascii: bool) -> String {
+    let signs = if ascii { SHADES_ASCII } else { SHADES };
+    let valid: Vec<usize> = cells.chunks_exact(4).map(|it| usize::from(it[1])).collect();
+    let together = valid.len().div_ceil(most.max(1)).max(1);
+    let sign = |part: &[usize]| {
         let mean = part.iter().sum::<usize>() / part.len();
-        SHADES[(mean * (SHADES.len() - 1) + 127) / 255]
-    });
-    format!("|{}|", signs.collect::<String>())
+        signs[(mean * (signs.len() - 1) + 127) / 255]
+    };
+    valid.chunks(together).map(sign).collect()
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
+}
+
+/// Returns where along the curves each moment lies: the GiB that the host had written.
+pub(super) fn along(recording: &Recording) -> impl Iterator<Item = f64> {
+    recording.pictures.iter().map(|it| gib(it.host_written_bytes))
 }
 
 /// Returns the write amplification and the free blocks over what the host had written.
 pub(super) fn curves(recording: &Recording) -> Vec<Series> {
-    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
     let series = |name: &str, unit_y: &str, points: Vec<(f64, f64)>| {
         let (x, y) = points.into_iter().unzip();
         let (unit_x, unit_y) = ("GiB".to_owned(), unit_y.to_owned());
@@ -87,8 +101,10 @@ mod tests {
     #[test]
     fn shades_go_from_nothing_valid_to_all() {
         let cells: Vec<u8> = [0, 64, 128, 192, 255].iter().flat_map(|&it| [3, it, 0, 0]).collect();
-        assert_eq!(shaded(&cells), "|·░▒▓█|");
-        assert_eq!(shaded(&[0, 255, 0, 0].repeat(1000)).chars().count(), SIGNS + 2);
+        assert_eq!(shades(&cells, SIGNS, false), "·░▒▓█");
+        assert_eq!(shades(&cells, SIGNS, true), ".-+*#");
+        assert_eq!(shades(&[0, 255, 0, 0].repeat(1000), SIGNS, false), "█".repeat(SIGNS));
+        assert_eq!(shades(&[], SIGNS, false), "");
     }
 
     #[test]

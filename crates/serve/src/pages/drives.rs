@@ -6,6 +6,7 @@ use axum::response::IntoResponse;
 use maud::{Markup, html};
 use serde_json::Value;
 use ssdlab_attach::control::{self, Ask, Record};
+use ssdlab_attach::status::Blocks;
 use ssdlab_lab::output::html as report_html;
 use ssdlab_lab::report::{Cell, Column, Series, Table};
 
@@ -66,7 +67,8 @@ pub(crate) async fn watch(
     let (record, fragment) = beside(move || {
         let record = find(&pid)?;
         let status = status(&record)?;
-        Ok((record, History::default().add(&status)))
+        let fragment = History::default().add(&status, blocks_of(&record).as_ref());
+        Ok((record, fragment))
     })
     .await?;
     let events = format!("/drives/{}/events", record.pid);
@@ -82,7 +84,10 @@ pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> Answe
     let record = beside(move || find(&pid)).await?;
     let mut history = History::default();
     let stream = app.hub.watch(Topic::Drive(record.pid), move || match status(&record) {
-        Ok(status) => Fragment { html: history.add(&status).into_string().into(), is_final: false },
+        Ok(status) => {
+            let part = history.add(&status, blocks_of(&record).as_ref());
+            Fragment { html: part.into_string().into(), is_final: false }
+        }
         Err(_) => Fragment { html: "<p>It is detached.</p>".into(), is_final: true },
     });
     Ok(sse(stream.map_err(|_| too_many())?).into_response())
@@ -92,6 +97,11 @@ fn status(record: &Record) -> Result<Value, Problem> {
     let line = control::ask(record, Ask::Status)?;
     serde_json::from_str(&line)
         .map_err(|_| Problem::missing("the drive gave no answer that makes sense"))
+}
+
+/// Returns a picture of the drive's blocks; `None` where its program is an older one, which has none to give.
+fn blocks_of(record: &Record) -> Option<Blocks> {
+    serde_json::from_str(&control::ask(record, Ask::Blocks).ok()?).ok()
 }
 
 fn number(status: &Value, path: &str) -> f64 {
@@ -139,8 +149,8 @@ impl Look {
 }
 
 impl History {
-    /// Adds a look; returns the page's part about the drive.
-    fn add(&mut self, status: &Value) -> Markup {
+    /// Adds a look; returns the page's part about the drive, with its blocks if they were seen.
+    fn add(&mut self, status: &Value, seen: Option<&Blocks>) -> Markup {
         self.0.push(Look::of(status));
         let too_many = self.0.len().saturating_sub(PAST);
         self.0.drain(..too_many);
@@ -165,6 +175,9 @@ impl History {
                 div { dt { "Free blocks" } dd { (n("/free_blocks")) " of " (n("/blocks")) } }
                 div { dt { "Erases of a block" }
                     dd { (n("/wear/erases_min")) " to " (n("/wear/erases_max")) } }
+            }
+            @if let Some(seen) = seen {
+                (super::blocks::section(&picture(seen, n("/free_blocks")), "now"))
             }
             (report_html::curves(&self.series()))
             section { h2 { "Requests since it was attached" } (report_html::table(&requests(status))) }
@@ -197,6 +210,15 @@ impl History {
             curve("free_blocks", "", &|_, b| Some(b.free_blocks)),
         ];
         all.into_iter().filter(|series| series.x.len() > 1).collect()
+    }
+}
+
+fn picture(seen: &Blocks, free: f64) -> super::blocks::Picture<'_> {
+    super::blocks::Picture {
+        blocks: seen.blocks,
+        free_blocks: free as u32,
+        blocks_per_cell: seen.blocks_per_cell,
+        cells: seen.packed_cells(),
     }
 }
 
@@ -245,7 +267,7 @@ mod tests {
                 "counters": { "host_write_units": second * 4, "program_units_host": second * 4,
                               "program_units_collection": second * 2 },
             });
-            let _ = history.add(&status);
+            let _ = history.add(&status, None);
         }
         assert_eq!(history.0.len(), PAST);
         let series = history.series();
@@ -259,7 +281,8 @@ mod tests {
 
     #[test]
     fn a_drive_that_was_looked_at_once_has_no_curve() {
-        let page = History::default().add(&serde_json::json!({ "profile": "<b>" })).into_string();
+        let page =
+            History::default().add(&serde_json::json!({ "profile": "<b>" }), None).into_string();
         assert!(page.contains("&lt;b&gt;") && !page.contains("<path"), "{page}");
     }
 }

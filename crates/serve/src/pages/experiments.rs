@@ -14,10 +14,11 @@ use ssdlab_lab::store::Selection;
 use ssdlab_model::profile;
 use tokio_stream::{Stream, StreamExt};
 
+use super::blocks::{self, Picture};
 use super::{Answer, Fields, Problem, View, about, go_to};
 use crate::app::{App, Shared, beside};
 use crate::events::{Fragment, Topic};
-use crate::live::{self, LiveRun, State as RunState};
+use crate::live::{self, LiveBlocks, LiveRun, State as RunState};
 use crate::runner::{self, Ended, Order, Started};
 
 pub(crate) async fn list(
@@ -92,6 +93,9 @@ fn form(fields: &Fields) -> Markup {
             label.inline { input type="checkbox" name="quick" value="yes"
                 checked[or("quick", "yes") == "yes"];
                 " Quick: seconds instead of minutes, on a smaller drive of the same kind" }
+            label.inline { input type="checkbox" name="record" value="yes"
+                checked[or("record", "") == "yes"];
+                " Record the inside of the drive, to see its blocks over the run" }
             p { button type="submit" { "Start" } }
         }
     }
@@ -106,6 +110,7 @@ pub(crate) async fn start(State(app): Shared, headers: HeaderMap, body: Bytes) -
         settings: fields.get("settings").to_owned(),
         seed: fields.get("seed").to_owned(),
         quick: fields.get("quick") == "yes",
+        record: fields.get("record") == "yes",
     };
     let started = beside(move || {
         let newest = app.store()?.and_then(|store| store.latest().transpose()).transpose()?;
@@ -242,8 +247,17 @@ fn of_run(run: &LiveRun) -> Markup {
             p.faint { "Curves come when the drive has been measured for a while; workloads that run side \
                        by side have none." }
         }
+        @if let Some(blocks) = run.blocks.as_ref().filter(|_| run.state == RunState::Running) {
+            (blocks::section(&picture(blocks), "as they were recorded last"))
+        }
         (report_html::curves(&series))
     }
+}
+
+fn picture(seen: &LiveBlocks) -> Picture<'_> {
+    let LiveBlocks { blocks, free_blocks, blocks_per_cell, cells } = seen;
+    let (blocks, free_blocks, blocks_per_cell) = (*blocks, *free_blocks, *blocks_per_cell);
+    Picture { blocks, free_blocks, blocks_per_cell, cells }
 }
 
 /// A run of this server's that has ended.

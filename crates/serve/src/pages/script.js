@@ -6,6 +6,34 @@
   if (!live || !live.dataset.events) return;
   const stops = () => [...live.querySelectorAll("a[href], summary, [tabindex]")];
   const boxes = () => [...live.querySelectorAll(".scroll")];
+  // The blocks of a drive, in the colours that the reader has chosen.
+  let mode = "valid", select = null;
+  const drawBlocks = () => {
+    for (const canvas of live.querySelectorAll("canvas[data-cells]")) {
+      canvas.hidden = false;
+      const free = () => getComputedStyle(canvas).getPropertyValue("--free").trim();
+      const picture = blockCells(canvas, canvas.nextElementSibling, free);
+      if (!select) offerModes(picture.MODES);
+      picture.takeColours();
+      picture.setMode(mode);
+      picture.draw(Uint8Array.from(atob(canvas.dataset.cells), (sign) => sign.charCodeAt(0)), 1);
+    }
+  };
+  const offerModes = (modes) => {
+    const label = document.createElement("label");
+    label.append("Colour the blocks by ", select = document.createElement("select"));
+    for (const [value, { name }] of Object.entries(modes)) select.add(new Option(name, value));
+    select.addEventListener("change", () => { mode = select.value; drawBlocks(); });
+    live.before(label);
+  };
+  // Whatever changes their width or colours.
+  let width = 0;
+  new ResizeObserver(() => {
+    if (live.clientWidth !== width) requestAnimationFrame(drawBlocks);
+    width = live.clientWidth;
+  }).observe(live);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawBlocks);
+
   // What is there stays where the reader has it: the keyboard's place, and how far tables are scrolled.
   const show = (event) => {
     const stop = stops().indexOf(document.activeElement);
@@ -14,6 +42,7 @@
     boxes().forEach((box, index) => { box.scrollLeft = scrolled[index] ?? 0; });
     stops()[stop]?.focus({ preventScroll: true });
     lost.textContent = "";
+    drawBlocks();
   };
   // It is there from the beginning, so that screen readers say what comes to stand in it.
   const lost = document.createElement("p");

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from place import CAPTURED, SMALL, end, until
+from visitor import PICTURE
 
 # A run that takes minutes, unless it is stopped.
 LONG = ("run", "steady", "sim:toshiba-xg5", "--quiet")
@@ -114,6 +115,26 @@ def test_a_run_of_a_terminal_is_watched(place, visit):
     user.sees("Interrupted.")
 
 
+def test_the_inside_is_watched_while_it_is_recorded(place, visit):
+    user = visit(place.serve())
+    page = user.page
+    user.take_token()
+    user.go("/experiments")
+    user.choose("Experiment", "steady")
+    page.get_by_label("Quick").uncheck()
+    page.get_by_label("Record the inside").check()
+    user.click("Start", "button")
+    page.locator("#live canvas").wait_for()
+    user.sees("Inside the drive", "as they were recorded last")
+    before = page.evaluate(PICTURE)
+    until(lambda: page.evaluate(PICTURE) != before, "another picture of the blocks")
+    user.is_accessible()
+    user.fits()
+    user.click("Stop, and keep what was measured", "button")
+    user.click("run 7")
+    user.sees("Inside the drive", "moments of the run")
+
+
 def test_a_run_that_was_killed_is_said_to_be_lost(place, visit):
     user = visit(place.serve())
     run = place.terminal(*LONG)
@@ -170,6 +191,15 @@ def test_an_attached_drive_while_it_is_written(place, visit):
     assert table.evaluate("(it) => it.scrollLeft") == moved
     # Throughput read and written, requests, write amplification, free blocks.
     expect(user.curves()).to_have_count(5)
+    # Its blocks change with each look, and stay in the colours that were chosen.
+    user.sees("Inside the drive", "A square is a block")
+    before = page.evaluate(PICTURE)
+    until(lambda: page.evaluate(PICTURE) != before, "another picture of the blocks")
+    page.get_by_label("Colour the blocks by").select_option("state")
+    expect(page.locator(".inside")).to_contain_text("open for the host")
+    page.locator("canvas").evaluate("(it) => { it.dataset.old = 'yes'; }")
+    until(lambda: page.evaluate("!document.querySelector('[data-old]')"), "another look at the drive")
+    expect(page.locator(".inside")).to_contain_text("open for the host")
     user.is_described()
     user.is_accessible()
     user.fits()

@@ -241,7 +241,11 @@ def test_the_inside_is_played(place, visit):
     page.keyboard.press("Home")
     expect(said).to_contain_text("Step “fill”, 4.0 MiB written by the host")
     first = page.evaluate(PICTURE)
+    marks = page.locator(".over line.now")
+    expect(marks).to_have_count(2)
+    expect(marks.last).to_have_attribute("x1", "0.9%")
     page.keyboard.press("End")
+    expect(marks.last).to_have_attribute("x1", "100.0%")
     expect(said).to_contain_text("Step “random writes, 250 MiB”")
     assert page.evaluate(PICTURE) != first
     page.keyboard.press("ArrowLeft")

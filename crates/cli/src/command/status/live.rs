@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use rustix::time::Timespec;
 use serde_json::Value;
+use ssdlab_lab::output::shades;
 
 use super::{bytes, flash_units, number, text};
 use crate::failure::Failure;
@@ -20,6 +21,20 @@ const HISTORY: usize = 40;
 /// Enters the other screen, without a cursor; and leaves it.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+
+/// Signs of the picture of the blocks: so many in a line, and lines at most.
+const SIGNS_PER_LINE: usize = 64;
+const SIGN_LINES: usize = 4;
+
+/// A drive at one moment.
+pub struct Look<'a> {
+    /// Its figures.
+    pub status: &'a Value,
+    /// Its figures at the moment before.
+    pub before: Option<&'a Value>,
+    /// The cells of its blocks, four bytes each.
+    pub cells: Option<Vec<u8>>,
+}
 
 /// The screen while it is ours. What was there before comes back however this ends.
 pub struct Screen {
@@ -53,19 +68,14 @@ impl Screen {
     ///
     /// # Errors
     /// When stdout cannot be written.
-    pub fn draw(
-        &mut self,
-        status: &Value,
-        before: Option<&Value>,
-        terminal: &Terminal,
-    ) -> Result<(), Failure> {
-        self.history.note(status, before);
+    pub fn draw(&mut self, look: &Look, terminal: &Terminal) -> Result<(), Failure> {
+        self.history.note(look.status, look.before);
         let (width, height) = match tcgetwinsize(io::stdout()) {
             Ok(size) if size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
             _ => (terminal.width, 24),
         };
         let mut picture = String::from("\x1b[H");
-        let lines = self.history.frame(status, before, width, terminal.ascii);
+        let lines = self.history.frame(look, width, terminal.ascii);
         for (index, line) in lines.iter().take(height).enumerate() {
             // A line break behind the last line would scroll.
             picture += if index > 0 { "\r\n" } else { "" };
@@ -132,13 +142,9 @@ impl History {
     }
 
     /// The picture, line by line, each of at most `width` characters.
-    fn frame(
-        &self,
-        status: &Value,
-        before: Option<&Value>,
-        width: usize,
-        ascii: bool,
-    ) -> Vec<String> {
+    fn frame(&self, look: &Look, width: usize, ascii: bool) -> Vec<String> {
+        let Look { status, before, cells } = look;
+        let (status, before) = (*status, *before);
         let n = |path: &str| number(status, path);
         let mut lines = vec![
             format!(
@@ -185,6 +191,20 @@ impl History {
             n("/counters/erases"),
         ));
         lines.push(String::new());
+        if let Some(cells) = cells {
+            let signs = shades(cells, SIGNS_PER_LINE * SIGN_LINES, ascii);
+            let (none, all) = if ascii { ('.', '#') } else { ('\u{b7}', '\u{2588}') };
+            lines.push(format!(
+                "the blocks in their order, {none} nothing valid to {all} all valid"
+            ));
+            let signs: Vec<char> = signs.chars().collect();
+            lines.extend(
+                signs
+                    .chunks(SIGNS_PER_LINE)
+                    .map(|line| format!("  {}", line.iter().collect::<String>())),
+            );
+            lines.push(String::new());
+        }
         lines.push("blocks by the share of their units that is valid".to_owned());
         let shares: Vec<f64> =
             (0..10).map(|it| n(&format!("/blocks_by_valid_share/{it}"))).collect();
@@ -242,11 +262,15 @@ mod tests {
         let (first, second) = (status(1.0, 1000), status(3.0, 3000));
         history.note(&first, None);
         history.note(&second, Some(&first));
-        let lines = history.frame(&second, Some(&first), 72, true);
+        let cells = Some([3, 255, 0, 0].repeat(500).into_iter().chain([0; 500 * 4]).collect());
+        let look = Look { status: &second, before: Some(&first), cells };
+        let lines = history.frame(&look, 72, true);
         assert!(lines.iter().all(|line| line.chars().count() <= 72), "{lines:#?}");
         let has =
             |words: &str| assert!(lines.iter().any(|line| line.contains(words)), "{lines:#?}");
         // 2000 units in two seconds are 3.9 MiB a second, and half as much again on the flash.
+        has(&format!("  {}", "#".repeat(SIGNS_PER_LINE)));
+        has(&format!("  {}", ".".repeat(SIGNS_PER_LINE - 6)));
         has("3.9 MiB/s");
         has("5.9 MiB/s");
         has("1.50 now, 1.50 over its life");

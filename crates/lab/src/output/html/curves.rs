@@ -26,6 +26,14 @@ pub(super) fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     if least > most { (0.0, 1.0) } else { (least, most) }
 }
 
+/// Returns where places along the bottom of the chart of one series lie, in percent of its width.
+pub(super) fn places(series: &Series, along: impl Iterator<Item = f64>) -> Vec<f64> {
+    let (least, greatest) = range(series.x.iter().copied());
+    let are_counted = are_whole(series.x.iter().copied());
+    let axis = Axis::positions(least, greatest, &series.unit_x, 6, are_counted);
+    along.map(|place| axis.place(place)).collect()
+}
+
 /// Returns true if all are whole numbers, such as of passes or minutes.
 fn are_whole(mut numbers: impl Iterator<Item = f64>) -> bool {
     numbers.all(|number| number.fract() == 0.0)

@@ -43,9 +43,21 @@
     const picture = blockCells(canvas, legend, free);
     for (const [value, { name }] of Object.entries(picture.MODES)) make(select, "option", { value, textContent: name });
 
+    // A line in each curve below, at the moment that is shown.
+    const marks = [...place.parentNode.querySelectorAll("[data-places]")].map((over) => {
+      const drawing = over.querySelector("svg[role]"), places = over.dataset.places.split(" ");
+      const mark = document.createElementNS("http://www.w3.org/2000/svg", "line");
+      mark.setAttribute("class", "now");
+      mark.setAttribute("y2", "100%");
+      // Below what the pointer is over.
+      drawing.insertBefore(mark, drawing.querySelector("g.strip"));
+      return (at) => { for (const end of ["x1", "x2"]) mark.setAttribute(end, `${places[at]}%`); };
+    });
+
     const draw = () => {
       const at = Number(slider.value), now = pictures[at], before = pictures[at - 1];
       picture.draw(bytes.subarray(at * each, (at + 1) * each), 1);
+      for (const mark of marks) mark(at);
       const host = before ? now.host_written_bytes - before.host_written_bytes : 0;
       const ratio = host > 0 ? (now.flash_written_bytes - before.flash_written_bytes) / host : null;
       const words = [

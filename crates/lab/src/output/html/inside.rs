@@ -6,7 +6,7 @@ use maud::{Markup, PreEscaped, html};
 use super::contents::Section;
 use super::{curves, embedded, parts};
 use crate::output::{format, moments};
-use crate::report::Recording;
+use crate::report::{Recording, Series};
 
 /// A section for each recording. `is_alone` where the page does not hold the report's JSON, and the picture has to
 /// bring its own.
@@ -35,6 +35,13 @@ fn steps(recording: &Recording) -> String {
     }
 }
 
+/// Returns where each moment lies along the chart of a series, in percent, for the script that marks the one that is
+/// shown.
+fn places(series: &Series, recording: &Recording) -> String {
+    let places = curves::places(series, moments::along(recording));
+    places.iter().map(|place| format!("{place:.1}")).collect::<Vec<_>>().join(" ")
+}
+
 fn body(number: usize, recording: &Recording, is_alone: bool) -> Markup {
     let together = recording.blocks_per_cell;
     let what = match together {
@@ -54,9 +61,13 @@ fn body(number: usize, recording: &Recording, is_alone: bool) -> Markup {
                 script.recording type="application/json" { (PreEscaped(embedded(recording))) }
             }
         }
-        @for curve in curves::sections(&moments::curves(recording)) {
-            h3 { (curve.title) }
-            (curve.body)
+        @for series in moments::curves(recording) {
+            @for curve in curves::sections(std::slice::from_ref(&series)) {
+                div.over data-places=(places(&series, recording)) {
+                    h3 { (curve.title) }
+                    (curve.body)
+                }
+            }
         }
         @if let Some(table) = moments::table(recording) { (parts::table(&table)) }
     }
