@@ -57,6 +57,7 @@ impl Drive {
             name: self.name.to_owned(),
             capacity: ByteLength::new(self.gigabytes * 1_000_000_000),
             flash: None,
+            unit: None,
             kind: FlashKind::Tlc,
             interface: Interface::Nvme,
             sequential_read: self.sequential.0,

@@ -74,6 +74,9 @@ pub struct NewProfileArguments {
     /// Rated latency of a write
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub write_latency: Option<Nanoseconds>,
+    /// What the drive maps at a time (its indirection unit), such as 16K or 64K of large QLC drives [default: 4K]
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub mapping_unit: Option<ByteLength>,
     /// What a cell of the flash holds
     #[arg(long, value_enum, default_value_t = Flash::Tlc)]
     pub flash: Flash,

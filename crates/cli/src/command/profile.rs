@@ -38,6 +38,7 @@ fn sheet(arguments: &NewProfileArguments) -> DataSheet {
         name: arguments.name.clone(),
         capacity: arguments.capacity,
         flash: arguments.flash_size,
+        unit: arguments.mapping_unit,
         kind: match arguments.flash {
             Flash::Slc => FlashKind::Slc,
             Flash::Mlc => FlashKind::Mlc,

@@ -26,6 +26,8 @@ pub(super) struct Round {
     pub(super) requests: u64,
     pub(super) read: ByteLength,
     pub(super) written: ByteLength,
+    /// What that took of the drive: whole mapping units, where requests are smaller and that is known.
+    taken: ByteLength,
     /// Sum and sum of squares of the latencies in microseconds.
     latency: (f64, f64),
     /// What the drive's inside counted, where it can be seen.
@@ -40,6 +42,7 @@ impl Round {
             requests: result.requests,
             read: result.bytes_read,
             written: result.bytes_written,
+            taken: result.bytes_written,
             latency: (both[0].0 + both[1].0, both[0].1 + both[1].1),
             inside: None,
         }
@@ -157,6 +160,11 @@ impl Rounds {
         self.unused = after.map_or(ByteLength::ZERO, |inside| inside.unused);
         round.inside =
             before.zip(after).map(|(before, after)| after.counters.since(&before.counters));
+        if let (Some(counted), Some(unit)) = (&round.inside, after.map(|it| it.unit))
+            && unit > phase.block_size
+        {
+            round.taken = unit * counted.host_write_units;
+        }
         Ok(round)
     }
 
@@ -190,8 +198,9 @@ impl Rounds {
     pub(super) fn judge(&self, until: &Until) -> Result<Steady, Moving> {
         let writes = until.written > ByteLength::ZERO;
         let unused = if writes { self.unused.bytes() } else { 0 };
-        let missing = until.written.bytes().saturating_sub(self.written().bytes()).max(unused);
-        let per_round = self.written().bytes() as f64 / self.rounds.len().max(1) as f64;
+        let taken: ByteLength = self.rounds.iter().map(|round| round.taken).sum();
+        let missing = until.written.bytes().saturating_sub(taken.bytes()).max(unused);
+        let per_round = taken.bytes() as f64 / self.rounds.len().max(1) as f64;
         let more = match per_round {
             0.0 => 0,
             per_round => (missing as f64 / per_round).ceil() as usize,

@@ -96,8 +96,8 @@ impl Profile {
     fn geometry(&self) -> Result<Geometry, ProfileError> {
         let d = &self.document;
         let dies = *d.flash.dies.value.get_ref();
-        let page_size = d.flash.page_size.value.get_ref().0;
         let unit_size = d.controller.unit_size.value.get_ref().0;
+        let (page_size, planes_per_die) = self.pages_of_units()?;
         let stripe = match d.collection.unit.value.get_ref() {
             CollectionUnit::Superblock => dies,
             CollectionUnit::Block => 1,
@@ -130,7 +130,7 @@ impl Profile {
         Geometry::new(GeometryParameters {
             channels: *d.flash.channels.value.get_ref(),
             dies,
-            planes_per_die: *d.flash.planes_per_die.value.get_ref(),
+            planes_per_die,
             multi_plane_read: *d.flash.multi_plane_read.value.get_ref(),
             pages_per_shot: *d.flash.pages_per_shot.value.get_ref(),
             pages_per_block: *d.flash.pages_per_block.value.get_ref(),
@@ -142,6 +142,30 @@ impl Profile {
             logical_units: counted("capacity.logical", logical_bytes, logical)?,
         })
         .map_err(|source| self.misshapen(source))
+    }
+
+    /// Returns the size of a page and the planes of a die. A mapping unit that is larger than a page lies on several planes
+    /// of one die, which are programmed and sensed together: they count as one plane, of larger pages.
+    fn pages_of_units(&self) -> Result<(ByteLength, u32), ProfileError> {
+        let d = &self.document;
+        let page = d.flash.page_size.value.get_ref().0;
+        let planes = *d.flash.planes_per_die.value.get_ref();
+        let unit = d.controller.unit_size.value.get_ref().0;
+        if unit <= page {
+            return Ok((page, planes));
+        }
+        let together = unit.whole(page);
+        if page * together != unit || !u64::from(planes).is_multiple_of(together) {
+            return Err(self.inconsistent(format!(
+                "controller.unit_size is {}, and a unit that is larger than a page (flash.page_size={}) lies on \
+                 planes of one die, of which there are {planes}: take a unit of {} or less, or another \
+                 flash.planes_per_die",
+                exact_length(unit),
+                exact_length(page),
+                exact_length(page * u64::from(planes)),
+            )));
+        }
+        Ok((unit, planes / together as u32))
     }
 
     fn timing(&self) -> Timing {
@@ -479,6 +503,7 @@ impl Profile {
 mod tests {
     use super::*;
     use crate::profile::DEFAULT;
+    use crate::units::KIB;
 
     /// The default profile with changes, or what is wrong with them.
     fn changed(changes: &[(&str, &str)]) -> Result<Configuration, String> {
@@ -495,6 +520,21 @@ mod tests {
         let mechanisms = changed(&[]).unwrap().mechanisms;
         assert_eq!(mechanisms.victims, VictimPolicy::Greedy);
         assert_eq!(mechanisms.pacing, Pacing::Paced);
+    }
+
+    #[test]
+    fn a_unit_larger_than_a_page_lies_on_planes_of_one_die() {
+        let planes = |planes, unit| {
+            let changes = [("flash.planes_per_die", planes), ("controller.unit_size", unit)];
+            changed(&changes).map(|it| it.geometry.parameters().clone())
+        };
+        let (plain, large) = (planes("4", "4KiB").unwrap(), planes("4", "32KiB").unwrap());
+        assert_eq!((plain.page_size, plain.planes_per_die), (KIB * 16, 4));
+        assert_eq!((large.page_size, large.planes_per_die), (KIB * 32, 2));
+        let all = planes("4", "64KiB").unwrap();
+        assert_eq!((all.page_size, all.planes_per_die), (KIB * 64, 1));
+        let refused = planes("2", "64KiB").unwrap_err();
+        assert!(refused.contains("there are 2: take a unit of 32 KiB or less"), "{refused}");
     }
 
     #[test]

@@ -89,6 +89,8 @@ pub struct DataSheet {
     pub flash: Option<ByteLength>,
     /// What a cell holds.
     pub kind: FlashKind,
+    /// What is mapped at a time, where that is known (4 KiB of most drives).
+    pub unit: Option<ByteLength>,
     /// How it is connected.
     pub interface: Interface,
     /// Rated sequential reads, MB/s.
@@ -111,18 +113,23 @@ pub struct DataSheet {
 
 /// A page of the flash.
 const PAGE: ByteLength = ByteLength::new(16 * 1024);
-/// What is mapped at a time.
+/// What is mapped at a time in most drives, and what requests are rated in.
 const UNIT: ByteLength = ByteLength::new(4096);
 /// Beyond sensing, a read for copies keeps its plane so long, as fitted to a Micron 7450 MAX and a Solidigm P5520.
 const COPY_OVERHEAD_US: f64 = 100.0;
 /// Superblocks that a drive has at least.
 const BLOCKS_LEAST: u64 = 600;
+/// The largest mapping unit: a page on each of four planes.
+const UNITS_MOST: ByteLength = ByteLength::new(64 * 1024);
 const PLANES_LEAST: u32 = 32;
 const PLANES_MOST: u32 = 1024;
 
 /// What was worked out of a data sheet.
 struct Derived {
+    /// Planes, or groups of planes, that sense pages for reads by themselves.
     planes: u32,
+    /// Planes that a mapping unit lies on.
+    together: u32,
     channels: u32,
     channel_rate: f64,
     pages_per_block: u64,
@@ -162,7 +169,21 @@ impl DataSheet {
         ProfileError::Inconsistent { origin: self.name.clone(), message }
     }
 
+    /// What is mapped at a time.
+    fn unit(&self) -> ByteLength {
+        self.unit.unwrap_or(UNIT)
+    }
+
     fn check(&self) -> Result<(), ProfileError> {
+        let unit = self.unit();
+        if !unit.bytes().is_power_of_two() || unit < UNIT || unit > UNITS_MOST {
+            return Err(self.wrong(format!(
+                "{} is no mapping unit: a power of two from {} to {} can be",
+                exact_length(unit),
+                exact_length(UNIT),
+                exact_length(UNITS_MOST)
+            )));
+        }
         let rates = [
             ("sequential reads", self.sequential_read, 1.0, 100_000.0),
             ("sequential writes", self.sequential_write, 1.0, 100_000.0),
@@ -192,10 +213,16 @@ impl DataSheet {
         let busy = 1.5 * self.random_read * kind_read_us / 1e6;
         let planes = (busy.ceil() as u32).next_power_of_two().clamp(PLANES_LEAST, PLANES_MOST);
         let channels = if planes > 128 { 16 } else { 8 };
-        let channel_rate = (1.6 * self.sequential_read.max(self.sequential_write)
+        let mut channel_rate = (1.6 * self.sequential_read.max(self.sequential_write)
             / f64::from(channels))
         .max(400.0);
-        let shot = PAGE * self.kind.bits();
+        if self.unit() > UNIT {
+            // The model moves whole units from the flash, a drive what is read of them.
+            let moved = self.random_read * self.unit().bytes() as f64 / 1e6;
+            channel_rate = channel_rate.max(1.3 * moved / f64::from(channels));
+        }
+        let together = self.unit().covering(PAGE) as u32;
+        let shot = PAGE * (self.kind.bits() * u64::from(together));
         let program_us = f64::from(planes) * shot.bytes() as f64 / self.sequential_write;
         let occupancy_us = 1e6 / self.random_read;
         let over_link = UNIT.bytes() as f64 / self.sequential_read;
@@ -220,11 +247,12 @@ impl DataSheet {
                 (None, None) => (default_latency, kind_read_us),
             };
         let flash = self.flash.unwrap_or_else(|| next_size(self.capacity));
-        let of_a_page = PAGE * u64::from(planes);
+        let of_a_page = PAGE * u64::from(planes * together);
         let bits = self.kind.bits();
         let pages = flash.bytes() / of_a_page.bytes() / BLOCKS_LEAST / bits * bits;
         Derived {
             planes,
+            together,
             channels,
             channel_rate,
             pages_per_block: pages.clamp(bits, 1152 / bits * bits),
@@ -244,15 +272,18 @@ impl DataSheet {
 
     /// The write amplification that leaves `rate` random writes a second.
     fn amplification(&self, derived: &Derived, rate: f64) -> Result<f64, ProfileError> {
-        let write = UNIT.bytes() as f64 / self.sequential_write;
+        let unit = self.unit();
+        let write = unit.bytes() as f64 / self.sequential_write;
         let each = 1e6 / rate;
+        // Of a larger unit the rest is read, and written with what is new.
+        let read = if unit > UNIT { derived.page_read_us / f64::from(derived.planes) } else { 0.0 };
         let cost = |amplification: f64| {
             // Of a victim's pages some hold nothing that is valid; the others are sensed.
             let valid = (amplification - 1.0) / amplification;
-            let units_per_page = (PAGE.bytes() / UNIT.bytes()) as f64;
+            let units_per_page = PAGE.whole(unit).max(1) as f64;
             let sensed = (1.0 - (1.0 - valid).powf(units_per_page)) / (units_per_page * valid);
             let sense = (derived.page_read_us + COPY_OVERHEAD_US) * sensed;
-            write + (amplification - 1.0) * (write + sense / f64::from(derived.planes))
+            read + write + (amplification - 1.0) * (write + sense / f64::from(derived.planes))
         };
         let (mut low, mut high) = (1.05, 40.0);
         if cost(low) > each {
@@ -260,8 +291,17 @@ impl DataSheet {
                 "{rate:.0} random writes a second are {:.0} MB/s, as many as {:.0} MB/s of sequential \
                  writes or more: that is no drive in use, or its cache. Leave the rated random \
                  writes out, or give what is rated for a drive in use",
-                rate * UNIT.bytes() as f64 / 1e6,
+                rate * unit.bytes() as f64 / 1e6,
                 self.sequential_write
+            )));
+        }
+        if cost(high) < each {
+            return Err(self.wrong(format!(
+                "{rate:.0} random writes a second are so few beside {:.0} MB/s of sequential writes that {high:.0} \
+                 units would be programmed for each: give the mapping unit if the drive has one larger than {}, \
+                 or leave the random writes out",
+                self.sequential_write,
+                exact_length(unit)
             )));
         }
         for _ in 0..60 {
@@ -308,15 +348,16 @@ impl DataSheet {
         let sheet = "data sheet";
         let kind = self.kind.name();
         let usual = "as drives of its kind";
+        // A name is one line, and ends no text.
+        let name = self.name.replace(['"', '\\'], "'").replace(char::is_control, " ");
         to.line(&format!(
-            "# {}. Made from a data sheet by 'ssdlab profile new'; change what you know better.\n",
-            self.name
+            "# {name}. Made from a data sheet by 'ssdlab profile new'; change what you know better.\n"
         ));
         let bus = match self.interface {
             Interface::Sata => "SATA",
             Interface::Nvme => "NVMe",
         };
-        to.line(&format!("summary = \"{}, {bus}, {kind}\"", self.name.replace(['"', '\\'], "'")));
+        to.line(&format!("summary = \"{name}, {bus}, {kind}\""));
         to.section("capacity");
         to.text("logical", &exact_length(self.capacity), "published", sheet);
         let basis = match (derived.is_fitted, self.flash) {
@@ -333,7 +374,7 @@ impl DataSheet {
             "fitted",
             "rated random reads: planes that are read one by one, each of which counts as a die",
         );
-        to.number("planes_per_die", 1, "assumed", "see dies");
+        to.number("planes_per_die", derived.together, "assumed", "see dies");
         to.number("multi_plane_read", false, "assumed", "see dies");
         to.text("page_size", &exact_length(PAGE), "assumed", usual);
         to.number(
@@ -374,7 +415,9 @@ impl DataSheet {
             to.number("suspends_most", 8, "assumed", usual);
         }
         to.section("controller");
-        to.text("unit_size", &exact_length(UNIT), "assumed", usual);
+        let (basis, source) =
+            if self.unit.is_some() { ("published", sheet) } else { ("assumed", usual) };
+        to.text("unit_size", &exact_length(self.unit()), basis, source);
         let latency = if self.read_latency.or(self.write_latency).is_some() {
             ("fitted", "rated latency")
         } else {
@@ -477,6 +520,7 @@ mod tests {
             capacity: ByteLength::new(960_000_000_000),
             flash: None,
             kind: FlashKind::Tlc,
+            unit: None,
             interface: Interface::Nvme,
             sequential_read: 6_500.0,
             sequential_write: 1_500.0,
@@ -519,6 +563,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_large_mapping_unit_explains_few_random_writes() {
+        let large = DataSheet {
+            capacity: ByteLength::new(15_360_000_000_000),
+            kind: FlashKind::Qlc,
+            sequential_write: 3_200.0,
+            random_write: Some(7_800.0),
+            ..sheet()
+        };
+        let without = large.profile().unwrap_err().to_string();
+        assert!(without.contains("mapping unit"), "{without}");
+        let with = DataSheet { unit: Some(KIB * 64), ..large.clone() };
+        let found = amplification(&with);
+        assert!((4.5..6.5).contains(&found), "{found}");
+        let profile = Profile::parse("it", "it", &with.profile().unwrap()).unwrap();
+        let geometry = profile.configuration().unwrap().geometry;
+        assert_eq!((geometry.unit_size(), geometry.units_per_page()), (KIB * 64, 1));
+        for unit in [KIB * 2, KIB * 48, KIB * 128] {
+            let wrong = DataSheet { unit: Some(unit), ..large.clone() };
+            assert!(wrong.profile().unwrap_err().to_string().contains("is no mapping unit"));
+        }
+    }
+
+    #[test]
+    fn a_name_is_one_line_of_the_profile() {
+        let named = DataSheet { name: "a\n[flash]\t\"drive\" \\".to_owned(), ..sheet() };
+        let text = named.profile().unwrap();
+        assert!(text.starts_with("# a [flash] 'drive' '."), "{text}");
     }
 
     #[test]
