@@ -243,7 +243,7 @@ def test_the_inside_is_played(place, visit):
     first = page.evaluate(PICTURE)
     marks = page.locator(".over line.now")
     expect(marks).to_have_count(2)
-    expect(marks.last).to_have_attribute("x1", "0.9%")
+    expect(marks.last).to_have_attribute("x1", "0.7%")
     page.keyboard.press("End")
     expect(marks.last).to_have_attribute("x1", "100.0%")
     expect(said).to_contain_text("Step “random writes, 250 MiB”")

@@ -46,7 +46,7 @@
     // A line in each curve below, at the moment that is shown.
     const marks = [...place.parentNode.querySelectorAll("[data-places]")].map((over) => {
       const drawing = over.querySelector("svg[role]"), places = over.dataset.places.split(" ");
-      const mark = document.createElementNS("http://www.w3.org/2000/svg", "line");
+      const mark = document.createElementNS(drawing.namespaceURI, "line");
       mark.setAttribute("class", "now");
       mark.setAttribute("y2", "100%");
       // Below what the pointer is over.
