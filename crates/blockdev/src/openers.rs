@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const ACCESS: u32 = 0o3;
 const READING: u32 = 0o0;
 
-/// What the kernel answers of a process that has ended (`ESRCH`, asm-generic/errno-base.h).
+/// The kernel's answer about a process that has ended (`ESRCH`, asm-generic/errno-base.h).
 const NO_SUCH_PROCESS: i32 = 3;
 
 /// The system's own, which some systems let nobody look at.

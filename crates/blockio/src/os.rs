@@ -23,9 +23,9 @@ use ssdlab_units::ByteLength;
 
 /// Space of a file system.
 pub(super) struct Space {
-    /// What this user may still write.
+    /// Bytes that this user may still write.
     pub(super) free: ByteLength,
-    /// All there is.
+    /// Bytes in all.
     pub(super) total: ByteLength,
 }
 

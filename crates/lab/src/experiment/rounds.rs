@@ -26,7 +26,7 @@ pub(super) struct Round {
     pub(super) requests: u64,
     pub(super) read: ByteLength,
     pub(super) written: ByteLength,
-    /// What that took of the drive: whole mapping units, where requests are smaller and that is known.
+    /// Bytes that the drive took for it: in whole mapping units, where requests are smaller and the unit is known.
     taken: ByteLength,
     /// Sum and sum of squares of the latencies in microseconds.
     latency: (f64, f64),
