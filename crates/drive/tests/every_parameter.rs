@@ -102,6 +102,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("flash.erase", PLAIN, "9ms"),
     ("flash.channel_mb_per_second", PLAIN, "200"),
     ("flash.suspend", SUSPEND, "off"),
+    ("flash.suspend_step", SUSPEND, "80us"),
     ("flash.suspend_time", SUSPEND, "90us"),
     ("flash.resume_time", SUSPEND, "90us"),
     ("flash.suspends_most", SUSPEND, "1"),

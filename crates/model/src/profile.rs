@@ -180,6 +180,8 @@ pub(crate) struct FlashSection {
     #[serde(default)]
     pub(crate) suspend: Sourced<Suspendable>,
     #[serde(default)]
+    pub(crate) suspend_step: Sourced<Span>,
+    #[serde(default)]
     pub(crate) suspend_time: Sourced<Span>,
     #[serde(default)]
     pub(crate) resume_time: Sourced<Span>,

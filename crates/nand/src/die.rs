@@ -385,13 +385,14 @@ impl Dies {
             Kind::Erase => suspend.operations != Suspendable::Program,
             _ => suspend.operations != Suspendable::Erase,
         };
-        if !may || u32::from(die.times) >= suspend.most || left <= suspend.suspend {
+        if !may || u32::from(die.times) >= suspend.most {
             return false;
         }
+        let Some(stopped) = suspend.left_when_stopped(left) else { return false };
         die.times += 1;
-        die.left = left.nanos() as u32;
+        die.left = stopped.nanos() as u32;
         die.suspended = std::mem::replace(&mut die.current, NONE);
-        die.free_at = now + suspend.suspend;
+        die.free_at = now + (left - stopped) + suspend.suspend;
         die.stopped_until = die.free_at;
         true
     }

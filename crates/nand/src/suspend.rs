@@ -1,8 +1,9 @@
 //! Suspend: a read interrupts the program or erase in progress on its die.
 //!
-//! The die stops it, which takes a while, serves the reads that wait, and resumes it, which takes a while
-//! more. It makes no progress in between. What would be over within the time to suspend is left alone,
-//! and an operation is interrupted only so often.
+//! A program is a row of steps, each a pulse and the check of what it did; so is an erase. The die ends the step that is
+//! under way, stops, which takes a while, serves the reads that wait, and resumes, which takes a while more. It makes
+//! no progress in between. What would be over by the time that it has stopped is left alone, and an operation is
+//! interrupted only so often.
 
 use serde::Deserialize;
 use ssdlab_units::Nanoseconds;
@@ -39,7 +40,10 @@ pub enum SuspendWhen {
 pub struct SuspendParameters {
     /// What a read may interrupt.
     pub operations: Suspendable,
-    /// From the command to suspend until the die can sense; the operation makes no progress.
+    /// The length of a step, which is not interrupted: steps are counted from the end of the operation. Zero: the
+    /// operation stops anywhere.
+    pub step: Nanoseconds,
+    /// From the end of the step until the die can sense; the operation makes no progress.
     pub suspend: Nanoseconds,
     /// What resuming adds to the rest of the operation.
     pub resume: Nanoseconds,
@@ -47,4 +51,15 @@ pub struct SuspendParameters {
     pub most: u32,
     /// When reads may interrupt.
     pub when: SuspendWhen,
+}
+
+impl SuspendParameters {
+    /// Returns how much of an operation is left when the die begins to stop it, where `left` is left now and it may be
+    /// interrupted; `None` where it would be over by the time that it has stopped.
+    #[inline(always)]
+    pub fn left_when_stopped(&self, left: Nanoseconds) -> Option<Nanoseconds> {
+        let step = self.step.nanos();
+        let stopped = if step == 0 { left.nanos() } else { left.nanos() / step * step };
+        (stopped > self.suspend.nanos()).then(|| Nanoseconds::new(stopped))
+    }
 }

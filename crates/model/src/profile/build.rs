@@ -256,6 +256,7 @@ impl Profile {
         let flash = &self.document.flash;
         let parameters = SuspendParameters {
             operations: *flash.suspend.value.get_ref(),
+            step: flash.suspend_step.value.get_ref().0,
             suspend: flash.suspend_time.value.get_ref().0,
             resume: flash.resume_time.value.get_ref().0,
             most: *flash.suspends_most.value.get_ref(),

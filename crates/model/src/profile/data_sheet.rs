@@ -410,7 +410,8 @@ impl DataSheet {
                 "assumed",
                 "drives for data centers let reads interrupt programs and erases",
             );
-            to.text("suspend_time", "40us", "assumed", usual);
+            to.text("suspend_step", "60us", "assumed", usual);
+            to.text("suspend_time", "18us", "assumed", usual);
             to.text("resume_time", "20us", "assumed", usual);
             to.number("suspends_most", 8, "assumed", usual);
         }

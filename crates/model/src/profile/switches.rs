@@ -95,6 +95,7 @@ impl Profile {
                 basis: flash.suspend.basis,
                 on: "program, erase or both",
                 keys: &[
+                    ("flash.suspend_step", flash.suspend_step.basis),
                     ("flash.suspend_time", flash.suspend_time.basis),
                     ("flash.resume_time", flash.resume_time.basis),
                     ("flash.suspends_most", flash.suspends_most.basis),
@@ -174,6 +175,7 @@ mod tests {
             ("slc.space", "dynamic", "slc.size"),
             ("slc.fixed", "1G", "slc.size"),
             ("slc.when_full", "fold", "slc.size"),
+            ("flash.suspend_step", "50us", "flash.suspend"),
             ("flash.suspend_time", "10us", "flash.suspend"),
             ("flash.resume_time", "10us", "flash.suspend"),
             ("flash.suspends_most", "4", "flash.suspend"),

@@ -193,6 +193,10 @@ impl Feature {
             Feature::Suspend | Feature::SuspendWithRoom => {
                 configuration.mechanisms.suspend = SuspendParameters {
                     operations: Suspendable::Both,
+                    step: match self {
+                        Feature::SuspendWithRoom => Nanoseconds::from_micros(70),
+                        _ => Nanoseconds::ZERO,
+                    },
                     suspend: Nanoseconds::from_micros(30),
                     resume: Nanoseconds::from_micros(20),
                     most: 4,

@@ -172,8 +172,10 @@ fn suspend() -> impl Strategy<Value = SuspendParameters> {
         1 => Just(Suspendable::Both),
     ];
     let when = prop_oneof![Just(SuspendWhen::Always), Just(SuspendWhen::BufferHasRoom)];
-    (operations, when).prop_map(|(operations, when)| SuspendParameters {
+    let step = prop_oneof![Just(Nanoseconds::ZERO), Just(Nanoseconds::from_micros(70))];
+    (operations, step, when).prop_map(|(operations, step, when)| SuspendParameters {
         operations,
+        step,
         suspend: Nanoseconds::from_micros(30),
         resume: Nanoseconds::from_micros(20),
         most: 3,

@@ -358,7 +358,7 @@ impl Reference {
             }
             Job::Erase { .. } => self.shape.erase,
             Job::Journal { .. } => self.shape.journal_program.expect("there is a journal"),
-            Job::Stop => self.shape.suspend.suspend.nanos(),
+            Job::Stop => unreachable!("its duration depends on what it stops"),
         };
         self.begin_for(die, job, duration);
     }
@@ -395,12 +395,15 @@ impl Reference {
             }
             Job::Sense { .. } | Job::CopyRead { .. } | Job::MapRead { .. } | Job::Stop => false,
         };
-        let left = self.dies[die].running_until - self.now();
+        let mut left = self.dies[die].running_until - self.now();
+        // The step under way goes on to its end.
+        let rest = left.checked_rem(suspend.step.nanos()).unwrap_or(0);
+        left -= rest;
         let times = self.dies[die].times;
         let waits = !self.dies[die].reads.is_empty();
         if may && waits && times < suspend.most && left > suspend.suspend.nanos() {
             self.dies[die].interrupted = Some(Interrupted { job, left, times: times + 1 });
-            self.begin(die, Job::Stop);
+            self.begin_for(die, Job::Stop, rest + suspend.suspend.nanos());
         }
     }
 

@@ -96,6 +96,7 @@ fn page(unit: u32, units: u32) -> Page {
 
 const NO_SUSPEND: SuspendParameters = SuspendParameters {
     operations: Suspendable::Off,
+    step: Nanoseconds::ZERO,
     suspend: Nanoseconds::ZERO,
     resume: Nanoseconds::ZERO,
     most: 0,
@@ -136,6 +137,7 @@ fn a_read_suspends_a_program_which_ends_that_much_later() {
     let us = Nanoseconds::from_micros;
     let suspend = SuspendParameters {
         operations: Suspendable::Program,
+        step: Nanoseconds::ZERO,
         suspend: us(20),
         resume: us(7),
         most: 1,
@@ -235,8 +237,8 @@ fn a_power_cut_finds_what_is_in_progress_suspended_and_waiting_and_forgets_it() 
     let us = Nanoseconds::from_micros;
     let (suspend, most) = (us(20), 1);
     let operations = Suspendable::Both;
-    let suspend =
-        SuspendParameters { operations, suspend, resume: us(7), most, when: SuspendWhen::Always };
+    let (step, resume, when) = (Nanoseconds::ZERO, us(7), SuspendWhen::Always);
+    let suspend = SuspendParameters { operations, step, suspend, resume, most, when };
     let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
     let erase = nand.announce_erase(DieIndex(0)..DieIndex(2));
     nand.program(Tag(1), program(0, None));
@@ -517,10 +519,42 @@ fn a_read_from_a_page_register_waits_for_what_is_left_of_the_sensing() {
 }
 
 #[test]
+fn a_program_stops_at_the_end_of_its_pulse() {
+    let us = Nanoseconds::from_micros;
+    let step = us(90);
+    let suspend = SuspendParameters {
+        operations: Suspendable::Program,
+        step,
+        suspend: us(20),
+        resume: us(7),
+        most: 1,
+        when: SuspendWhen::Always,
+    };
+    let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
+    nand.program(Tag(7), program(0, None));
+    submit_read(&mut nand, 32);
+    finish(&mut nand, &mut notes);
+    let end = CHANNEL * 8 + PROGRAM;
+    let mut stopped = end;
+    while stopped >= ARRIVAL + step {
+        stopped -= step;
+    }
+    assert!(
+        ARRIVAL < stopped && stopped < end - step,
+        "in the midst of a pulse that is not the last"
+    );
+    assert_eq!(notes.reads[0].1, read_from(stopped + us(20)));
+    assert_eq!(notes.reads[0].2.blocked_by_program, stopped + us(20) - ARRIVAL);
+    // What of the program was done in the pulse is done.
+    assert_eq!(notes.programmed, [(7, (end + us(20) + SENSE + us(7)).nanos())]);
+}
+
+#[test]
 fn a_read_that_came_while_the_buffer_was_full_is_sensed_with_the_next_that_stops_the_program() {
     let us = Nanoseconds::from_micros;
     let suspend = SuspendParameters {
         operations: Suspendable::Program,
+        step: Nanoseconds::ZERO,
         suspend: us(20),
         resume: us(7),
         most: 4,

@@ -84,6 +84,7 @@ impl Case {
             command_latency: draw.micros(10),
             command_occupancy: draw.micros(2),
         };
+        let step = draw.micros(50);
         let suspend = SuspendParameters {
             operations: draw.one_of(&[
                 Suspendable::Off,
@@ -91,6 +92,7 @@ impl Case {
                 Suspendable::Program,
                 Suspendable::Erase,
             ]),
+            step: draw.one_of(&[Nanoseconds::ZERO, step]),
             suspend: draw.micros(20),
             resume: draw.micros(10),
             most: draw.below(5) as u32,

@@ -126,7 +126,7 @@ impl Slow {
             Job::Sense { .. } | Job::CopyRead { .. } => self.timing.page_read,
             Job::Program { .. } | Job::CopyProgram { .. } => self.timing.program,
             Job::Erase { .. } => self.timing.erase,
-            Job::Stop => self.parameters.suspend.suspend,
+            Job::Stop => unreachable!("its duration depends on what it stops"),
         };
         if let Job::CopyRead { .. } = job {
             self.dies[die].begun = self.next_asked();
@@ -158,12 +158,15 @@ impl Slow {
             _ => false,
         };
         let state = &mut self.dies[die];
-        let left = state.running_until - self.now;
+        let mut left = state.running_until - self.now;
+        // The step under way goes on to its end.
+        let rest = left.checked_rem(suspend.step.nanos()).unwrap_or(0);
+        left -= rest;
         let times = state.times;
         let gains = left > suspend.suspend.nanos();
         if may && gains && !state.reads.is_empty() && times < suspend.most {
             state.suspended = Some((job, left, times + 1));
-            self.begin(die, Job::Stop);
+            self.begin_for(die, Job::Stop, rest + suspend.suspend.nanos());
         }
     }
 

@@ -27,6 +27,7 @@ impl Profile {
         self.within("flash.erase", &d.flash.erase, us(1), us(1_000_000))?;
         let channel = &d.flash.channel_mb_per_second;
         self.within("flash.channel_mb_per_second", channel, 1.0, 100_000.0)?;
+        self.within("flash.suspend_step", &d.flash.suspend_step, us(0), us(10_000))?;
         self.within("flash.suspend_time", &d.flash.suspend_time, us(0), us(10_000))?;
         self.within("flash.resume_time", &d.flash.resume_time, us(0), us(10_000))?;
         self.within("flash.suspends_most", &d.flash.suspends_most, 0, 1 << 16)?;
