@@ -36,13 +36,11 @@ const NOT_RUN: [(&str, &str); 18] = [
 ];
 
 /// What is replaced to make a command quick, or one that can be run here.
-const REPLACED: [(&str, &str); 24] = [
+const REPLACED: [(&str, &str); 23] = [
     (" [TARGET]", " sim:,scale=1/64 --quick"),
-    ("run EXPERIMENT TARGET", "run fragmentation sim: --quick"),
     ("export EXPERIMENT TARGET [--format sh|powershell|fio]", "export fragmentation new.dat"),
     ("FILE.fio", "mix.fio"),
     (" TRACE ", " hm_1.csv "),
-    (" DIR ", " figures "),
     ("run job mix.fio sim:toshiba-xg5", "run job mix.fio sim:toshiba-xg5,scale=1/64"),
     ("run replay hm_1.csv sim:toshiba-xg5", "run replay hm_1.csv sim:toshiba-xg5,scale=1/64"),
     ("run fragmentation", "run fragmentation --quick"),
@@ -52,9 +50,13 @@ const REPLACED: [(&str, &str); 24] = [
     ("--set file_size=16M --set rest=0s --quick", "--set file_size=16M --set rest=0s"),
     ("--set rest=0s --set file_size=1G --set rest=0s", "--set rest=0s"),
     ("--set rest=0s --set file_size=1G --set rest=1s", "--set rest=0s"),
-    ("age sim:toshiba-xg5,spare=28%", "age sim:toshiba-xg5,spare=28%,scale=1/64"),
-    ("age sim:toshiba-xg5 ", "age sim:toshiba-xg5,scale=1/64 "),
-    ("age --state sequential", "age sim:,scale=1/64 --state sequential"),
+    ("precondition sim:toshiba-xg5,spare=28%", "precondition sim:toshiba-xg5,spare=28%,scale=1/64"),
+    ("precondition sim:toshiba-xg5 ", "precondition sim:toshiba-xg5,scale=1/64 "),
+    ("precondition --s", "precondition sim:,scale=1/64 --s"),
+    (
+        "sweep fragmentation sim: sim:toshiba-xg5 --quick",
+        "sweep fragmentation sim:,scale=1/64 --quick",
+    ),
     ("advise sim:,", "advise sim:,scale=1/256,"),
     ("advise sim:toshiba-xg5", "advise sim:toshiba-xg5,scale=1/256"),
     ("advise sim:micron-5200", "advise sim:micron-5200,scale=1/256"),
@@ -114,11 +116,14 @@ fn helps(place: &Place, command: &str, found: &mut Vec<Example>) {
     }
 }
 
+/// Returns a command after the first `count` replacements.
+fn replaced(line: &str, count: usize) -> String {
+    let replace = |line: String, (long, short): &(&str, &str)| line.replace(long, short);
+    REPLACED[..count].iter().fold(line.to_owned(), replace)
+}
+
 fn quick(line: &str) -> String {
-    let mut line = line.to_owned();
-    for (long, short) in REPLACED {
-        line = line.replace(long, short);
-    }
+    let line = replaced(line, REPLACED.len());
     match line.match_indices(" --quick").nth(1) {
         Some((at, word)) => line[..at].to_owned() + &line[at + word.len()..],
         None => line,
@@ -236,6 +241,12 @@ fn every_example_is_run_or_is_known_not_to_be() {
         workers.into_iter().flat_map(|it| it.join().expect("it does not panic")).collect()
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let is_used = |&number: &usize| {
+        run.iter().any(|it| replaced(&it.line, number).contains(REPLACED[number].0))
+    };
+    let stale: Vec<&str> =
+        (0..REPLACED.len()).filter(|it| !is_used(it)).map(|it| REPLACED[it].0).collect();
+    assert!(stale.is_empty(), "no example has what is to be replaced: {stale:?}");
     for (begins, why) in NOT_RUN {
         let is_there = left_out.iter().any(|it| it.line.starts_with(begins));
         assert!(is_there, "no example begins with '{begins}' ({why})");
