@@ -44,14 +44,14 @@ pub(crate) struct Transit {
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
     channels: Box<[Channel]>,
-    /// Nanoseconds that a unit takes its channel.
-    unit_over_channel: u32,
+    /// Nanoseconds that a codeword takes its channel.
+    codeword_over_channel: u32,
     /// The number of the sense that was asked for last; wraps.
     asked: u16,
 }
 
 impl Transit {
-    pub(crate) fn new(dies: usize, channels: usize, unit_over_channel: u32) -> Transit {
+    pub(crate) fn new(dies: usize, channels: usize, codeword_over_channel: u32) -> Transit {
         let channel = Channel {
             free_at: Instant::START,
             start: NEVER,
@@ -62,7 +62,7 @@ impl Transit {
             pool: Pool::default(),
             clock: Clock::new(dies, channels, Instant::START),
             channels: vec![channel; channels].into_boxed_slice(),
-            unit_over_channel,
+            codeword_over_channel,
             asked: 0,
         }
     }
@@ -77,7 +77,7 @@ impl Transit {
     /// Returns how many nanoseconds an operation takes its channel.
     #[inline(always)]
     pub(crate) fn transfer_of(&self, op: &Op) -> u32 {
-        self.unit_over_channel * u32::from(op.units)
+        self.codeword_over_channel * u32::from(op.codewords)
     }
 
     /// Takes an operation into flight and has it cross `channel` from its arrival on, which may lie after `now`.
@@ -100,7 +100,7 @@ impl Transit {
     ) {
         let op = self.pool.get_mut(index);
         op.arrival = arrival;
-        let duration = self.unit_over_channel * u32::from(op.units);
+        let duration = self.codeword_over_channel * u32::from(op.codewords);
         self.ask(channel, Transfer { arrival, index, duration }, now);
     }
 
@@ -201,7 +201,7 @@ mod tests {
             owner: die.into(),
             extra: NONE,
             duration: 0,
-            units: 1,
+            codewords: 1,
             order,
             die,
             kind: Kind::Read,

@@ -30,7 +30,7 @@ pub(crate) struct Filling {
     /// The erase before it, or [`NONE`].
     pub(crate) after: u32,
     pub(crate) duration: u32,
-    pub(crate) units: u16,
+    pub(crate) codewords: u16,
     /// Senses that have not delivered, and one more while it can get others.
     waits_for: u32,
 }
@@ -49,8 +49,14 @@ pub(crate) struct Copies {
 const UNDER_WAY_MOST: u32 = 1 << 24;
 
 impl Copies {
-    pub(crate) fn begin(&mut self, die: u16, after: u32, duration: u32, units: u16) -> CopyNumber {
-        self.filling.push_back(Filling { die, after, duration, units, waits_for: 1 });
+    pub(crate) fn begin(
+        &mut self,
+        die: u16,
+        after: u32,
+        duration: u32,
+        codewords: u16,
+    ) -> CopyNumber {
+        self.filling.push_back(Filling { die, after, duration, codewords, waits_for: 1 });
         let number = self.first.wrapping_add(self.filling.len() as u32 - 1) & NUMBERS;
         let is_late = |it: &CopyNumber| number.wrapping_sub(it.0) & NUMBERS <= UNDER_WAY_MOST;
         self.urgent = self.urgent.filter(is_late);

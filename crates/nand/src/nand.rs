@@ -20,14 +20,14 @@ use crate::link::Link;
 use crate::pool::{Kind, NONE, Op, mark};
 use crate::request::{Needed, PieceIndex, ReadId, Requests};
 use crate::schedule::{Schedule, Scheduled};
-use crate::timing::Timing;
+use crate::timing::{CODEWORD, Timing};
 
 /// A page, or a part of it, that is to be sensed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// A unit that lies on it.
     pub unit: PhysicalUnit,
-    /// Mapping units of it that are moved.
+    /// Mapping units of it that are moved, or of which a part is.
     pub units: u32,
     /// How long the die senses, read retries included.
     pub sense: Nanoseconds,
@@ -60,6 +60,8 @@ pub struct Nand {
     copies: Copies,
     erases: Erases,
     unit_over_link: Nanoseconds,
+    /// Codewords of a mapping unit.
+    codewords_per_unit: u32,
     /// How far ahead of transfers a command can be acted on while nothing but reads is under way: by the link's
     /// time of a unit, after which a read is answered, and the time of the command that follows the answer.
     look_ahead: Nanoseconds,
@@ -75,11 +77,12 @@ impl Nand {
     pub fn new(geometry: &Geometry, timing: &Timing, parameters: DieParameters) -> Nand {
         let channel_of = |die| geometry.channel_of(DieIndex(die));
         let unit_over_link = timing.link.duration(geometry.unit_size());
+        let codeword = geometry.unit_size().min(CODEWORD);
         Nand {
             transit: Transit::new(
                 geometry.dies() as usize,
                 geometry.channels() as usize,
-                in_32_bits(timing.channel.duration(geometry.unit_size())),
+                in_32_bits(timing.channel.duration(codeword)),
             ),
             dies: Dies::new(geometry.dies(), channel_of, parameters),
             controller: Controller::new(timing.command_occupancy, timing.command_latency),
@@ -89,6 +92,7 @@ impl Nand {
             copies: Copies::default(),
             erases: Erases::default(),
             unit_over_link,
+            codewords_per_unit: geometry.unit_size().whole(codeword) as u32,
             // Where both directions share the link, a write would take it before reads that ended earlier.
             look_ahead: match timing.link_full_duplex {
                 true => timing.command_occupancy + timing.command_latency + unit_over_link,
@@ -170,7 +174,8 @@ impl Nand {
     pub fn read_unit(&mut self, tag: Tag, unit: PhysicalUnit, sense: Nanoseconds) {
         let die = self.geometry.die_of(unit);
         let duration = in_32_bits(sense);
-        let op = new_op(Kind::Read, die, tag.0, duration, duration, 1);
+        let codewords = self.codewords_per_unit as u16;
+        let op = new_op(Kind::Read, die, tag.0, duration, duration, codewords);
         self.dies.read(&mut self.transit, op, NONE, self.now);
     }
 
@@ -193,17 +198,27 @@ impl Nand {
         self.add_piece(read, link, 0, false)
     }
 
-    /// Adds a page to a read, whose data takes the host link for `link`. Whole units cross the channel,
-    /// also where the host asks for a part of one. Pages that a multi-plane read senses together are sensed
-    /// once.
+    /// Adds a page to a read, whose data takes the host link for `link`. Whole units cross the channel. Pages that a
+    /// multi-plane read senses together are sensed once.
     pub fn add_page(&mut self, read: ReadId, page: Page, link: Nanoseconds) -> PieceIndex {
+        self.add_part_of_page(read, page, 0, link)
+    }
+
+    /// Adds a page to a read, without `left_out` codewords of its units, which nobody asked for.
+    pub fn add_part_of_page(
+        &mut self,
+        read: ReadId,
+        page: Page,
+        left_out: u32,
+        link: Nanoseconds,
+    ) -> PieceIndex {
         let duration = in_32_bits(page.sense);
         let piece = self.add_piece(read, link, duration, false);
         let needed = Needed {
             die: self.geometry.die_of(page.unit).0 as u16,
             sense: self.geometry.sense_of(page.unit),
             duration,
-            units: in_16_bits(page.units),
+            codewords: self.codewords_of(page.units) - in_16_bits(left_out),
             piece: piece.0,
             is_asked_for: false,
         };
@@ -298,11 +313,17 @@ impl Nand {
         }
     }
 
+    /// Returns of how many codewords `units` mapping units are.
+    #[inline(always)]
+    fn codewords_of(&self, units: u32) -> u16 {
+        in_16_bits(units * self.codewords_per_unit)
+    }
+
     fn load(&mut self, tag: Tag, page: Page) -> Op {
         let die = self.geometry.die_of(page.unit);
-        let (duration, units) = (in_32_bits(page.sense), in_16_bits(page.units));
+        let (duration, codewords) = (in_32_bits(page.sense), self.codewords_of(page.units));
         self.others_under_way += 1;
-        new_op(Kind::Load, die, tag.0, NONE, duration, units)
+        new_op(Kind::Load, die, tag.0, NONE, duration, codewords)
     }
 
     // ----- programs, copies and erases
@@ -313,7 +334,7 @@ impl Nand {
     pub fn program(&mut self, tag: Tag, program: ProgramUnit) {
         let die = self.geometry.die_of(program.unit);
         let duration = in_32_bits(program.program);
-        let units = in_16_bits(program.units);
+        let codewords = self.codewords_of(program.units);
         let op = new_op(Kind::Program, die, tag.0, NONE, duration, 0);
         self.others_under_way += 1;
         let index = self.transit.add(Op { marks: mark::NEEDS_DATA, ..op });
@@ -321,7 +342,7 @@ impl Nand {
             self.hold_for_erase(index, erase);
         }
         self.dies.enqueue(&mut self.transit, index, Line::Foreground, self.now);
-        let data = new_op(Kind::Data, die, index, NONE, 0, units);
+        let data = new_op(Kind::Data, die, index, NONE, 0, codewords);
         let channel = self.dies.channel_of(die.0 as usize);
         self.transit.announce(channel, Op { arrival: self.now, ..data }, self.now);
     }
@@ -342,9 +363,9 @@ impl Nand {
         let die = self.geometry.die_of(program.unit).0 as u16;
         let after = program.after.map_or(NONE, |erase| erase.0);
         let duration = in_32_bits(program.program);
-        let units = in_16_bits(program.units);
+        let codewords = self.codewords_of(program.units);
         self.others_under_way += 1;
-        self.copies.begin(die, after, duration, units)
+        self.copies.begin(die, after, duration, codewords)
     }
 
     /// Reads units in the background that go into a program unit of copies, or into two.
@@ -352,8 +373,9 @@ impl Nand {
     pub fn copy(&mut self, page: Page, to: CopyNumber, and_to: Option<CopyNumber>) {
         let die = self.geometry.die_of(page.unit);
         let second = and_to.map_or(NONE, |number| number.0);
-        let (duration, units) = (in_32_bits(page.sense), in_16_bits(page.units));
-        let index = self.transit.add(new_op(Kind::CopyRead, die, to.0, second, duration, units));
+        let (duration, codewords) = (in_32_bits(page.sense), self.codewords_of(page.units));
+        let op = new_op(Kind::CopyRead, die, to.0, second, duration, codewords);
+        let index = self.transit.add(op);
         self.copies.await_sense(to, and_to);
         self.others_under_way += 1;
         self.dies.enqueue(&mut self.transit, index, Line::Background, self.now);
@@ -436,24 +458,24 @@ fn in_32_bits(span: Nanoseconds) -> u32 {
     u32::try_from(span.nanos()).expect("flash operations take less than 4.3 s")
 }
 
-/// The units of a page or a program unit.
+/// The codewords of a page or a program unit.
 ///
 /// # Panics
 /// When they are 65,536 or more.
 #[inline(always)]
-fn in_16_bits(units: u32) -> u16 {
-    u16::try_from(units).expect("a program unit has less than 65,536 units")
+fn in_16_bits(codewords: u32) -> u16 {
+    u16::try_from(codewords).expect("a program unit has less than 65,536 codewords")
 }
 
 #[inline(always)]
-fn new_op(kind: Kind, die: DieIndex, owner: u32, extra: u32, duration: u32, units: u16) -> Op {
+fn new_op(kind: Kind, die: DieIndex, owner: u32, extra: u32, duration: u32, codewords: u16) -> Op {
     Op {
         arrival: Instant::START,
         next: NONE,
         owner,
         extra,
         duration,
-        units,
+        codewords,
         order: 0,
         die: die.0 as u16,
         kind,
@@ -463,5 +485,5 @@ fn new_op(kind: Kind, die: DieIndex, owner: u32, extra: u32, duration: u32, unit
 
 fn piece_op(read: ReadId, needed: Needed) -> Op {
     let die = DieIndex(needed.die.into());
-    new_op(Kind::Piece, die, read.0, needed.piece, needed.duration, needed.units)
+    new_op(Kind::Piece, die, read.0, needed.piece, needed.duration, needed.codewords)
 }

@@ -55,8 +55,8 @@ pub(crate) struct Op {
     /// Nanoseconds that it takes its die; of a read that has its place there, nanoseconds that a program
     /// or an erase kept it waiting.
     pub(crate) duration: u32,
-    /// Mapping units that cross its channel.
-    pub(crate) units: u16,
+    /// Codewords that cross its channel.
+    pub(crate) codewords: u16,
     /// Its number among those that dies sense; see [`Op::goes_before`].
     pub(crate) order: u16,
     pub(crate) die: u16,
@@ -74,7 +74,7 @@ impl Op {
         owner: NONE,
         extra: NONE,
         duration: 0,
-        units: 0,
+        codewords: 0,
         order: 0,
         die: 0,
         kind: Kind::Read,

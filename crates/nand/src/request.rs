@@ -43,7 +43,8 @@ pub(crate) struct Needed {
     /// What is sensed with it.
     pub(crate) sense: u32,
     pub(crate) duration: u32,
-    pub(crate) units: u16,
+    /// What of it crosses the channel.
+    pub(crate) codewords: u16,
     pub(crate) piece: u32,
     pub(crate) is_asked_for: bool,
 }

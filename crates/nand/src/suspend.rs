@@ -58,8 +58,8 @@ impl SuspendParameters {
     /// interrupted; `None` where it would be over by the time that it has stopped.
     #[inline(always)]
     pub fn left_when_stopped(&self, left: Nanoseconds) -> Option<Nanoseconds> {
-        let step = self.step.nanos();
-        let stopped = if step == 0 { left.nanos() } else { left.nanos() / step * step };
-        (stopped > self.suspend.nanos()).then(|| Nanoseconds::new(stopped))
+        let rest_of_step = left.nanos().checked_rem(self.step.nanos()).unwrap_or(0);
+        let stopped = left - Nanoseconds::new(rest_of_step);
+        (stopped > self.suspend).then_some(stopped)
     }
 }

@@ -31,6 +31,10 @@ impl TransferRate {
     }
 }
 
+/// What error correction works on together: of a page at least so much crosses the channel. A mapping unit that is
+/// smaller is one codeword.
+pub const CODEWORD: ByteLength = ByteLength::new(4096);
+
 /// In which order the data of one read reaches the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use ssdlab_nand::timing::CODEWORD;
 use ssdlab_nand::{Nand, Page, PieceIndex, ReadId, ReadTime, Tag};
 
 use super::host::{Command, Host, RequestTag};
@@ -18,7 +19,7 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::read_ahead::{Arrival, ReadAhead, is_whole};
 use crate::ssd::Configuration;
-use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, SectorCount};
+use crate::units::{ByteLength, Instant, LogicalUnit, PhysicalUnit, SectorCount};
 
 /// Pages of a request that are compared with the next unit's. A page's units are neighbours of
 /// each other unless some were overwritten since, and then the strays lie between them. It bounds
@@ -251,9 +252,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let read = nand.begin_read(Tag(tag.0), stream.is_some());
         for index in 0..self.reads.pieces.len() {
             let Piece { from, units } = self.reads.pieces[index];
-            let mut link = nand.link_time(units);
+            let (mut link, mut codewords_left_out) = (nand.link_time(units), 0);
             for (place, left_out) in [0, last].into_iter().zip(left_out) {
-                link = if index == place { link - left_out } else { link };
+                if index == place {
+                    link -= self.timing.link.duration(left_out);
+                    codewords_left_out += left_out.whole(CODEWORD) as u32;
+                }
             }
             match from {
                 From::Ram => {
@@ -267,7 +271,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 From::Page(unit) => {
                     self.counters.flash_page_reads_host += 1;
                     let sense = self.page_read_of(unit);
-                    nand.add_page(read, Page { unit, units, sense }, link);
+                    let page = Page { unit, units, sense };
+                    nand.add_part_of_page(read, page, codewords_left_out, link);
                 }
             }
         }
@@ -278,13 +283,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Returns what the host did not ask for of the first and the last unit of a request, as time on the link.
-    fn left_out(&self, tag: RequestTag) -> [Nanoseconds; 2] {
+    /// Returns how much of the first and of the last unit of a request the host did not ask for.
+    fn left_out(&self, tag: RequestTag) -> [ByteLength; 2] {
         let Command::ReadSectors { first, count } = self.requests.get(tag).command else {
-            return [Nanoseconds::ZERO; 2];
+            return [ByteLength::ZERO; 2];
         };
         let parts = self.requests.parts(first, count);
-        [parts.head, parts.tail].map(|count| self.timing.link.duration(count.length()))
+        [parts.head, parts.tail].map(SectorCount::length)
     }
 
     /// Collects the pages that `units` units from `first` lie on.

@@ -213,14 +213,8 @@ impl DataSheet {
         let busy = 1.5 * self.random_read * kind_read_us / 1e6;
         let planes = (busy.ceil() as u32).next_power_of_two().clamp(PLANES_LEAST, PLANES_MOST);
         let channels = if planes > 128 { 16 } else { 8 };
-        let mut channel_rate = (1.6 * self.sequential_read.max(self.sequential_write)
-            / f64::from(channels))
-        .max(400.0);
-        if self.unit() > UNIT {
-            // The model moves whole units from the flash, a drive what is read of them.
-            let moved = self.random_read * self.unit().bytes() as f64 / 1e6;
-            channel_rate = channel_rate.max(1.3 * moved / f64::from(channels));
-        }
+        let fastest = self.sequential_read.max(self.sequential_write);
+        let channel_rate = (1.6 * fastest / f64::from(channels)).max(400.0);
         let together = self.unit().covering(PAGE) as u32;
         let shot = PAGE * (self.kind.bits() * u64::from(together));
         let program_us = f64::from(planes) * shot.bytes() as f64 / self.sequential_write;

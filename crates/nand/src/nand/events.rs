@@ -223,7 +223,8 @@ impl Nand {
         while let Some((number, filling)) = self.copies.take_complete() {
             let die = ssdlab_units::DieIndex(filling.die.into());
             let after = filling.after;
-            let op = new_op(Kind::CopyProgram, die, number, after, filling.duration, filling.units);
+            let op =
+                new_op(Kind::CopyProgram, die, number, after, filling.duration, filling.codewords);
             let channel = self.dies.channel_of(filling.die.into());
             self.transit.announce(channel, Op { arrival: self.now, ..op }, self.now);
         }

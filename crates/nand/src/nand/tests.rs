@@ -1,6 +1,6 @@
 //! Single operations whose times can be worked out by hand.
 
-use ssdlab_units::{DieIndex, Instant, KIB, Nanoseconds, PhysicalUnit};
+use ssdlab_units::{ByteLength, DieIndex, Instant, KIB, Nanoseconds, PhysicalUnit};
 
 use super::power_cut::{FlashOperation, Progress, UnderWay};
 use super::{Nand, Page, ProgramUnit};
@@ -25,6 +25,15 @@ fn nand(suspend: SuspendParameters, page_register: bool) -> Nand {
 }
 
 fn nand_on_link(suspend: SuspendParameters, page_register: bool, link_full_duplex: bool) -> Nand {
+    nand_of_units(KIB * 4, suspend, page_register, link_full_duplex)
+}
+
+fn nand_of_units(
+    unit_size: ByteLength,
+    suspend: SuspendParameters,
+    page_register: bool,
+    link_full_duplex: bool,
+) -> Nand {
     let geometry = Geometry::new(GeometryParameters {
         channels: 2,
         dies: 4,
@@ -32,8 +41,8 @@ fn nand_on_link(suspend: SuspendParameters, page_register: bool, link_full_duple
         multi_plane_read: true,
         pages_per_shot: 1,
         pages_per_block: 8,
-        page_size: KIB * 16,
-        unit_size: KIB * 4,
+        page_size: unit_size * 4,
+        unit_size,
         dies_per_collection_unit: 4,
         collection_units: 16,
         metadata_collection_units: 0,
@@ -230,6 +239,23 @@ fn a_part_of_a_unit_takes_the_link_for_its_own_time_and_the_channel_for_that_of_
     finish(&mut nand, &mut notes);
     assert_eq!(notes.reads[0].1, (SENSE + CHANNEL + part).nanos());
     assert_eq!(notes.reads[0].2.transfer, CHANNEL);
+}
+
+#[test]
+fn of_a_large_unit_the_codewords_that_are_asked_for_cross_the_channel() {
+    let mut nand = nand_of_units(KIB * 64, NO_SUSPEND, false, true);
+    let mut notes = Notes::default();
+    let read = nand.begin_read(Tag(1), false);
+    nand.add_part_of_page(read, page(0, 1), 15, LINK);
+    nand.issue_read(read);
+    finish(&mut nand, &mut notes);
+    assert_eq!(notes.reads[0].1, (SENSE + CHANNEL + LINK).nanos());
+    assert_eq!(notes.reads[0].2.transfer, CHANNEL);
+    let read = nand.begin_read(Tag(2), false);
+    nand.add_page(read, page(0, 2), LINK * 32);
+    nand.issue_read(read);
+    finish(&mut nand, &mut notes);
+    assert_eq!(notes.reads[1].2.transfer, CHANNEL * 32);
 }
 
 #[test]
