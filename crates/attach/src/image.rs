@@ -42,7 +42,7 @@ use host::HostFile;
 use layout::{HEADER_MAX, Layout};
 use overlay::Overlay;
 use state::State;
-use storage::Storage;
+use storage::{LockedFile, Storage};
 
 /// An image that is open and locked: nobody else has it.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ impl Image {
         let outcome = lock(&file, path).and_then(|()| {
             let cannot = |error| AttachError::io("write", path, error);
             file.set_len(layout.end).map_err(cannot)?;
-            let image = Image::format(Arc::new(file), path, profile)?;
+            let image = Image::format(Arc::new(LockedFile(file)), path, profile)?;
             if old.is_some() {
                 std::fs::rename(&draft, &place)
                     .map_err(|error| AttachError::io("replace", path, error))?;
@@ -155,7 +155,7 @@ impl Image {
             {
                 Image::open_read_only(path)
             }
-            file => Image::open_storage(Arc::new(file?), path),
+            file => Image::open_storage(Arc::new(LockedFile(file?)), path),
         }
     }
 

@@ -8,7 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, seek};
+use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom, fallocate, flock, seek};
 use rustix::io::Errno;
 
 /// Bytes in which an image is stored.
@@ -59,6 +59,50 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// no such file.
     fn file(&self) -> Option<&File> {
         None
+    }
+}
+
+/// A file that this process has locked. To drop it unlocks it: to close it would not, where a child process that is being
+/// started has a copy of the descriptor for a moment.
+#[derive(Debug)]
+pub(super) struct LockedFile(pub(super) File);
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // It can only fail for a descriptor that is none.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+impl Storage for LockedFile {
+    #[inline]
+    fn read(&self, data: &mut [u8], at: u64) -> io::Result<usize> {
+        Storage::read(&self.0, data, at)
+    }
+
+    #[inline]
+    fn write(&self, data: &[u8], at: u64) -> io::Result<usize> {
+        Storage::write(&self.0, data, at)
+    }
+
+    fn punch(&self, at: u64, length: u64) -> io::Result<()> {
+        self.0.punch(at, length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.0.length()
+    }
+
+    fn next_data(&self, at: u64) -> io::Result<Option<Range<u64>>> {
+        self.0.next_data(at)
+    }
+
+    fn file(&self) -> Option<&File> {
+        self.0.file()
     }
 }
 

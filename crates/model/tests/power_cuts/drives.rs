@@ -124,7 +124,7 @@ fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanism
     if pick(generator, &[0, 0, 1]) == 1 {
         mechanisms.suspend = SuspendParameters {
             operations: Suspendable::Both,
-            step: Nanoseconds::from_micros(pick(generator, &[0, 70]).into()),
+            step: Nanoseconds::from_micros(70),
             suspend: Nanoseconds::from_micros(20),
             resume: Nanoseconds::from_micros(10),
             most: 4,
