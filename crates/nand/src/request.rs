@@ -43,7 +43,7 @@ pub(crate) struct Needed {
     /// What is sensed with it.
     pub(crate) sense: u32,
     pub(crate) duration: u32,
-    /// What of it crosses the channel.
+    /// Codewords of it that cross the channel.
     pub(crate) codewords: u16,
     pub(crate) piece: u32,
     pub(crate) is_asked_for: bool,

@@ -31,8 +31,8 @@ impl TransferRate {
     }
 }
 
-/// What error correction works on together: of a page at least so much crosses the channel. A mapping unit that is
-/// smaller is one codeword.
+/// The codeword of the error correction: the least of a page that crosses the channel. A mapping unit that is smaller is
+/// one codeword.
 pub const CODEWORD: ByteLength = ByteLength::new(4096);
 
 /// In which order the data of one read reaches the host.
