@@ -36,9 +36,10 @@ impl CollectionParameters {
         // What is condensed has an open block of its own, and one that a power cut leaves half
         // written is closed as it is.
         let runs = 2 * u32::from(mechanisms.mapping == MappingScheme::Extent);
-        // A power cut can leave a block of the cache half written and one half folded: both stay
-        // until what they hold is folded, which takes a block more.
-        let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept() + 1);
+        // A power cut can leave a block of the cache half written, of each stream and group of dies, and one
+        // half folded: they stay until what they hold is folded, which takes a block more for each.
+        let of_host = mechanisms.streams.count * geometry.groups();
+        let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept() + of_host);
         let copies = Self::blocks_for_copies(geometry, mechanisms);
         let open = mechanisms.streams.count + copies;
         geometry.groups() * (free.max(copies + 1) + open + runs) + cache

@@ -121,10 +121,6 @@ impl Flash {
         &self.victims
     }
 
-    pub(crate) fn has_victims_apart(&self) -> bool {
-        self.apart.is_some()
-    }
-
     /// Blocks that can be collected.
     pub(crate) fn closed(&self) -> u32 {
         self.victims.len() + self.apart.as_ref().map_or(0, |it| it.len())

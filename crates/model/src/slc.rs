@@ -303,7 +303,7 @@ mod tests {
         assert!(refused("slc.bits", "2").contains("flash.pages_per_shot"));
         assert!(refused("slc.program", "0").contains("have to be given"));
         assert!(refused("slc.size", "1M").contains("less than two superblocks"));
-        assert!(refused("collection.unit", "block").contains("superblock"));
+        assert!(refused("mapping.scheme", "extent").contains("page or cached"));
         assert!(refused("slc.size", "50G").contains("spare"));
     }
 }

@@ -190,6 +190,8 @@ struct OpenBlock {
     programs: u32,
     /// Program units of it that are used.
     programs_most: u32,
+    /// True if it is in SLC mode, and holds less than others.
+    is_limited: bool,
 }
 
 /// One write stream.
@@ -226,8 +228,7 @@ impl WriteStream {
     /// Takes over a block that is open for it, with `programs` program units of it filled.
     pub(crate) fn resume(&mut self, group: u32, block: BlockIndex, programs: u32) {
         assert!(programs < self.programs_per_block, "an open block has room");
-        let programs_most = self.programs_per_block;
-        self.open[group as usize] = Some(OpenBlock { block, programs, programs_most });
+        self.open[group as usize] = Some(self.whole(block, programs));
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
@@ -262,7 +263,7 @@ impl WriteStream {
                 return damaged("a stream writes where it cannot");
             }
             let programs_most = self.programs_per_block;
-            *slot = Some(OpenBlock { block, programs, programs_most });
+            *slot = Some(OpenBlock { block, programs, programs_most, is_limited: false });
         }
         Ok(())
     }
@@ -272,7 +273,7 @@ impl WriteStream {
     pub(crate) fn limit_blocks(&mut self, is_limited: impl Fn(BlockIndex) -> bool, programs: u32) {
         for open in self.open.iter_mut().flatten() {
             if is_limited(open.block) {
-                open.programs_most = programs;
+                (open.programs_most, open.is_limited) = (programs, true);
             }
         }
     }
@@ -303,8 +304,7 @@ impl WriteStream {
     pub(crate) fn begin_program_in(&mut self, geometry: &Geometry, block: BlockIndex, index: u32) {
         assert!(self.room() == 0, "one program unit is filled at a time");
         self.group = geometry.group_of(block);
-        let programs_most = self.programs_per_block;
-        self.open[self.group as usize] = Some(OpenBlock { block, programs: index, programs_most });
+        self.open[self.group as usize] = Some(self.whole(block, index));
         self.cursor = geometry.first_unit(block).0 + index * self.units_per_program;
         self.program_start = self.cursor;
         self.program_end = self.cursor + self.units_per_program;
@@ -376,7 +376,7 @@ impl WriteStream {
     /// Has the block that was just begun take `programs` program units only.
     pub(crate) fn limit_block(&mut self, programs: u32) {
         let open = self.open[self.group as usize].as_mut().expect("a block was begun");
-        open.programs_most = programs;
+        (open.programs_most, open.is_limited) = (programs, true);
     }
 
     /// The program unit that was just filled, in the block it belongs to.
@@ -402,9 +402,10 @@ impl WriteStream {
     /// Has the stream fill `block` of `group` further, from its program unit `programs` on.
     pub(crate) fn go_on(&mut self, group: u32, block: BlockIndex, programs: u32) {
         assert!(programs < self.programs_per_block, "the block has room");
+        let open = self.whole(block, programs);
         let slot = &mut self.open[group as usize];
         assert!(slot.is_none(), "a stream fills one block of a group at a time");
-        *slot = Some(OpenBlock { block, programs, programs_most: self.programs_per_block });
+        *slot = Some(open);
     }
 
     /// Gives up the blocks it fills, between two program units: of each the group of dies, and the
@@ -416,11 +417,23 @@ impl WriteStream {
             .collect()
     }
 
-    /// Units for which the blocks it fills have room.
+    /// Units for which the blocks it fills have room, those in SLC mode left out.
     pub(crate) fn room_in_blocks(&self) -> u32 {
-        let programs = |open: &OpenBlock| self.programs_per_block - open.programs;
-        let begun = if self.cursor > 0 { self.units_per_program - self.room() } else { 0 };
-        self.open.iter().flatten().map(programs).sum::<u32>() * self.units_per_program - begun
+        let programs = |open: &OpenBlock| match open.is_limited {
+            true => 0,
+            false => self.programs_per_block - open.programs,
+        };
+        let is_whole = self.open[self.group as usize].is_some_and(|open| !open.is_limited);
+        let is_begun = self.cursor > 0 && is_whole;
+        let begun = if is_begun { self.units_per_program - self.room() } else { 0 };
+        let programs: u32 = self.open.iter().flatten().map(programs).sum();
+        programs * self.units_per_program - begun
+    }
+
+    /// `block`, of which `programs` program units are filled and all are used.
+    fn whole(&self, block: BlockIndex, programs: u32) -> OpenBlock {
+        let programs_most = self.programs_per_block;
+        OpenBlock { block, programs, programs_most, is_limited: false }
     }
 
     /// The group of dies whose turn it is next.
@@ -478,7 +491,9 @@ impl WriteStream {
             if slot.is_none() {
                 opened = free.take(self.group);
                 let programs_most = self.programs_per_block;
-                *slot = opened.map(|block| OpenBlock { block, programs: 0, programs_most });
+                let (programs, is_limited) = (0, false);
+                *slot =
+                    opened.map(|block| OpenBlock { block, programs, programs_most, is_limited });
             }
             if let Some(open) = *slot {
                 self.begin_program_of(geometry, open);

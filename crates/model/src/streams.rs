@@ -108,7 +108,12 @@ impl Streams {
 
     /// Returns true if `stream` keeps blocks of its own, so that victims are chosen apart.
     fn is_apart(&self, stream: usize) -> bool {
-        self.parameters.hot_blocks.is_some() && stream == usize::from(StreamId::HOT.0)
+        self.keeps_hot_blocks() && stream == usize::from(StreamId::HOT.0)
+    }
+
+    /// Returns true if the hot stream keeps blocks of its own.
+    pub(crate) fn keeps_hot_blocks(&self) -> bool {
+        self.parameters.hot_blocks.is_some()
     }
 
     /// Returns true if the next victim is to be one of the hot stream's.
@@ -163,6 +168,13 @@ impl Streams {
         of(&self.host, BlockState::OpenForHost).chain(copies)
     }
 
+    /// Has blocks of the host's streams put aside that `is_limited` take `programs` program units only.
+    pub(crate) fn limit_blocks(&mut self, is_limited: impl Fn(BlockIndex) -> bool, programs: u32) {
+        for stream in &mut self.host.streams {
+            stream.limit_blocks(&is_limited, programs);
+        }
+    }
+
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let Streams {
             // From the configuration.
@@ -208,7 +220,9 @@ impl Streams {
         if self.begun.iter().any(|&begun| begun > self.host_blocks) {
             return damaged("a block was begun after the latest");
         }
-        for block in (0..geometry.blocks()).map(BlockIndex) {
+        // Without blocks that the hot stream keeps, those apart are a cache's.
+        let apart = if self.keeps_hot_blocks() { geometry.blocks() } else { 0 };
+        for block in (0..apart).map(BlockIndex) {
             let is_hot = flash.is_apart(block);
             self.hot_blocks += u32::from(is_hot);
             if is_hot && !self.is_apart(usize::from(self.of_block[block.0 as usize])) {

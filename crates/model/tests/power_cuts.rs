@@ -220,7 +220,7 @@ fn a_table_of_bad_blocks_that_is_forgotten_is_missed() {
 
 #[test]
 fn a_mistake_that_only_a_cut_during_recovery_shows_is_caught() {
-    let mut generator = Pcg64Mcg::seed_from_u64(3);
+    let mut generator = Pcg64Mcg::seed_from_u64(7);
     for _ in 0..200 {
         let configuration = configuration_of(&mut generator, Kind::LogBlocks);
         let fault = Some(Fault::KeepUnfinished);

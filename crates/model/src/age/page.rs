@@ -134,8 +134,9 @@ impl<M: Mapping> Tables<'_, M> {
                 self.flash.close(block, BlockState::Closed);
             }
         }
-        for _ in 0..layout.cached_blocks {
-            self.fill_cache_block(layout.cached_units > 0, &mut order);
+        for index in 0..layout.cached_blocks {
+            let group = index % layout.groups;
+            self.fill_cache_block(group, layout.cached_units > 0, &mut order);
         }
         for group in 0..layout.groups {
             for &(state, held) in &plan.open {
@@ -181,9 +182,9 @@ impl<M: Mapping> Tables<'_, M> {
         }
     }
 
-    /// Fills a block of the cache, with what is valid or was.
-    fn fill_cache_block(&mut self, is_valid: bool, order: &mut Order) {
-        let block = self.free.take(0).expect("the cache has blocks of its own");
+    /// Fills a block of the cache on `group`, with what is valid or was.
+    fn fill_cache_block(&mut self, group: u32, is_valid: bool, order: &mut Order) {
+        let block = self.free.take(group).expect("the cache has blocks of its own");
         let slc = self.slc.as_mut().expect("there is a cache");
         let units = if is_valid { slc.units_per_block() } else { 0 };
         self.flash.open(block, BlockState::OpenForHost, units);

@@ -132,7 +132,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return Some(to_level);
         }
         match &self.streams {
-            Some(streams) if self.blocks.flash().has_victims_apart() => {
+            Some(streams) if streams.keeps_hot_blocks() => {
                 let from_hot = streams.collects_hot();
                 self.blocks.flash_mut().take_victim_of(from_hot)
             }

@@ -144,7 +144,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             }
         }
         let programs = slc.programs_per_block();
-        self.placement.stream_mut().limit_blocks(|block| slc.holds(block), programs);
+        let is_limited = |block| slc.holds(block);
+        self.placement.stream_mut().limit_blocks(is_limited, programs);
+        if let Some(streams) = &mut self.streams {
+            streams.limit_blocks(is_limited, programs);
+        }
     }
 
     /// Works out from the map what the spare areas of valid units say.

@@ -190,7 +190,6 @@ impl Profile {
 
     fn mechanisms(&self) -> Result<Mechanisms, ProfileError> {
         self.check_switches()?;
-        self.check_rotation()?;
         let (mapping, map_cache_pages, log_blocks) = self.mapping()?;
         let mechanisms = Mechanisms {
             mapping,
@@ -327,7 +326,8 @@ impl Profile {
             "has no place with a map of extents, which is condensed apart; set mapping.scheme to page"
                 .to_owned()
         } else if d.slc.size.value.get_ref().0 > ByteLength::ZERO {
-            "has no place beside an slc cache, whose blocks are folded to others; leave one of them out"
+            "would fold an slc cache into itself, since the host's block is one of the cache; leave one of \
+             them out"
                 .to_owned()
         } else if *d.streams.count.value.get_ref() > 1 || *d.wear.static_stream.value.get_ref() {
             "leaves no streams to tell apart; set streams.count to 1 and wear.static_stream to off"
@@ -366,26 +366,6 @@ impl Profile {
             return Ok(units as u32);
         };
         Err(self.inconsistent(format!("controller.coalescing {wrong}")))
-    }
-
-    /// Refuses a share of victims that have their turn where victims are chosen of one kind of block.
-    fn check_rotation(&self) -> Result<(), ProfileError> {
-        let d = &self.document;
-        if *d.collection.rotation.value.get_ref() == 0.0 {
-            return Ok(());
-        }
-        let wrong = match () {
-            () if d.slc.size.value.get_ref().0 > ByteLength::ZERO => {
-                "an slc cache, whose blocks are collected first"
-            }
-            () if *d.streams.hot_blocks.value.get_ref() > 0.0 => {
-                "streams.hot_blocks, which chooses among the hot or the cold blocks"
-            }
-            () => return Ok(()),
-        };
-        Err(self.inconsistent(format!(
-            "collection.rotation takes the block closed longest ago, and has no place with {wrong}"
-        )))
     }
 
     fn streams(&self) -> Result<StreamParameters, ProfileError> {
@@ -454,6 +434,14 @@ impl Profile {
                  streams.hot_blocks out",
                 self.document.collection.policy.value.get_ref().show()
             )));
+        }
+        if streams.hot_blocks.is_some() && *self.document.collection.rotation.value.get_ref() > 0.0
+        {
+            return Err(self.inconsistent(
+                "streams.hot_blocks with collection.rotation could collect blocks without gain for ever; \
+                 leave one of them out"
+                    .to_owned(),
+            ));
         }
         Ok(())
     }
@@ -631,7 +619,6 @@ mod tests {
     #[test]
     fn mechanisms_of_collection_that_do_not_go_together_are_refused() {
         let mixed = ("collection.copies", "host-block");
-        let turns = ("collection.rotation", "0.5");
         let low = [mixed, ("collection.low_water", "2")];
         assert!(changed(&low).unwrap_err().contains("has to be 3 at least"));
         let extents = [mixed, ("mapping.scheme", "extent")];
@@ -643,7 +630,8 @@ mod tests {
         ];
         let two = changed(&[&streams[..], &[mixed]].concat()).unwrap_err();
         assert!(two.contains("no streams to tell apart"), "{two}");
-        let hot = [&streams[..], &[("streams.hot_blocks", "0.2"), turns]].concat();
+        let turns = [("streams.hot_blocks", "0.2"), ("collection.rotation", "0.5")];
+        let hot = [&streams[..], &turns].concat();
         assert!(changed(&hot).unwrap_err().contains("streams.hot_blocks"));
         assert!(changed(&[("collection.rotation", "1.5")]).unwrap_err().contains("within 0 to 1"));
     }

@@ -69,7 +69,7 @@ impl Profile {
             map_cache_pages: _, // refused by `mapping`
             extents: _,         // refused by `extents`
             checkpoint: _,      // refused by `checkpoint`
-            flush,
+            flush: _,           // a journal is refused by `mapping`
             victims,
             rotation,
             copies,
@@ -91,18 +91,13 @@ impl Profile {
                 matches!(wear.levelling, LevellingParameters::Static { .. }),
             ),
             ("wear.life", wear.bad_blocks.is_some()),
-            ("controller.flush", flush.handling != plain.flush.handling),
-            ("controller.write_cache", flush.write_cache != plain.flush.write_cache),
-            ("flush.overhead", flush.overhead != plain.flush.overhead),
-            ("flush.journal", flush.journal != plain.flush.journal),
         ];
         let Some((key, _)) = refused.iter().find(|(_, is_refused)| *is_refused) else {
             return Ok(());
         };
         Err(self.inconsistent(format!(
-            "{key} does not go with mapping.scheme log-block, which merges and does not collect, \
-             and whose flush is the plain one with the write cache on; leave {key} out, or choose \
-             another mapping.scheme"
+            "{key} does not go with mapping.scheme log-block, which merges whole blocks and does not \
+             collect; leave {key} out, or choose another mapping.scheme"
         )))
     }
 
@@ -167,14 +162,12 @@ mod tests {
             profile.check().map_err(|error| error.to_string())
         };
         check(&[("wear.pe_cycles", "3000")]).unwrap();
+        check(&[("controller.write_cache", "write-through")]).unwrap();
         let ages = [("retention.retry", "70us"), ("retention.free_for", "1d")];
         check(&[ages[0], ages[1], ("retention.steps", "3")]).unwrap();
         for changes in [
             &[("collection.policy", "fifo")][..],
             &[("collection.pacing", "bursty"), ("collection.high_water", "9")],
-            &[("controller.flush", "ignored")],
-            &[("controller.write_cache", "write-through")],
-            &[("flush.overhead", "100us")],
             &[("wear.life", "3000"), ("wear.life_shape", "8"), ("wear.reserve", "40")],
         ] {
             let error = check(changes).unwrap_err();

@@ -51,10 +51,6 @@ impl Profile {
             "has no place with a map of extents, which the model condenses for one stream only; set \
              mapping.scheme to page"
                 .to_owned()
-        } else if d.slc.size.value.get_ref().0 > ByteLength::ZERO {
-            "has no place beside an slc cache, whose blocks are folded in one stream; leave one of \
-             them out"
-                .to_owned()
         } else if low_water <= streams {
             format!(
                 "makes {streams} streams of copies, each of which may need a block, so that \
@@ -112,9 +108,6 @@ impl Profile {
             "with retention.worn_steps needs wear.pe_cycles, at which a block is worn"
         } else if worn_steps.max(steps) == 0.0 {
             "needs retention.steps, the retry steps for data that is a year old"
-        } else if *d.mapping.scheme.value.get_ref() == MappingScheme::Cached {
-            "has no place with a map on flash, whose reads of data are booked later; set \
-             mapping.scheme to page or extent"
         } else {
             let worn_steps = if rated.is_some() && worn_steps > 0.0 { worn_steps } else { steps };
             return Ok(Some(RetentionParameters { retry, free_for, steps, worn_steps, rated }));
@@ -185,21 +178,23 @@ impl Profile {
             Some("slc.bits has to be flash.pages_per_shot, where that is not 1")
         } else if program == Nanoseconds::ZERO || page_read == Nanoseconds::ZERO {
             Some("slc.program and slc.page_read have to be given")
-        } else if *d.collection.unit.value.get_ref() != CollectionUnit::Superblock {
-            Some("the model has no slc cache of single blocks; set collection.unit to superblock")
-        } else if *d.mapping.scheme.value.get_ref() != MappingScheme::Page {
+        } else if *d.mapping.scheme.value.get_ref() == MappingScheme::Extent {
             Some(
-                "the model has an slc cache with a page map in RAM alone; set mapping.scheme to page",
+                "a map of extents has none, whose runs are condensed in blocks with all bits; set \
+                 mapping.scheme to page or cached",
             )
-        } else if *d.streams.count.value.get_ref() != 1 {
-            Some("the model has no slc cache with several write streams; set streams.count to 1")
+        } else if *d.streams.hot_blocks.value.get_ref() > 0.0 {
+            Some("streams.hot_blocks keeps blocks for what is hot as well; leave one of them out")
         } else {
             None
         };
         if let Some(wrong) = wrong {
             return Err(self.inconsistent(format!("slc.size asks for a cache, and {wrong}")));
         }
-        let dies = u64::from(*d.flash.dies.value.get_ref());
+        let (dies, block_word) = match *d.collection.unit.value.get_ref() {
+            CollectionUnit::Superblock => (*d.flash.dies.value.get_ref(), "superblocks"),
+            CollectionUnit::Block => (1, "blocks"),
+        };
         let planes = u64::from(*d.flash.planes_per_die.value.get_ref());
         let used = u64::from(pages / bits);
         if used == 0 {
@@ -209,19 +204,19 @@ impl Profile {
                  or scale the drive less"
             )));
         }
-        let row = d.flash.page_size.value.get_ref().0 * (dies * planes);
+        let row = d.flash.page_size.value.get_ref().0 * (u64::from(dies) * planes);
         let block = row * used;
         let blocks = size.whole(block);
         if blocks < 2 {
             return Err(self.inconsistent(format!(
-                "slc.size ({size}) is less than two superblocks in SLC mode of {block}; make it \
+                "slc.size ({size}) is less than two {block_word} in SLC mode of {block}; make it \
                  larger, or scale the drive less"
             )));
         }
         let most = d.capacity.physical.value.get_ref().0.whole(row * u64::from(pages));
         if blocks > most {
             return Err(self.inconsistent(format!(
-                "slc.size ({size}) takes {blocks} superblocks in SLC mode of {block}, and \
+                "slc.size ({size}) takes {blocks} {block_word} in SLC mode of {block}, and \
                  capacity.physical has {most}; make it {} at most",
                 block * most
             )));

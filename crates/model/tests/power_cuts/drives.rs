@@ -48,7 +48,7 @@ pub fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     let low_water = low_water.max(mechanisms.streams_of_copies() + 1);
     let channels = pick(generator, &[1, 2]);
     let dies = channels * pick(generator, &[1, 2]);
-    let superblocks = matches!(kind, Kind::Extents | Kind::SlcCache);
+    let superblocks = kind == Kind::Extents;
     let stripe = if superblocks { dies } else { pick(generator, &[1, dies]) };
     let (groups, shot) = (dies / stripe, pick(generator, &[1, 1, 3]));
     if kind == Kind::SlcCache {
@@ -56,7 +56,8 @@ pub fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     }
     let mut pick = |from: &[u32]| pick(generator, from);
     // With small units even a small drive has some map pages: 128 entries each.
-    let unit = u64::from(if kind == Kind::MapOnFlash { pick(&[512, 1024]) } else { 4096 });
+    let is_cached = mechanisms.mapping == MappingScheme::Cached;
+    let unit = u64::from(if is_cached { pick(&[512, 1024]) } else { 4096 });
     let collection = CollectionParameters {
         low_water,
         idle_high_water: low_water + pick(&[0, 1, 2]),
@@ -65,7 +66,7 @@ pub fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     let streams = mechanisms.streams.count;
     let more = mechanisms.wear.levelling.streams()
         + mechanisms.log_blocks
-        + mechanisms.slc.map_or(0, |slc| slc.blocks + 1);
+        + mechanisms.slc.map_or(0, |slc| slc.blocks + streams);
     let mut parameters = GeometryParameters {
         channels,
         dies,
@@ -90,7 +91,7 @@ pub fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
     let geometry = Geometry::new(parameters).expect("a sound geometry");
     let regions = geometry.logical_units().div_ceil(geometry.units_per_block());
-    let may_save = !matches!(kind, Kind::MapOnFlash | Kind::LogBlocks);
+    let may_save = !matches!(mechanisms.mapping, MappingScheme::Cached | MappingScheme::LogBlock);
     if may_save && pick(&[0, 1]) == 1 {
         mechanisms.checkpoint = Some(CheckpointParameters { every_units: pick(&[20, 200]).into() });
     }
@@ -132,14 +133,16 @@ fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanism
         };
     }
     mechanisms.mapping = match kind {
+        Kind::SlcCache if pick(generator, &[0, 0, 1]) == 1 => MappingScheme::Cached,
         Kind::PageMap | Kind::SlcCache => MappingScheme::Page,
         Kind::MapOnFlash => MappingScheme::Cached,
         Kind::Extents => MappingScheme::Extent,
         Kind::LogBlocks => MappingScheme::LogBlock,
     };
     if kind == Kind::LogBlocks {
-        // It has no collection, no journal and no write-through.
+        // It has no collection and no journal.
         mechanisms.log_blocks = pick(generator, &[1, 2, 4]);
+        mechanisms.flush = FlushParameters { journal: None, ..flush(generator) };
         return mechanisms;
     }
     mechanisms.wear = wear(generator, kind);
@@ -149,13 +152,13 @@ fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanism
     if pick(generator, &[0, 0, 0, 1]) == 1 {
         mechanisms.pacing = Pacing::Bursty { high_water: low_water + 2 };
     }
-    if kind == Kind::MapOnFlash {
+    if mechanisms.mapping == MappingScheme::Cached {
         mechanisms.map_cache_pages = 4;
         mechanisms.flush.journal = None;
     }
     // Blocks that one stream keeps for itself are left out: on drives of so few of them the other
     // stream can be left with none that yields enough, and FIFO then collects without end.
-    if matches!(kind, Kind::PageMap | Kind::MapOnFlash) && pick(generator, &[0, 0, 0, 1]) == 1 {
+    if kind != Kind::Extents && pick(generator, &[0, 0, 0, 1]) == 1 {
         let hot_within = Some(0.3);
         mechanisms.streams = StreamParameters { count: 2, hot_within, hot_blocks: None };
     }
@@ -165,7 +168,7 @@ fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanism
     {
         mechanisms.copies = CopiesTo::HostBlock;
     }
-    if kind != Kind::SlcCache && pick(generator, &[0, 0, 0, 1]) == 1 {
+    if pick(generator, &[0, 0, 0, 1]) == 1 {
         mechanisms.rotation = generator.random_range(0.05..=1.0);
     }
     mechanisms
@@ -193,7 +196,7 @@ fn victims(generator: &mut impl Rng) -> VictimPolicy {
 
 /// Drives whose blocks go bad while they are tested, some with nothing to replace them soon.
 fn wear(generator: &mut impl Rng, kind: Kind) -> WearParameters {
-    let apart = matches!(kind, Kind::PageMap | Kind::MapOnFlash) && pick(generator, &[0, 1]) == 1;
+    let apart = kind != Kind::Extents && pick(generator, &[0, 1]) == 1;
     let bad_blocks = BadBlockParameters {
         life: pick(generator, &[6, 12, 30]),
         shape: f64::from(pick(generator, &[2, 6])),

@@ -313,6 +313,17 @@ fn a_drive_with_a_cache_is_aged_at_once_as_by_writing() {
     }
     let dynamic = [&cache[..], &[("slc.space", "dynamic")]].concat();
     agree_under::<Ssd>(Past::uniform(1), &configuration(&dynamic), "dynamic", 6);
+    let single =
+        [("collection.unit", "block"), ("flash.pages_per_block", "64"), ("slc.when_full", "fold")];
+    let single = [&cache[..], &single].concat();
+    agree_under::<Ssd>(full, &configuration(&single), "single blocks", 6);
+    let map = [
+        ("mapping.scheme", "cached"),
+        ("mapping.cache", "32K"),
+        ("collection.metadata_units", "12"),
+    ];
+    let on_flash = [&cache[..], &map].concat();
+    agree_under::<Ssd<CachedMap>>(full, &configuration(&on_flash), "map on flash", 6);
 }
 
 #[test]

@@ -74,8 +74,7 @@ macro_rules! each {
 }
 
 impl Drive {
-    /// A drive of the same configuration in the state that was saved of this one. One with log blocks
-    /// stays the same.
+    /// A drive of the same configuration in the state that was saved of this one.
     fn restored(self, configuration: &Configuration, media: Bounded, saved: &[u8]) -> Drive {
         let mut saved = saved;
         let from = &mut Decoder::new(&mut saved);
@@ -97,7 +96,11 @@ impl Drive {
                 let ssd = Ssd::restored_with(configuration, map, media, from).expect(expected);
                 Drive::Extent(Box::new(ssd))
             }
-            Drive::LogBlock(ssd) => Drive::LogBlock(ssd),
+            Drive::LogBlock(_) => {
+                let map = PageMap::new(configuration.geometry.logical_units());
+                let ssd = Ssd::restored_with(configuration, map, media, from).expect(expected);
+                Drive::LogBlock(Box::new(ssd))
+            }
         }
     }
 
@@ -126,7 +129,7 @@ impl Drive {
 }
 
 /// Keys and values, as they are given with a target.
-type Changes = Vec<(&'static str, String)>;
+pub type Changes = Vec<(&'static str, String)>;
 
 fn one_of<T: Clone>(generator: &mut Pcg64Mcg, from: &[T]) -> T {
     from[generator.random_range(0..from.len())].clone()
@@ -209,7 +212,8 @@ fn changes(generator: &mut Pcg64Mcg) -> Changes {
             if one_of(generator, &[true, false]) {
                 set("streams.hot_blocks", one_of(generator, &["0.1", "0.5", "0.95"]).to_owned());
             }
-        } else if superblock && one_of(generator, &[true, false, false]) {
+        }
+        if scheme != "extent" && one_of(generator, &[true, false, false]) {
             let bits = if shot == 1 { one_of(generator, &[2, 3]) } else { shot };
             let slc = collection_unit / bits * one_of(generator, &[3, 5]);
             set("slc.size", slc.to_string());
@@ -219,12 +223,20 @@ fn changes(generator: &mut Pcg64Mcg) -> Changes {
             set("slc.program", "200us".to_owned());
             set("slc.page_read", "25us".to_owned());
         }
+        if one_of(generator, &[true, false, false, false]) {
+            set("collection.rotation", one_of(generator, &["0.1", "0.5", "1"]).to_owned());
+        }
+        if one_of(generator, &[true, false, false, false]) {
+            set("retention.retry", "80us".to_owned());
+            set("retention.free_for", "1d".to_owned());
+            set("retention.steps", "4".to_owned());
+        }
         if one_of(generator, &[true, false, false]) {
             set("mapping.checkpoint", one_of(generator, &["64K", "1M"]).to_owned());
         }
     }
     set("controller.power_loss_protection", if capacitors { "on" } else { "off" }.to_owned());
-    if !capacitors && scheme != "log-block" {
+    if !capacitors {
         let through = one_of(generator, &["write-back", "write-back", "write-through"]);
         set("controller.write_cache", through.to_owned());
     }
@@ -237,7 +249,7 @@ fn changes(generator: &mut Pcg64Mcg) -> Changes {
 }
 
 /// The drive, with as much for the host as it can hold, or a share of that; or why there is none.
-fn configuration(changes: &mut Changes, share: f64) -> Result<Configuration, String> {
+pub fn configuration(changes: &mut Changes, share: f64) -> Result<Configuration, String> {
     let mut profile = Profile::named(DEFAULT).expect("the default profile");
     for (key, value) in changes.iter() {
         profile.set(key, value).map_err(|error| error.to_string())?;
@@ -263,7 +275,7 @@ fn configuration(changes: &mut Changes, share: f64) -> Result<Configuration, Str
 
 /// Writes to a drive in many ways; returns the most that a request had programmed, as a share of the
 /// drive's flash.
-fn put_through(configuration: &Configuration, generator: &mut Pcg64Mcg) -> f64 {
+pub fn put_through(configuration: &Configuration, generator: &mut Pcg64Mcg) -> f64 {
     let geometry = &configuration.geometry;
     let whole = u64::from(geometry.physical_units());
     let programmed = Rc::new(Cell::new(0));
@@ -307,7 +319,7 @@ fn put_through(configuration: &Configuration, generator: &mut Pcg64Mcg) -> f64 {
 }
 
 /// Says which drive it was when a request does not end.
-struct Says<'a>(&'a Changes);
+pub struct Says<'a>(pub &'a Changes);
 
 impl Drop for Says<'_> {
     fn drop(&mut self) {

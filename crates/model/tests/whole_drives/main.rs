@@ -8,6 +8,7 @@ mod collection_ends;
 mod hostile_input;
 mod log_block;
 mod slc_cache;
+mod together;
 #[path = "../untrusted/mod.rs"]
 mod untrusted;
 mod write_amplification;
