@@ -72,6 +72,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             .min_by_key(|&(_, valid)| valid)
     }
 
+    /// Returns true if a block is free on each group of dies, or some block can be moved to the places that there are.
+    pub(super) fn can_collect(&self) -> bool {
+        self.blocks.free() >= self.geometry.groups()
+            || self.fewest_valid().is_some_and(|(_, valid)| valid <= self.room_for_copies())
+    }
+
     /// Units that can be copied before a block has to be erased.
     fn room_for_copies(&self) -> u32 {
         let in_free_blocks = self.blocks.free() * self.geometry.units_per_block();

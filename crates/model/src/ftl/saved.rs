@@ -102,7 +102,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         let mut ssd = Ssd::with(configuration, map, media)?;
         ssd.ftl.restore(from)?;
         let collects = configuration.mechanisms.mapping != MappingScheme::LogBlock;
-        if collects && ssd.ftl.blocks.free() < configuration.geometry.groups() {
+        let writes = collects && !ssd.ftl.blocks.is_read_only();
+        if writes && !ssd.ftl.can_collect() {
             return damaged("no block is left to collect into");
         }
         Ok(ssd)
