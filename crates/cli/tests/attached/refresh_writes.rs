@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -64,9 +64,10 @@ impl Drop for Map {
     }
 }
 
-/// Stretches of the file that a writer writes to in turn, and for how long.
+/// Stretches of the file that a writer writes to in turn, and how often each: some 200 ms. A busy machine, on which an
+/// exchange takes longer, slows the writers, too.
 const STRETCHES: usize = 6;
-const STRETCH_MS: u128 = 200;
+const WRITES_OF_STRETCH: u64 = 120;
 
 /// Writes blocks at random until it is told to end; returns the last number of each block.
 fn write_until(
@@ -83,11 +84,10 @@ fn write_until(
     let mut number = seed << 32;
     let map = (writer == Writer::Mapped).then(|| Map::of(&file, blocks * BLOCK));
     let mut aligned = Box::new(Aligned([0; BLOCK]));
-    let begun = Instant::now();
     while !end.load(Ordering::Relaxed) {
         // In one stretch of the file at a time, each writer in another: what is rewritten elsewhere meanwhile is left
         // alone for long enough even on a busy machine, and what is rewritten there meets writes.
-        let stretch = (begun.elapsed().as_millis() / STRETCH_MS) as usize + writer as usize;
+        let stretch = (number / WRITES_OF_STRETCH) as usize + writer as usize;
         let within = generator.random_range(0..blocks / 3 / STRETCHES);
         let index = (stretch % STRETCHES * (blocks / 3 / STRETCHES) + within) * 3 + writer as usize;
         number += 1;
