@@ -160,6 +160,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("link.delivery", PLAIN, "when-complete"),
     ("mapping.scheme", CACHED, "page"),
     ("mapping.cache", CACHED, "48K"),
+    ("mapping.cache_read", CACHED, "9us"),
     ("mapping.table", EXTENT, "8K"),
     ("mapping.search", EXTENT, "9us"),
     ("mapping.per_extent", EXTENT, "9us"),

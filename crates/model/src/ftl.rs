@@ -199,7 +199,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             collector: Collector::new(configuration),
             reserve: Reserve::default(),
             metadata: Metadata::new(configuration),
-            traffic: MapTraffic::new(geometry),
+            traffic: MapTraffic::new(geometry, mechanisms.map_cache_read),
             reads: Reads::new(configuration),
             condenser: Condenser::default(),
             streams: Streams::new(
@@ -356,7 +356,13 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
         let context = &mut Context { nand, host: self.host };
         match tag.0 & !kind::NUMBER {
             kind::HOST => self.ftl.data_received(context, tag),
-            kind::FOUND => self.ftl.extents_found(context, RequestTag(tag.0 & kind::NUMBER)),
+            kind::FOUND => {
+                let request = RequestTag(tag.0 & kind::NUMBER);
+                match self.ftl.map.cache().is_some() {
+                    true => self.ftl.entry_read(request),
+                    false => self.ftl.extents_found(context, request),
+                }
+            }
             kind::READY => {}
             _ => self.ftl.idle_for_long(context),
         }

@@ -26,6 +26,8 @@ pub struct Mechanisms {
     pub flush: FlushParameters,
     /// Map pages that RAM holds, for [`MappingScheme::Cached`].
     pub map_cache_pages: u32,
+    /// How long reading an entry of those map pages takes: where the host lends its memory (HMB), over its bus.
+    pub map_cache_read: Nanoseconds,
     /// The table of [`MappingScheme::Extent`].
     pub extents: ExtentParameters,
     /// Random log blocks, for [`MappingScheme::LogBlock`].

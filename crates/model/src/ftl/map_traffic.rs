@@ -20,7 +20,7 @@ use crate::mapping::Mapping;
 use crate::mapping::cached::MapCache;
 use crate::mapping::cached::There;
 use crate::media::Media;
-use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, PhysicalUnit};
+use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// A map page on its way to RAM.
 #[derive(Clone, Debug, Default)]
@@ -84,10 +84,12 @@ pub(super) struct MapTraffic {
     progress: Vec<Progress>,
     /// Requests that know where their units lie, and have to be gone on with.
     known: Vec<RequestTag>,
+    /// How long reading an entry of a map page that is there takes.
+    cache_read: Nanoseconds,
 }
 
 impl MapTraffic {
-    pub(super) fn new(geometry: &Geometry) -> MapTraffic {
+    pub(super) fn new(geometry: &Geometry, cache_read: Nanoseconds) -> MapTraffic {
         MapTraffic {
             loads: VecDeque::new(),
             first_load: 0,
@@ -102,6 +104,7 @@ impl MapTraffic {
             erases: VecDeque::new(),
             progress: Vec::new(),
             known: Vec::new(),
+            cache_read,
         }
     }
 
@@ -222,6 +225,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         for page in pages {
             self.use_map_page(nand, tag, page, change);
         }
+        match self.traffic.cache_read {
+            Nanoseconds::ZERO => self.traffic.release(tag),
+            entry => nand.set_alarm(nand.now() + entry, Tag(kind::FOUND | tag.0)),
+        }
+    }
+
+    /// An entry of the map was read that a request needs.
+    pub(super) fn entry_read(&mut self, tag: RequestTag) {
         self.traffic.release(tag);
     }
 

@@ -194,6 +194,7 @@ impl Profile {
         let mechanisms = Mechanisms {
             mapping,
             map_cache_pages,
+            map_cache_read: self.document.mapping.cache_read.value.get_ref().0,
             extents: self.extents()?,
             checkpoint: self.checkpoint()?,
             log_blocks,

@@ -67,6 +67,7 @@ impl Profile {
             wear,
             retention: _,
             map_cache_pages: _, // refused by `mapping`
+            map_cache_read: _,  // the same
             extents: _,         // refused by `extents`
             checkpoint: _,      // refused by `checkpoint`
             flush: _,           // a journal is refused by `mapping`

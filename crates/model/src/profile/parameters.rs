@@ -207,6 +207,8 @@ keys! {
     "link.delivery" => link.delivery, "in which order data of one request reaches the host",
     "mapping.scheme" => mapping.scheme, "page, cached (DFTL), extent or log-block",
     "mapping.cache" => mapping.cache, "RAM for map pages of a cached map",
+    "mapping.cache_read" => mapping.cache_read,
+        "time to read an entry of that cache, as from the host's memory (HMB)",
     "mapping.table" => mapping.table, "RAM for extents of an extent map",
     "mapping.search" => mapping.search, "time to find an extent in another region",
     "mapping.per_extent" => mapping.per_extent, "time for each further extent of a request",

@@ -33,6 +33,7 @@ optional_section! {
     MappingSection {
         scheme: MappingScheme = MappingScheme::Page,
         cache: Length = Length(ByteLength::ZERO),
+        cache_read: Span = Span(Nanoseconds::ZERO),
         table: Length = Length(ByteLength::ZERO),
         search: Span = Span(Nanoseconds::ZERO),
         per_extent: Span = Span(Nanoseconds::ZERO),

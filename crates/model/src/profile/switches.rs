@@ -38,7 +38,7 @@ impl Profile {
     pub(super) fn check_switches(&self) -> Result<(), ProfileError> {
         let (flash, flush, slc) = (&self.document.flash, &self.document.flush, &self.document.slc);
         let (wear, retention) = (&self.document.wear, &self.document.retention);
-        let trim = &self.document.trim;
+        let (trim, mapping) = (&self.document.trim, &self.document.mapping);
         let switches = [
             Switch {
                 key: "retention.retry",
@@ -74,6 +74,13 @@ impl Profile {
                     ("wear.retire_most", wear.retire_most.basis),
                     ("wear.spare_threshold", wear.spare_threshold.basis),
                 ],
+            },
+            Switch {
+                key: "mapping.cache",
+                is_on: mapping.cache.value.get_ref().0 > ByteLength::ZERO,
+                basis: mapping.cache.basis,
+                on: "a length",
+                keys: &[("mapping.cache_read", mapping.cache_read.basis)],
             },
             Switch {
                 key: "slc.size",

@@ -153,6 +153,8 @@ pub fn with_cached_map(configuration: &Configuration) -> Configuration {
     configuration.read_ahead.window = 0;
     configuration.mechanisms.mapping = MappingScheme::Cached;
     configuration.mechanisms.map_cache_pages = (pages / 10).max(4);
+    // As where the host lends its memory.
+    configuration.mechanisms.map_cache_read = Nanoseconds::from_micros(3);
     configuration
 }
 

@@ -154,6 +154,7 @@ fn mechanisms(generator: &mut impl Rng, kind: Kind, low_water: u32) -> Mechanism
     }
     if mechanisms.mapping == MappingScheme::Cached {
         mechanisms.map_cache_pages = 4;
+        mechanisms.map_cache_read = Nanoseconds::from_micros(2);
         mechanisms.flush.journal = None;
     }
     // Blocks that one stream keeps for itself are left out: on drives of so few of them the other

@@ -10,6 +10,8 @@ pub enum Event {
     ControllerFree,
     /// The latency of a command has passed: the drive acts on it.
     Act { request: usize },
+    /// The entry of the map is read that a request needs.
+    EntryRead { request: usize },
     /// The host sends its next operation.
     Send,
     /// What a command's length costs has passed since its data was there.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use super::die::Job;
+use super::events::Event;
 use super::map::{MapProgram, MapWork};
 use super::placement::Row;
 use super::{Operation, Reference, Transfer};
@@ -69,8 +70,21 @@ impl Reference {
                 self.requests[request].map_pages_left += 1;
             }
         }
+        let map = self.shape.map.as_ref();
+        if let Some(cache_read) = map.map(|map| map.cache_read).filter(|&it| it > 0) {
+            self.requests[request].map_pages_left += 1;
+            self.events.after(cache_read, Event::EntryRead { request });
+        }
         if !change && self.requests[request].map_pages_left == 0 {
             self.read(request, first, units);
+        }
+    }
+
+    /// One thing less is missing of what a request has to know of the map.
+    pub(super) fn map_page_known(&mut self, request: usize) {
+        self.requests[request].map_pages_left -= 1;
+        if self.requests[request].map_pages_left == 0 {
+            self.map_is_known(request);
         }
     }
 
@@ -178,10 +192,7 @@ impl Reference {
         }
         let entry = self.map.loads.remove(&load).expect("it is there");
         for request in entry.requests {
-            self.requests[request].map_pages_left -= 1;
-            if self.requests[request].map_pages_left == 0 {
-                self.map_is_known(request);
-            }
+            self.map_page_known(request);
         }
     }
 

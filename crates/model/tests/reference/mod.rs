@@ -278,6 +278,7 @@ impl Reference {
                 self.take_up_next();
             }
             Event::Act { request } => self.begin_request(request),
+            Event::EntryRead { request } => self.map_page_known(request),
             Event::Send => self.send(),
             Event::Answered { request } => self.answered(request),
             Event::LaneDone { lane } => {

@@ -67,6 +67,8 @@ pub struct MapShape {
     pub entries: usize,
     /// Map pages that RAM holds.
     pub cached: usize,
+    /// How long reading an entry of one of them takes.
+    pub cache_read: u64,
     pub blocks: usize,
 }
 
@@ -127,6 +129,7 @@ impl Shape {
             map: (configuration.mechanisms.mapping == MappingScheme::Cached).then(|| MapShape {
                 entries: geometry.unit_size.bytes() as usize / 4,
                 cached: configuration.mechanisms.map_cache_pages as usize,
+                cache_read: configuration.mechanisms.map_cache_read.nanos(),
                 blocks: geometry.metadata_collection_units as usize / groups * groups,
             }),
         }

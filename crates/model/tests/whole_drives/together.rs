@@ -26,8 +26,12 @@ const SMALL: [(&str, &str); 13] = [
 type Mechanism = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// Every mechanism that a profile can turn on.
-const MECHANISMS: [Mechanism; 32] = [
+const MECHANISMS: [Mechanism; 33] = [
     ("cached map", &[("mapping.scheme", "cached"), ("mapping.cache", "32K")]),
+    (
+        "map in the host's memory",
+        &[("mapping.scheme", "cached"), ("mapping.cache", "32K"), ("mapping.cache_read", "2us")],
+    ),
     ("extents", &[("mapping.scheme", "extent"), ("mapping.table", "8K")]),
     ("log blocks", &[("mapping.scheme", "log-block"), ("mapping.log_blocks", "3")]),
     ("saved map", &[("mapping.checkpoint", "1M")]),
@@ -170,7 +174,7 @@ const APART: [(&[&str], &[&str]); 6] = [
             "single blocks",
         ],
     ),
-    (&["cached map", "log blocks"], &["saved map", "journal"]),
+    (&["cached map", "map in the host's memory", "log blocks"], &["saved map", "journal"]),
     (
         &["copies in the host's block"],
         &[

@@ -72,6 +72,7 @@ impl Profile {
         self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
         self.within("mapping.log_blocks", &d.mapping.log_blocks, 0, 1 << 20)?;
         self.within("mapping.cache", &d.mapping.cache, length(0), length(64 << 30))?;
+        self.within("mapping.cache_read", &d.mapping.cache_read, us(0), us(10_000))?;
         self.within("mapping.table", &d.mapping.table, length(0), length(16 << 30))?;
         self.within("mapping.checkpoint", &d.mapping.checkpoint, length(0), length(64 * tib))?;
         self.within("mapping.search", &d.mapping.search, us(0), us(100_000))?;
