@@ -1,7 +1,7 @@
 //! The pseudo-SLC cache: blocks written with one bit a cell, which is faster, and folded into
 //! blocks with all bits when the drive is idle or the cache is full.
 //!
-//! A block in SLC mode is a superblock like any other of which one page of each word line is used:
+//! A block in SLC mode is a block, or superblock, like any other of which one page of each word line is used:
 //! with one-shot flash a share of each program unit, else a share of the program units. So it
 //! holds a half, a third or a quarter of what it holds otherwise. A fixed cache has blocks of its
 //! own, which are not spare area; a dynamic one takes free blocks while there are enough of them,
