@@ -26,7 +26,7 @@ pub struct Mechanisms {
     pub flush: FlushParameters,
     /// Map pages that RAM holds, for [`MappingScheme::Cached`].
     pub map_cache_pages: u32,
-    /// How long reading an entry of those map pages takes: where the host lends its memory (HMB), over its bus.
+    /// Time to read an entry of those map pages: over PCI Express, where they lie in a host memory buffer (HMB).
     pub map_cache_read: Nanoseconds,
     /// The table of [`MappingScheme::Extent`].
     pub extents: ExtentParameters,

@@ -84,7 +84,7 @@ pub(super) struct MapTraffic {
     progress: Vec<Progress>,
     /// Requests that know where their units lie, and have to be gone on with.
     known: Vec<RequestTag>,
-    /// How long reading an entry of a map page that is there takes.
+    /// Time to read an entry of a map page that is in RAM.
     cache_read: Nanoseconds,
 }
 

@@ -72,7 +72,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             .min_by_key(|&(_, valid)| valid)
     }
 
-    /// Returns true if a block is free on each group of dies, or some block can be moved to the places that there are.
+    /// Returns true if as many blocks are free as there are groups of dies, or some block can be moved to the places that
+    /// are left.
     pub(super) fn can_collect(&self) -> bool {
         self.blocks.free() >= self.geometry.groups()
             || self.fewest_valid().is_some_and(|(_, valid)| valid <= self.room_for_copies())

@@ -67,7 +67,7 @@ pub struct MapShape {
     pub entries: usize,
     /// Map pages that RAM holds.
     pub cached: usize,
-    /// How long reading an entry of one of them takes.
+    /// Time to read an entry of one of them, in nanoseconds.
     pub cache_read: u64,
     pub blocks: usize,
 }

@@ -273,7 +273,7 @@ pub fn configuration(changes: &mut Changes, share: f64) -> Result<Configuration,
     profile.configuration().map_err(|error| error.to_string())
 }
 
-/// Writes to a drive in many ways; returns the most that a request had programmed, as a share of the
+/// Writes to a drive in many ways, reads now and then, and goes on from what was saved of it; returns the most that a request had programmed, as a share of the
 /// drive's flash.
 pub fn put_through(configuration: &Configuration, generator: &mut Pcg64Mcg) -> f64 {
     let geometry = &configuration.geometry;
@@ -297,6 +297,7 @@ pub fn put_through(configuration: &Configuration, generator: &mut Pcg64Mcg) -> f
             _ if request == 0 => each!(&mut drive, ssd => ssd.write(at, LogicalUnit(0), units)),
             0 => each!(&mut drive, ssd => ssd.flush(at)),
             1 => each!(&mut drive, ssd => ssd.trim(at, first, count.min(3))),
+            3 | 4 => each!(&mut drive, ssd => ssd.read(at, first, count)),
             2 => {
                 let rest = Nanoseconds::from_secs(one_of(generator, &[1, 1_000, 1_000_000]));
                 each!(&mut drive, ssd => ssd.rest(at, rest));

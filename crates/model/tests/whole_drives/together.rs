@@ -5,7 +5,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::collection_ends::{Changes, Says, configuration, put_through};
 
-/// A drive of 24 superblocks on four dies, of which most can hold data.
+/// A drive of some 26 superblocks of 384 KiB on four dies, beside those for metadata.
 const SMALL: [(&str, &str); 13] = [
     ("flash.channels", "2"),
     ("flash.dies", "4"),
@@ -25,7 +25,7 @@ const SMALL: [(&str, &str); 13] = [
 /// A mechanism: its name in the table, and the keys that turn it on.
 type Mechanism = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// Every mechanism that a profile can turn on.
+/// Mechanisms that decide where data goes, when it moves, and what makes it durable or slow.
 const MECHANISMS: [Mechanism; 33] = [
     ("cached map", &[("mapping.scheme", "cached"), ("mapping.cache", "32K")]),
     (
