@@ -124,7 +124,7 @@ mod tests {
     use crate::counters::{Counters, Wear};
     use crate::ftl::Ssd;
     use crate::ssd::tests::small_configuration;
-    use crate::units::{Instant, LogicalUnit};
+    use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
     /// Fills a drive and then overwrites a tenth of it, at random.
     fn wear(changes: &[(&str, &str)]) -> (Wear, Counters) {
@@ -208,6 +208,40 @@ mod tests {
         ];
         let (_, counters) = wear(&levelled);
         assert_eq!(counters.levelled_blocks, 0);
+    }
+
+    /// What levelling moves ends in padding. If padding were collected at rest, levelling again for the erases
+    /// that takes, a rest would not end.
+    #[test]
+    fn a_drive_at_rest_moves_nothing_to_level_wear() {
+        let mut ssd = Ssd::new(&small_configuration(&[
+            ("wear.levelling", "static"),
+            ("wear.static_every", "1"),
+            ("wear.static_spread", "0"),
+            ("wear.static_stream", "on"),
+            ("collection.low_water", "3"),
+            ("collection.idle_high_water", "12"),
+        ]))
+        .expect("a sound drive");
+        let units = ssd.geometry().logical_units();
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
+        let mut collected = 0;
+        for round in 0..40 {
+            for _ in 0..units / 10 {
+                at = ssd.write(at, LogicalUnit(generator.random_range(0..units / 10)), 1);
+            }
+            // What was begun before is brought to its end, whatever it is.
+            ssd.rest(at, Nanoseconds::from_millis(1));
+            let before = ssd.counters();
+            at += Nanoseconds::from_secs(20 + round);
+            ssd.rest(at, Nanoseconds::from_secs(10));
+            at += Nanoseconds::from_secs(10);
+            let after = ssd.counters();
+            assert_eq!(after.levelled_blocks, before.levelled_blocks);
+            collected += after.erases - before.erases;
+        }
+        assert!(ssd.counters().levelled_blocks > 0 && collected > 0);
     }
 
     #[test]

@@ -124,13 +124,18 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     fn take_victim(&mut self) -> Option<(BlockIndex, u32)> {
-        // A block that may be full is not moved to the last places that there are.
-        if self.blocks.is_levelling_due()
-            && self.room_after_cut() >= self.geometry.units_per_block()
-            && let Some(to_level) = self.blocks.take_block_to_level()
-        {
-            return Some(to_level);
-        }
+        self.take_block_to_level().or_else(|| self.take_victim_to_collect())
+    }
+
+    /// The block that is to be moved to level wear, if one is due. A block that may be full is not moved to the
+    /// last places that there are.
+    fn take_block_to_level(&mut self) -> Option<(BlockIndex, u32)> {
+        let is_due = self.blocks.is_levelling_due()
+            && self.room_after_cut() >= self.geometry.units_per_block();
+        if is_due { self.blocks.take_block_to_level() } else { None }
+    }
+
+    fn take_victim_to_collect(&mut self) -> Option<(BlockIndex, u32)> {
         match &self.streams {
             Some(streams) if streams.keeps_hot_blocks() => {
                 let from_hot = streams.collects_hot();
@@ -241,11 +246,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if self.collector.victim.is_some() {
             return true;
         }
-        let Some((block, valid)) = self.take_victim() else { return false };
+        if let Some((block, valid)) = self.take_block_to_level() {
+            self.begin_victim(nand, block, valid);
+            return true;
+        }
+        self.begin_victim_with_gain(nand)
+    }
+
+    /// Begins to collect a block that yields more than it takes, if there is one. It levels no wear:
+    /// the blocks that levelling fills end in padding, and to collect that wears blocks anew.
+    pub(super) fn begin_victim_with_gain(&mut self, nand: &mut Nand) -> bool {
+        let Some((block, valid)) = self.take_victim_to_collect() else { return false };
         // When it is urgent, it does not pad what it does not gain.
         let padding = if self.collector.is_urgent { 0 } else { self.padding_before(block) };
-        if valid + padding < self.geometry.units_per_block() || self.blocks.is_to_be_levelled(block)
-        {
+        if valid + padding < self.geometry.units_per_block() {
             self.begin_victim(nand, block, valid);
             return true;
         }

@@ -129,11 +129,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         let is_folding = self.collector.victim.is_none() && self.begin_fold(context.nand);
         let is_enough = self.blocks_coming() >= self.collector.high_water;
-        if !is_folding && (is_enough || !self.has_worthwhile_victim(context.nand)) {
-            return false;
+        // To level wear is put off until something is written: no rest would be long enough.
+        let has_victim = is_folding
+            || !is_enough
+                && (self.collector.victim.is_some() || self.begin_victim_with_gain(context.nand));
+        if has_victim {
+            self.complete_victim(context);
         }
-        self.complete_victim(context);
-        true
+        has_victim
     }
 
     pub(super) fn trim<H: Host>(
