@@ -302,10 +302,40 @@ impl Flash {
         prefetch(&self.reverse, unit.0 as usize);
     }
 
+    /// The reverse map: per physical unit what was written there last, as [`Flash::held`] says it.
+    pub(crate) fn reverse_map(&self) -> &[u32] {
+        &self.reverse
+    }
+
     /// The same of the whole drive, to note what is written.
     #[inline(always)]
     pub(crate) fn held_mut(&mut self) -> &mut [u32] {
         &mut self.reverse
+    }
+
+    /// Takes on a reverse map that was saved. What it says of units that are not valid may be anything that
+    /// names a logical unit or none.
+    pub(crate) fn take_over_reverse_map(&mut self, saved: Touched) {
+        self.reverse = saved;
+    }
+
+    /// Returns true if the reverse map is memory that somebody lends.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.reverse.is_lent()
+    }
+
+    /// Copies the reverse map to memory of the drive's own.
+    pub(crate) fn take_home(&mut self) {
+        self.reverse.take_home();
+    }
+
+    /// Returns true if `saved` names for each unit the logical unit that lies there, and elsewhere none of
+    /// `logical_units` or more.
+    pub(crate) fn agrees_with(&self, saved: &[u32], logical_units: u32) -> bool {
+        self.reverse
+            .iter()
+            .zip(saved)
+            .all(|(&valid, &saved)| saved <= logical_units && (valid == 0 || valid == saved))
     }
 
     /// Notes that `physical`, which is not programmed yet, will be left empty after all; or forgets
@@ -379,7 +409,7 @@ impl Flash {
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let Flash {
-            // The valid part of it follows from the map.
+            // Saved by the caller, or the valid part of it follows from the map.
             reverse: _,
             blocks,
             erases,

@@ -13,7 +13,7 @@ use cached::MapCache;
 use extent::ExtentTable;
 
 use crate::prefetch::prefetch;
-use crate::snapshot::{Decoder, Encoder, SnapshotError};
+use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::touched::Touched;
 use crate::units::{LogicalUnit, Nanoseconds, PhysicalUnit};
 
@@ -107,6 +107,9 @@ pub trait Mapping {
         Nanoseconds::ZERO
     }
 
+    /// Copies tables that somebody lends to memory of the drive's own.
+    fn take_home(&mut self);
+
     /// Checks what the scheme knows besides where each unit lies. Walks all of it.
     ///
     /// # Panics
@@ -153,6 +156,16 @@ impl PageMap {
         let units = units as usize;
         let written = vec![false; units.div_ceil(STRETCH)];
         PageMap { entries: Touched::zeroed(units + 1), written }
+    }
+}
+
+impl PageMap {
+    /// Checks that no entry is set where nothing was written.
+    fn check_written(&self) -> Result<(), SnapshotError> {
+        let mut stretches = self.entries[1..].chunks(STRETCH).zip(&self.written);
+        let is_fine = self.entries[0] == 0
+            && stretches.all(|(entries, &written)| written || entries.iter().all(|&it| it == 0));
+        if is_fine { Ok(()) } else { damaged("the map is not what is said of it") }
     }
 }
 
@@ -226,16 +239,35 @@ impl Mapping for PageMap {
         prefetch(&self.entries, held as usize);
     }
 
+    fn take_home(&mut self) {
+        self.entries.take_home();
+    }
+
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let PageMap {
             entries,
-            // Follows from them.
-            written: _,
+            // Follows from them, but is found by reading all of them.
+            written,
         } = self;
+        if to.table_apart(entries)? {
+            for stretches in written.chunks(32) {
+                let bits = stretches.iter().rev().fold(0, |bits, &it| bits << 1 | u32::from(it));
+                to.word(bits)?;
+            }
+            return Ok(());
+        }
         Ok(to.table(&entries[1..])?)
     }
 
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
+        if let Some(entries) = from.table_apart(self.entries.len())? {
+            self.entries = Touched::lent(entries);
+            for stretches in self.written.chunks_mut(32) {
+                let bits = from.word()?;
+                stretches.iter_mut().zip(0..).for_each(|(it, bit)| *it = bits >> bit & 1 != 0);
+            }
+            return if from.is_known_sound() { Ok(()) } else { self.check_written() };
+        }
         for units in from.table_into(&mut self.entries[1..])? {
             self.written[units.start / STRETCH..units.end.div_ceil(STRETCH)].fill(true);
         }

@@ -2,49 +2,102 @@
 //!
 //! A new one is memory that the operating system has not had to provide yet, so that it takes room
 //! for what was written and not for the drive's size. So does a copy: what is zero is left alone.
-//! A plain copy of the maps of a drive of 500 GB would take 1 GB, whatever it holds.
+//! A plain copy of the maps of a drive of 500 GB would take 1 GB, whatever it holds. The tables of a saved drive
+//! are memory that is lent: its file, mapped, of which is read what is looked at.
 
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use ssdlab_units::codec::LentMemory;
 
 /// Entries that are looked at together: about a page of memory.
 const TOGETHER: usize = 1024;
 
-/// Numbers, zero at first.
+/// Numbers, zero at first, or what somebody lends.
 #[derive(Debug)]
-pub(crate) struct Touched(Vec<u32>);
+pub(crate) struct Touched {
+    /// Where the owner's words are, which every access would have to ask it for otherwise.
+    words: NonNull<u32>,
+    length: usize,
+    /// Who frees them.
+    _owner: Box<dyn LentMemory>,
+    /// True if that is another.
+    is_lent: bool,
+}
+
+/// Memory of a table's own.
+#[derive(Debug)]
+pub(crate) struct Own(pub(crate) Vec<u32>);
+
+// SAFETY: the words of a vector that does not grow stay where they are, and this is the only owner.
+unsafe impl LentMemory for Own {
+    fn words(&mut self) -> &mut [u32] {
+        &mut self.0
+    }
+}
+
+// SAFETY: the words belong to the owner, which can be sent itself, and are reached by this table only.
+unsafe impl Send for Touched {}
+// SAFETY: a shared table is only read.
+unsafe impl Sync for Touched {}
 
 impl Touched {
     pub(crate) fn zeroed(length: usize) -> Self {
-        Touched(vec![0; length])
+        Touched::own(vec![0; length])
+    }
+
+    fn own(words: Vec<u32>) -> Self {
+        Touched { is_lent: false, ..Touched::lent(Box::new(Own(words))) }
+    }
+
+    /// Returns true if its memory is lent.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.is_lent
+    }
+
+    /// Copies what is lent to memory of its own, which a program may have arranged to be faster.
+    pub(crate) fn take_home(&mut self) {
+        if self.is_lent {
+            *self = self.clone();
+        }
+    }
+
+    /// What is in `memory`, which lasts as long as the table does.
+    pub(crate) fn lent(mut memory: Box<dyn LentMemory>) -> Self {
+        let words = memory.words();
+        let (start, length) = (NonNull::from(&mut *words).cast(), words.len());
+        Touched { words: start, length, _owner: memory, is_lent: true }
     }
 }
 
 impl Clone for Touched {
     fn clone(&self) -> Self {
-        let mut copy = vec![0; self.0.len()];
-        for (to, from) in copy.chunks_mut(TOGETHER).zip(self.0.chunks(TOGETHER)) {
+        let mut copy = vec![0; self.length];
+        for (to, from) in copy.chunks_mut(TOGETHER).zip(self.chunks(TOGETHER)) {
             // All of them, without a branch for each: that is several at a time.
             if from.iter().fold(0, |all, it| all | it) != 0 {
                 to.copy_from_slice(from);
             }
         }
-        Touched(copy)
+        Touched::own(copy)
     }
 }
 
 impl Deref for Touched {
-    type Target = Vec<u32>;
+    type Target = [u32];
 
     #[inline(always)]
-    fn deref(&self) -> &Vec<u32> {
-        &self.0
+    fn deref(&self) -> &[u32] {
+        // SAFETY: the owner has promised to leave the words where they are and to itself.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.length) }
     }
 }
 
 impl DerefMut for Touched {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Vec<u32> {
-        &mut self.0
+    fn deref_mut(&mut self) -> &mut [u32] {
+        // SAFETY: as above, and nobody else has a reference to them while this one is.
+        unsafe { std::slice::from_raw_parts_mut(self.words.as_ptr(), self.length) }
     }
 }
 

@@ -39,15 +39,61 @@ pub fn damaged<T>(what: impl Into<String>) -> Result<T, CodecError> {
 /// Entries of a table that are left out together when all of them are zero.
 const CHUNK: usize = 1 << 14;
 
+/// Memory for a table, lent by whoever knows where it comes from: a file that is mapped, say.
+///
+/// # Safety
+/// Each call returns the same memory, which stays where it is and is reached by nobody else until the
+/// lender is dropped; to move the lender does not move it.
+pub unsafe trait LentMemory: std::fmt::Debug + Send + Sync {
+    /// Returns the memory.
+    fn words(&mut self) -> &mut [u32];
+}
+
+/// Takes tables that are as long as a drive, and keeps them apart from the rest of its state.
+pub trait TableStore {
+    /// Keeps `table`. Returns the number by which it is found again.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn keep(&mut self, table: &[u32]) -> io::Result<u64>;
+}
+
+/// Lends the tables that a [`TableStore`] keeps. What is changed in them is not kept.
+pub trait TableSource {
+    /// Lends the table of `length` entries that was given the number `at`.
+    ///
+    /// # Errors
+    /// When there is no such table.
+    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError>;
+
+    /// Returns true if somebody knows that all is as it was written, so that no table need be read to check
+    /// it.
+    fn is_known_sound(&self) -> bool;
+}
+
 /// Writes state.
 pub struct Encoder<'a> {
     out: &'a mut dyn Write,
+    tables: Option<&'a mut dyn TableStore>,
 }
 
 impl<'a> Encoder<'a> {
     /// Writes to `out`, in many small pieces.
     pub fn new(out: &'a mut dyn Write) -> Self {
-        Encoder { out }
+        Encoder { out, tables: None }
+    }
+
+    /// Writes to `out`, but for tables as long as a drive, which `tables` keeps.
+    pub fn with_tables_apart(out: &'a mut dyn Write, tables: &'a mut dyn TableStore) -> Self {
+        Encoder { out, tables: Some(tables) }
+    }
+
+    /// Has a table kept apart, if tables are. Returns whether they are.
+    pub fn table_apart(&mut self, values: &[u32]) -> Result<bool, CodecError> {
+        let Some(tables) = &mut self.tables else { return Ok(false) };
+        let at = tables.keep(values)?;
+        self.long(at)?;
+        Ok(true)
     }
 
     /// Writes a number of 64 bits.
@@ -88,12 +134,36 @@ impl<'a> Encoder<'a> {
 /// Reads state.
 pub struct Decoder<'a> {
     from: &'a mut dyn Read,
+    tables: Option<&'a mut dyn TableSource>,
 }
 
 impl<'a> Decoder<'a> {
     /// Reads from `from`, in many small pieces.
     pub fn new(from: &'a mut dyn Read) -> Self {
-        Decoder { from }
+        Decoder { from, tables: None }
+    }
+
+    /// Reads from `from`, and borrows from `tables` what an [`Encoder::with_tables_apart`] had kept apart.
+    pub fn with_tables_apart(from: &'a mut dyn Read, tables: &'a mut dyn TableSource) -> Self {
+        Decoder { from, tables: Some(tables) }
+    }
+
+    /// Borrows a table of `length` entries, if tables were kept apart. Its entries may be anything, unless
+    /// [`Decoder::is_known_sound`].
+    pub fn table_apart(
+        &mut self,
+        length: usize,
+    ) -> Result<Option<Box<dyn LentMemory>>, CodecError> {
+        if self.tables.is_none() {
+            return Ok(None);
+        }
+        let at = self.long()?;
+        self.tables.as_mut().map(|tables| tables.lend(at, length)).transpose()
+    }
+
+    /// Returns true if what is read need not be checked: somebody knows that it is what was written.
+    pub fn is_known_sound(&self) -> bool {
+        self.tables.as_ref().is_some_and(|tables| tables.is_known_sound())
     }
 
     fn bytes<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], CodecError> {

@@ -8,17 +8,30 @@
 //! | bytes | what |
 //! | --- | --- |
 //! | 8 | `SSDLABSS` |
-//! | 4 | version, 3 |
+//! | 4 | version, 4 |
 //! | 8 | the drive's clock, in nanoseconds |
 //! | 8 | the seed of its own random choices |
 //! | 4 + n each | the drive's name, how it came to its state, the profile's name and text |
 //! | 4, then 4 + n twice each | changes of the profile: how many, keys and values |
-//! | - | the state ([`ssdlab_model::snapshot`]) |
+//! | 4 a unit, each from a multiple of 4,096 on | the map and the reverse map; what is zero is a hole |
+//! | - | the rest of the state ([`ssdlab_model::snapshot`]), which says where those two are |
+//! | 8 | where that begins |
 //! | 4 | CRC-32 |
+//!
+//! The two tables are not read but mapped, copy on write, so that a drive of 4 TiB is there as soon as one of 4 GiB. To
+//! check them they would have to be read. So that is done once: a file that was found sound, or written here,
+//! is marked so, with its length, its place in the file system and the time at which it was last written
+//! ([`Sound`]), and read whole again when one of these has changed.
+//!
+//! In version 3, which is still read, the map stands among the rest, and the reverse map is worked out.
+
+mod sound;
+mod tables;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crc32fast::Hasher;
 use ssdlab_model::Configuration;
@@ -26,19 +39,28 @@ use ssdlab_model::profile::Profile;
 use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
 use ssdlab_units::Instant;
 
+use sound::Sound;
+use tables::{Draft, MappedTables};
+
 use super::SimulatedDrive;
 use super::model::{Model, restored_model};
 use crate::error::{DriveError, ErrorKind};
 
 const MAGIC: [u8; 8] = *b"SSDLABSS";
 
-/// The version that is written and read. Any change of what is saved is another one.
-const VERSION: u32 = 3;
+/// The version that is written. Any change of what is saved is another one.
+const VERSION: u32 = 4;
+
+/// The oldest version that is read: its state has the map in it, and no reverse map.
+const OLDEST: u32 = 3;
 
 /// No text in a file is longer, nor are there more changes of a profile.
 const TEXT_MAX: u32 = 1 << 20;
 
 const CHECKSUM_BYTES: u64 = 4;
+
+/// Where the state begins, from version 4 on.
+const BEGIN_BYTES: u64 = 8;
 
 /// A saved drive that was opened: its checksum is right and its profile sound.
 #[derive(Clone, Debug)]
@@ -49,6 +71,10 @@ pub struct SavedDrive {
     profile: Profile,
     configuration: Box<Configuration>,
     clock: Instant,
+    file: Arc<File>,
+    version: u32,
+    /// True if all of it is known to be what was written.
+    is_known_sound: bool,
     /// Where in the file the state begins and ends.
     state: std::ops::Range<u64>,
 }
@@ -131,26 +157,32 @@ fn write_draft(
     // Of the name that it was to have: the other one is gone when this is read.
     let cannot = |error| failed("write", path, error);
     let file = OpenOptions::new().write(true).create_new(true).open(draft).map_err(cannot)?;
-    let mut out = Summing { inner: BufWriter::with_capacity(1 << 16, file), sum: Hasher::new() };
-    write_header(&mut out, drive, profile, history).map_err(cannot)?;
-    drive.model.save(&mut Encoder::new(&mut out)).map_err(|error| match error {
+    let mut out = Draft::new(file);
+    write_header(&mut out, VERSION, drive, profile, history).map_err(cannot)?;
+    let mut state = Vec::new();
+    let mut to = Encoder::with_tables_apart(&mut state, &mut out);
+    drive.model.save(&mut to).map_err(|error| match error {
         SnapshotError::Io(error) => cannot(error),
         error => DriveError::with_source(ErrorKind::Unsupported, drive.name.clone(), error),
     })?;
-    let checksum = out.sum.clone().finalize();
-    out.inner.write_all(&checksum.to_le_bytes()).map_err(cannot)?;
-    let file = out.inner.into_inner().map_err(|error| cannot(error.into_error()))?;
-    file.sync_all().map_err(cannot)
+    let begin = out.position();
+    out.write_all(&state).map_err(cannot)?;
+    out.write_all(&begin.to_le_bytes()).map_err(cannot)?;
+    let file = out.finish().map_err(cannot)?;
+    file.sync_all().map_err(cannot)?;
+    Sound::mark(&file);
+    Ok(())
 }
 
 fn write_header(
     out: &mut impl Write,
+    version: u32,
     drive: &SimulatedDrive,
     profile: &Profile,
     history: &str,
 ) -> io::Result<()> {
     out.write_all(&MAGIC)?;
-    out.write_all(&VERSION.to_le_bytes())?;
+    out.write_all(&version.to_le_bytes())?;
     out.write_all(&drive.now.nanos().to_le_bytes())?;
     out.write_all(&profile.seed().to_le_bytes())?;
     for text in [&drive.name, history, profile.name(), profile.text()] {
@@ -188,7 +220,7 @@ fn give_name(draft: &Path, path: &Path, replace: bool) -> Result<(), DriveError>
 }
 
 impl SavedDrive {
-    /// Opens the saved drive at `path`: reads all of it once, to check it.
+    /// Opens the saved drive at `path`. All of it is read to check it, unless it is known to be sound.
     ///
     /// # Errors
     /// When it cannot be read, is no saved drive, is of another version, or is damaged.
@@ -198,7 +230,9 @@ impl SavedDrive {
         let cannot = |error| failed("read", path, error);
         let file = File::open(path).map_err(cannot)?;
         let length = file.metadata().map_err(cannot)?.len();
-        let mut from = Counting { inner: BufReader::new(file), count: 0 };
+        let file = Arc::new(file);
+        let is_known_sound = Sound::is_marked(&file);
+        let mut from = Counting { inner: BufReader::new(&*file), count: 0 };
         let early = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => wrong("the file ends too early".to_owned()),
             _ => cannot(error),
@@ -211,15 +245,16 @@ impl SavedDrive {
             ));
         }
         let version = read_word(&mut from).map_err(early)?;
-        if version != VERSION {
+        if !(OLDEST..=VERSION).contains(&version) {
             return Err(wrong(format!(
-                "the drive was saved in form {version}, and this ssdlab reads form {VERSION}; age \
-                 it anew"
+                "the drive was saved in form {version}, and this ssdlab reads forms {OLDEST} to \
+                 {VERSION}; make it anew with ssdlab precondition"
             )));
         }
-        check_sum(path, length).map_err(cannot)?.then_some(()).ok_or_else(|| {
-            wrong("the file is damaged or cut short: its checksum is wrong".to_owned())
-        })?;
+        let is_sound = is_known_sound || check_sum(path, length).map_err(cannot)?;
+        let damaged =
+            || wrong("the file is damaged or cut short: its checksum is wrong".to_owned());
+        is_sound.then_some(()).ok_or_else(damaged)?;
         let clock = u64::from_le_bytes(read_bytes(&mut from).map_err(early)?);
         let seed = u64::from_le_bytes(read_bytes(&mut from).map_err(early)?);
         let mut text = || read_text(&mut from).map_err(early);
@@ -236,10 +271,33 @@ impl SavedDrive {
         profile.set_seed(seed);
         profile.check().map_err(sound)?;
         let configuration = Box::new(profile.configuration().map_err(sound)?);
-        let state = from.count..length - CHECKSUM_BYTES;
+        let header = from.count;
+        let state = match version {
+            3 => header..length - CHECKSUM_BYTES,
+            _ => {
+                let end = length - CHECKSUM_BYTES - BEGIN_BYTES;
+                let begin = read_bytes(&mut From { file: &file, place: end }).map_err(cannot)?;
+                let begin = u64::from_le_bytes(begin);
+                if !(header..=end).contains(&begin) {
+                    return Err(damaged());
+                }
+                begin..end
+            }
+        };
         let clock = Instant::from_nanos(clock);
         let path = path.to_owned();
-        Ok(SavedDrive { path, name, history, profile, configuration, clock, state })
+        Ok(SavedDrive {
+            path,
+            name,
+            history,
+            profile,
+            configuration,
+            clock,
+            file,
+            version,
+            is_known_sound,
+            state,
+        })
     }
 
     /// Returns where it lies.
@@ -270,16 +328,22 @@ impl SavedDrive {
     /// The drive in its saved state, and its clock.
     pub(crate) fn restore(&self) -> Result<(Box<dyn Model>, Instant), DriveError> {
         let path = &self.path;
-        let cannot = |error| failed("read", path, error);
-        let mut file = File::open(path).map_err(cannot)?;
-        io::Seek::seek(&mut file, io::SeekFrom::Start(self.state.start)).map_err(cannot)?;
         let length = self.state.end.saturating_sub(self.state.start);
+        let file = From { file: &self.file, place: self.state.start };
         let mut from = BufReader::with_capacity(1 << 16, file).take(length);
-        let model = restored_model(&self.configuration, &mut Decoder::new(&mut from))
+        let mut tables = MappedTables::of(&self.file, self.state.start, self.is_known_sound);
+        let mut decoder = match self.version {
+            3 => Decoder::new(&mut from),
+            _ => Decoder::with_tables_apart(&mut from, &mut tables),
+        };
+        let model = restored_model(&self.configuration, &mut decoder)
             .map_err(|error| failed("restore the drive in", path, error))?;
         if from.limit() > 0 {
             let message = format!("{}: the file holds more than a state", path.display());
             return Err(DriveError::new(ErrorKind::Usage, message));
+        }
+        if !self.is_known_sound {
+            Sound::mark(&self.file);
         }
         Ok((model, self.clock))
     }
@@ -306,6 +370,23 @@ fn read_bytes<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENG
     Ok(bytes)
 }
 
+/// Reads a file from a place on, whoever else reads it.
+struct From<'a> {
+    file: &'a File,
+    place: u64,
+}
+
+impl Read for From<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let count = std::os::unix::fs::FileExt::read_at(self.file, bytes, self.place)?;
+        #[cfg(windows)]
+        let count = std::os::windows::fs::FileExt::seek_read(self.file, bytes, self.place)?;
+        self.place += count as u64;
+        Ok(count)
+    }
+}
+
 fn read_word(from: &mut impl Read) -> io::Result<u32> {
     Ok(u32::from_le_bytes(read_bytes(from)?))
 }
@@ -318,24 +399,6 @@ fn read_text(from: &mut impl Read) -> io::Result<String> {
     let mut bytes = vec![0; length as usize];
     from.read_exact(&mut bytes)?;
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
-}
-
-/// Sums up what is written.
-struct Summing<W> {
-    inner: W,
-    sum: Hasher,
-}
-
-impl<W: Write> Write for Summing<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let count = self.inner.write(bytes)?;
-        self.sum.update(&bytes[..count]);
-        Ok(count)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.inner.flush()
-    }
 }
 
 /// Counts what is read.
@@ -424,6 +487,58 @@ mod tests {
     }
 
     #[test]
+    fn what_was_saved_in_the_form_before_is_read() {
+        let place = tempfile::tempdir().unwrap();
+        let (old, new) = (place.path().join("old.ssd"), place.path().join("new.ssd"));
+        let mut drive = used();
+        save(&mut drive, &profile(), "", &new, false).unwrap();
+        let mut out = Draft::new(File::create(&old).unwrap());
+        write_header(&mut out, 3, &drive, &profile(), "").unwrap();
+        drive.model.save(&mut Encoder::new(&mut out)).unwrap();
+        out.finish().unwrap();
+        let [mut old, mut new] = [old, new].map(|path| opened(&path));
+        let phase = phase(2, drive.description().capacity);
+        let one = old.run_phase(&phase, &mut Unobserved).unwrap();
+        let two = new.run_phase(&phase, &mut Unobserved).unwrap();
+        assert_eq!((one.elapsed, old.now()), (two.elapsed, new.now()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_what_was_not_written_since_counts_as_sound_without_being_read() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("used.ssd");
+        save(&mut used(), &profile(), "", &path, false).unwrap();
+        let is_known_sound = |path: &Path| SavedDrive::open(path).unwrap().is_known_sound;
+        assert!(is_known_sound(&path), "{}: no extended attributes?", place.path().display());
+        let copy = place.path().join("copy.ssd");
+        fs::copy(&path, &copy).unwrap();
+        assert!(!is_known_sound(&copy));
+        opened(&copy);
+        assert!(is_known_sound(&copy), "it was checked");
+        let mut bytes = fs::read(&copy).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&copy, bytes).unwrap();
+        assert!(SavedDrive::open(&copy).unwrap_err().to_string().contains("damaged"));
+    }
+
+    /// So much is asked of it that its tables are taken home meanwhile.
+    #[test]
+    fn a_drive_whose_tables_are_lent_answers_alike_as_long_as_they_are() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("used.ssd");
+        let mut drive = used();
+        let capacity = drive.description().capacity;
+        save(&mut drive, &profile(), "", &path, false).unwrap();
+        let mut again = opened(&path);
+        let long = Phase { amount: Amount::Bytes(MIB * 4096), ..phase(2, capacity) };
+        let one = drive.run_phase(&long, &mut Unobserved).unwrap();
+        let two = again.run_phase(&long, &mut Unobserved).unwrap();
+        assert_eq!(one.elapsed, two.elapsed);
+    }
+
+    #[test]
     fn a_saved_drive_keeps_the_seed_of_its_own_choices() {
         let mut profile = profile();
         for (key, value) in
@@ -488,8 +603,8 @@ mod tests {
             assert!(error(&damaged).contains("damaged"), "byte {place}");
         }
         let mut newer = bytes.clone();
-        newer[8] = 4;
-        assert!(error(&newer).contains("saved in form 4, and this ssdlab reads form 3"));
+        newer[8] = 5;
+        assert!(error(&newer).contains("saved in form 5, and this ssdlab reads forms 3 to 4"));
         assert!(!is_saved(&place.path().join("missing")).unwrap_or(false));
     }
 }

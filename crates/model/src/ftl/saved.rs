@@ -8,6 +8,7 @@ use crate::media::{Media, Null};
 use crate::snapshot::check::Blocks;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Configuration;
+use crate::touched::Touched;
 use crate::units::{BlockIndex, LogicalUnit};
 
 use super::Ftl;
@@ -28,6 +29,19 @@ impl<M: Mapping> Ssd<M, Null> {
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
+    /// Returns true if the drive was restored with its map and reverse map in memory that somebody lends. What is in it need
+    /// not be read before it is looked at, so that such a drive is there at once; but each request costs more than with
+    /// memory of its own ([`Ssd::take_tables_home`]).
+    pub fn has_lent_tables(&self) -> bool {
+        self.ftl.blocks.flash().is_lent()
+    }
+
+    /// Copies map and reverse map from memory that somebody lends to memory of the drive's own; reads all of them.
+    pub fn take_tables_home(&mut self) {
+        self.ftl.map.take_home();
+        self.ftl.blocks.flash_mut().take_home();
+    }
+
     /// Writes the state of a drive that was shut down.
     ///
     /// # Errors
@@ -82,10 +96,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             retention.save(to)?;
         }
         to.long(placement.latest_number().0)?;
-        match log_blocks {
-            Some(log) => log.save(to),
-            None => Ok(()),
+        if let Some(log) = log_blocks {
+            log.save(to)?;
         }
+        // Otherwise it is worked out from the map.
+        to.table_apart(blocks.flash().reverse_map())?;
+        Ok(())
     }
 
     /// Returns a drive of `configuration` in a state that was saved; `map` is a new one, and `media` holds
@@ -131,9 +147,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             retention.restore(from, |block| flash.erases(block))?;
         }
         self.placement.go_on_from(crate::media::SequenceNumber(from.long()?));
-        self.restore_reverse_map()?;
-        self.check_restored()?;
-        self.restore_log(from)
+        if !from.is_known_sound() {
+            self.restore_reverse_map()?;
+            self.check_restored()?;
+        }
+        self.restore_log(from)?;
+        let (physical, logical) = (self.geometry.physical_units(), self.geometry.logical_units());
+        if let Some(saved) = from.table_apart(physical as usize)? {
+            let (saved, flash) = (Touched::lent(saved), self.blocks.flash_mut());
+            if !from.is_known_sound() && !flash.agrees_with(&saved, logical) {
+                return damaged("the reverse map says otherwise than the map");
+            }
+            flash.take_over_reverse_map(saved);
+        }
+        if from.is_known_sound() { Ok(()) } else { self.check_data_blocks() }
     }
 
     /// Finds out which blocks are in SLC mode: those whose victims are chosen apart.

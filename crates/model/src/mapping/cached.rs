@@ -107,6 +107,10 @@ impl<M: Mapping> Mapping for CachedMap<M> {
         self.cache.empty();
     }
 
+    fn take_home(&mut self) {
+        self.truth.take_home();
+    }
+
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         self.truth.save(to)?;
         self.cache.save(to)

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use ssdlab_units::codec::{self, CodecError, LentMemory, TableSource, TableStore};
 
 use super::*;
 use crate::counters::{Counters, Wear};
@@ -13,6 +14,7 @@ use crate::mapping::extent::ExtentMap;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::profile::{DEFAULT, Profile};
 use crate::ssd::Configuration;
+use crate::touched::Own;
 use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
 /// A drive of any mapping scheme.
@@ -202,15 +204,73 @@ fn work(ssd: &mut impl Drive, at: Instant, requests: u32, seed: u64) -> Vec<Inst
     (0..requests).map(request).collect()
 }
 
-fn saved(ssd: &impl Drive) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    ssd.save(&mut Encoder::new(&mut bytes)).unwrap();
-    bytes
+/// How a drive is saved.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// All of it one after the other.
+    Whole,
+    /// Tables as long as the drive apart, behind the rest.
+    Apart,
+    /// The same, by somebody who says that it is sound when it is restored.
+    Sound,
 }
 
-fn restored<T: Drive>(configuration: &Configuration, mut bytes: &[u8]) -> Result<T, SnapshotError> {
-    let drive = T::restored(configuration, &mut Decoder::new(&mut bytes))?;
-    if bytes.is_empty() { Ok(drive) } else { damaged("there is more than a state") }
+/// Tables that are kept apart, one after the other.
+struct Tables<'a> {
+    bytes: &'a mut Vec<u8>,
+    form: Form,
+}
+
+impl TableStore for Tables<'_> {
+    fn keep(&mut self, table: &[u32]) -> io::Result<u64> {
+        let at = self.bytes.len();
+        self.bytes.extend(table.iter().flat_map(|word| word.to_le_bytes()));
+        Ok(at as u64)
+    }
+}
+
+impl TableSource for Tables<'_> {
+    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError> {
+        let bytes = usize::try_from(at).ok().and_then(|at| self.bytes.get(at..)?.get(..4 * length));
+        let (words, _) = match bytes {
+            Some(bytes) => bytes.as_chunks::<4>(),
+            None => return codec::damaged("there is no such table"),
+        };
+        Ok(Box::new(Own(words.iter().map(|word| u32::from_le_bytes(*word)).collect())))
+    }
+
+    fn is_known_sound(&self) -> bool {
+        self.form == Form::Sound
+    }
+}
+
+/// The state of a drive; where tables are apart, the length of the rest comes first.
+fn saved(ssd: &impl Drive, form: Form) -> Vec<u8> {
+    let (mut bytes, mut tables) = (Vec::new(), Vec::new());
+    if form == Form::Whole {
+        ssd.save(&mut Encoder::new(&mut bytes)).unwrap();
+        return bytes;
+    }
+    let mut store = Tables { bytes: &mut tables, form };
+    ssd.save(&mut Encoder::with_tables_apart(&mut bytes, &mut store)).unwrap();
+    [&(bytes.len() as u64).to_le_bytes()[..], &bytes, &tables].concat()
+}
+
+fn restored<T: Drive>(
+    configuration: &Configuration,
+    mut bytes: &[u8],
+    form: Form,
+) -> Result<T, SnapshotError> {
+    if form == Form::Whole {
+        let drive = T::restored(configuration, &mut Decoder::new(&mut bytes))?;
+        return if bytes.is_empty() { Ok(drive) } else { damaged("there is more than a state") };
+    }
+    let length = Decoder::new(&mut bytes).long()?;
+    let split = usize::try_from(length).ok().and_then(|length| bytes.split_at_checked(length));
+    let Some((mut state, tables)) = split else { return damaged("it ends early") };
+    let source = &mut Tables { bytes: &mut tables.to_vec(), form };
+    let drive = T::restored(configuration, &mut Decoder::with_tables_apart(&mut state, source))?;
+    if state.is_empty() { Ok(drive) } else { damaged("there is more than a state") }
 }
 
 /// A drive that worked, was saved and restored goes on as the one that was saved, for many seeds.
@@ -229,11 +289,12 @@ fn goes_on_alike<T: Drive>(changes: &[(&str, &str)], seeds: std::ops::Range<u64>
             assert!(quiet >= last && ssd.mapped() == mapped, "it keeps what it holds");
             assert_eq!(ssd.shut_down(quiet), quiet, "there is nothing left to do");
             ssd.check_invariants();
-            let bytes = saved(&ssd);
-            let mut other: T = restored(&configuration, &bytes).unwrap();
+            let form = [Form::Whole, Form::Apart, Form::Sound][(seed + round) as usize % 3];
+            let bytes = saved(&ssd, form);
+            let mut other: T = restored(&configuration, &bytes, form).unwrap();
             other.check_invariants();
             assert_eq!(other.counted(), ssd.counted());
-            assert!(saved(&other) == bytes, "{changes:?}: saved again it is another state");
+            assert!(saved(&other, form) == bytes, "{changes:?}: saved again it is another state");
             at = quiet + Nanoseconds::from_secs(3);
             let ends = work(&mut ssd, at, 12_000, 1_000 + seed);
             let others = work(&mut other, at, 12_000, 1_000 + seed);
@@ -271,7 +332,7 @@ fn a_restored_drive_answers_as_the_saved_one_does() {
         &[("wear.levelling", "static"), ("wear.static_every", "8"), ("wear.static_spread", "4")],
     ];
     for changes in drives {
-        goes_on_alike::<Ssd>(changes, 0..2);
+        goes_on_alike::<Ssd>(changes, 0..3);
     }
 }
 
@@ -327,19 +388,31 @@ fn a_new_drive_takes_little_room() {
     let configuration = configuration(&[("capacity.physical", "4G"), ("capacity.logical", "2G")]);
     let mut ssd: Ssd = Drive::new(&configuration);
     ssd.shut_down(Instant::START);
-    let per_unit = saved(&ssd).len() as f64 / f64::from(ssd.geometry().logical_units());
+    let per_unit =
+        saved(&ssd, Form::Whole).len() as f64 / f64::from(ssd.geometry().logical_units());
     assert!(per_unit < 0.2, "{per_unit} bytes for each unit");
 }
 
 /// A saved state of any scheme, and whether bytes are one: a drive restored from them is sound.
 fn check<T: Drive>(changes: &[(&str, &str)], spoil: &dyn Fn(&mut Vec<u8>), must_fail: bool) {
+    for form in [Form::Whole, Form::Apart] {
+        check_form::<T>(changes, spoil, must_fail, form);
+    }
+}
+
+fn check_form<T: Drive>(
+    changes: &[(&str, &str)],
+    spoil: &dyn Fn(&mut Vec<u8>),
+    must_fail: bool,
+    form: Form,
+) {
     let configuration = configuration(changes);
     let mut ssd = T::new(&configuration);
     work(&mut ssd, Instant::START, 4_000, 5);
     let quiet = ssd.shut_down(Instant::from_nanos(1 << 40));
-    let mut bytes = saved(&ssd);
+    let mut bytes = saved(&ssd, form);
     spoil(&mut bytes);
-    match restored::<T>(&configuration, &bytes) {
+    match restored::<T>(&configuration, &bytes, form) {
         Err(_) => {}
         Ok(_) if must_fail => panic!("{changes:?}: it is no state"),
         Ok(mut drive) => {
@@ -407,7 +480,7 @@ proptest! {
         check_kind(kind, &|saved| {
             let length = saved.len();
             for &(place, value) in &bytes {
-                // Half of them near the end, where the lists are.
+                // Half of them near the end, where the lists are, or the reverse map.
                 let place = if place % 2 == 0 {
                     place as usize
                 } else {

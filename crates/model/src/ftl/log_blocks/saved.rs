@@ -80,19 +80,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if open.next().is_some() || self.collector.stream().open_blocks().next().is_some() {
             return damaged("more than one log block is being filled");
         }
-        for (logical, slot) in (0..).zip(&mut log.data) {
+        for slot in &mut log.data {
             let block = BlockIndex(from.word()?);
             if block.0 == NO_BLOCK {
                 continue;
             }
             use_block(block)?;
-            let first = geometry.first_unit(block);
-            let first_logical = logical * geometry.units_per_block();
-            let held = flash.held(first, geometry.units_per_block());
-            let is_own =
-                |(&held, offset): (&u32, u32)| held == 0 || held == first_logical + offset + 1;
-            let is_fine = flash.state(block) == BlockState::Closed;
-            if !is_fine || !held.iter().zip(0..).all(is_own) {
+            if flash.state(block) != BlockState::Closed {
                 return damaged(format!("block {} is no data block", block.0));
             }
             *slot = Some(block);
@@ -114,6 +108,23 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return damaged("a block has no use");
         }
         log.group = from.at_most(geometry.groups() - 1, "a group of dies")?;
+        Ok(())
+    }
+
+    /// Checks that a data block holds each unit at its own place.
+    pub(in crate::ftl) fn check_data_blocks(&self) -> Result<(), SnapshotError> {
+        let geometry = &self.geometry;
+        for (logical, &slot) in (0..).zip(self.log_blocks.iter().flat_map(|log| &log.data)) {
+            let Some(block) = slot else { continue };
+            let first_logical = logical * geometry.units_per_block();
+            let held =
+                self.blocks.flash().held(geometry.first_unit(block), geometry.units_per_block());
+            let is_own =
+                |(&held, offset): (&u32, u32)| held == 0 || held == first_logical + offset + 1;
+            if !held.iter().zip(0..).all(is_own) {
+                return damaged(format!("block {} is no data block", block.0));
+            }
+        }
         Ok(())
     }
 }

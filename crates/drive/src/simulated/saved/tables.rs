@@ -1,0 +1,133 @@
+//! The tables of a saved drive that are as long as the drive: written with holes where they are zero, and
+//! mapped when they are read.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+
+use crc32fast::Hasher;
+use memmap2::{MmapMut, MmapOptions};
+use ssdlab_units::codec::{CodecError, LentMemory, TableSource, TableStore, damaged};
+
+/// Where in a file a table may begin: a multiple of this, the size of a page of memory nearly everywhere.
+const ALIGNMENT: u64 = 4096;
+
+/// Bytes of a table that are left out together when all of them are zero.
+const PIECE: usize = 1 << 16;
+
+/// A file that is being written, summed up at the same time.
+pub(super) struct Draft {
+    out: BufWriter<File>,
+    sum: Hasher,
+    position: u64,
+}
+
+impl Draft {
+    pub(super) fn new(file: File) -> Self {
+        let out = BufWriter::with_capacity(PIECE, file);
+        Draft { out, sum: Hasher::new(), position: 0 }
+    }
+
+    /// Returns how many bytes were written.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Leaves out `length` bytes, at most [`PIECE`], which then are zeros.
+    fn skip(&mut self, length: u64) -> io::Result<()> {
+        self.sum.update(&[0; PIECE][..length as usize]);
+        self.position += length;
+        self.out.seek(SeekFrom::Start(self.position))?;
+        Ok(())
+    }
+
+    /// Writes the checksum and returns the file.
+    pub(super) fn finish(mut self) -> io::Result<File> {
+        let checksum = self.sum.finalize();
+        self.out.write_all(&checksum.to_le_bytes())?;
+        self.out.into_inner().map_err(|error| error.into_error())
+    }
+}
+
+impl Write for Draft {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let count = self.out.write(bytes)?;
+        self.sum.update(&bytes[..count]);
+        self.position += count as u64;
+        Ok(count)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+impl TableStore for Draft {
+    fn keep(&mut self, table: &[u32]) -> io::Result<u64> {
+        self.skip(self.position.next_multiple_of(ALIGNMENT) - self.position)?;
+        let begin = self.position;
+        let mut bytes = Vec::with_capacity(PIECE);
+        for piece in table.chunks(PIECE / 4) {
+            if piece.iter().fold(0, |all, it| all | it) == 0 {
+                self.skip(4 * piece.len() as u64)?;
+                continue;
+            }
+            bytes.clear();
+            bytes.extend(piece.iter().flat_map(|word| word.to_le_bytes()));
+            self.write_all(&bytes)?;
+        }
+        Ok(begin)
+    }
+}
+
+/// Lends tables that a [`Draft`] kept, from before `end` in `file`.
+pub(super) struct MappedTables<'a> {
+    file: &'a File,
+    end: u64,
+    is_known_sound: bool,
+}
+
+impl<'a> MappedTables<'a> {
+    pub(super) fn of(file: &'a File, end: u64, is_known_sound: bool) -> Self {
+        MappedTables { file, end, is_known_sound }
+    }
+}
+
+impl TableSource for MappedTables<'_> {
+    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError> {
+        let bytes = 4 * length as u64;
+        if !at.is_multiple_of(ALIGNMENT) || at.checked_add(bytes).is_none_or(|end| end > self.end) {
+            return damaged("a table lies outside of the file");
+        }
+        let mut options = MmapOptions::new();
+        options.offset(at).len(bytes as usize);
+        // SAFETY: nobody changes the file under the map. A saved drive is never written in place: one that takes
+        // its name is another file.
+        let mapped = unsafe { options.map_copy(self.file) }?;
+        let mut table = MappedTable(mapped);
+        if cfg!(target_endian = "big") {
+            table.words().iter_mut().for_each(|word| *word = u32::from_le(*word));
+        }
+        Ok(Box::new(table))
+    }
+
+    fn is_known_sound(&self) -> bool {
+        self.is_known_sound
+    }
+}
+
+/// A part of a file in memory; changes stay there.
+#[derive(Debug)]
+struct MappedTable(MmapMut);
+
+// SAFETY: what is mapped stays where it is until it is dropped, and this is the only owner.
+unsafe impl LentMemory for MappedTable {
+    fn words(&mut self) -> &mut [u32] {
+        // SAFETY: any four bytes are a number.
+        let (before, words, after) = unsafe { self.0.align_to_mut() };
+        assert!(
+            before.is_empty() && after.is_empty(),
+            "a table begins at a page and is of whole words"
+        );
+        words
+    }
+}
