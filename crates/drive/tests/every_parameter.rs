@@ -89,7 +89,6 @@ const SLC: Changes = &[
 const TABLE: &[(&str, Changes, &str)] = &[
     ("capacity.logical", PLAIN, "56M"),
     ("capacity.physical", PLAIN, "160M"),
-    ("capacity.reserved", PLAIN, "24M"),
     ("flash.channels", PLAIN, "4"),
     ("flash.dies", PLAIN, "2"),
     ("flash.planes_per_die", PLAIN, "1"),

@@ -118,7 +118,7 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
                 Fact { name: "profile".to_owned(), value: whole.summary().to_owned() },
                 Fact {
                     name: "over-provisioning as sold".to_owned(),
-                    value: spare_words(&whole, &geometry),
+                    value: spare_words(&geometry),
                 },
             ],
         },

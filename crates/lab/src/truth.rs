@@ -21,8 +21,9 @@ use crate::report::{
 use crate::target::Target;
 
 /// The files that come with the program: the name of the drive and the text.
-const BUNDLED: [(&str, &str); 27] = [
+const BUNDLED: [(&str, &str); 30] = [
     ("adata-atom-50-1000", include_str!("../truth/adata-atom-50-1000.toml")),
+    ("intel-600p-512", include_str!("../truth/intel-600p-512.toml")),
     ("intel-660p-1000", include_str!("../truth/intel-660p-1000.toml")),
     ("intel-p3520", include_str!("../truth/intel-p3520.toml")),
     ("intel-p4500", include_str!("../truth/intel-p4500.toml")),
@@ -44,7 +45,9 @@ const BUNDLED: [(&str, &str); 27] = [
     ("samsung-pm981", include_str!("../truth/samsung-pm981.toml")),
     ("samsung-pm983", include_str!("../truth/samsung-pm983.toml")),
     ("samsung-pm9a3-960", include_str!("../truth/samsung-pm9a3-960.toml")),
+    ("skhynix-gold-p31-1000", include_str!("../truth/skhynix-gold-p31-1000.toml")),
     ("skhynix-pe8110-960", include_str!("../truth/skhynix-pe8110-960.toml")),
+    ("solidigm-d5-p5316-15360", include_str!("../truth/solidigm-d5-p5316-15360.toml")),
     ("solidigm-p5520-1920", include_str!("../truth/solidigm-p5520-1920.toml")),
     ("toshiba-xg5", include_str!("../truth/toshiba-xg5.toml")),
     ("wd-sn580-1000", include_str!("../truth/wd-sn580-1000.toml")),

@@ -155,8 +155,6 @@ pub(crate) struct Document {
 pub(crate) struct Capacity {
     pub(crate) logical: Sourced<Length>,
     pub(crate) physical: Sourced<Length>,
-    #[serde(default = "no_length")]
-    pub(crate) reserved: Sourced<Length>,
 }
 
 fn no_length() -> Sourced<Length> {

@@ -46,6 +46,8 @@ pub struct GeometryParameters {
     /// Collection units set aside for the map, its journal and the like. They count against the
     /// spare area but never hold user data.
     pub metadata_collection_units: u32,
+    /// Collection units whose blocks are kept to replace bad ones; they take no part in anything else.
+    pub reserve_collection_units: u32,
     /// Units the host can address.
     pub logical_units: u32,
 }
@@ -174,15 +176,20 @@ impl Geometry {
         self.units_per_block * self.parameters.collection_units
     }
 
-    /// Bytes of flash, metadata blocks included.
+    /// Bytes of flash, with metadata blocks and those that replace bad ones.
     pub fn physical_capacity(&self) -> ByteLength {
-        let units = u64::from(self.units_per_block)
-            * (u64::from(self.parameters.collection_units)
-                + u64::from(self.parameters.metadata_collection_units));
+        let GeometryParameters {
+            collection_units,
+            metadata_collection_units,
+            reserve_collection_units,
+            ..
+        } = self.parameters;
+        let blocks = [collection_units, metadata_collection_units, reserve_collection_units];
+        let units = u64::from(self.units_per_block) * blocks.map(u64::from).iter().sum::<u64>();
         self.parameters.unit_size * units
     }
 
-    /// Spare area as a share of the physical capacity (metadata counts as spare).
+    /// Spare area as a share of the physical capacity (metadata and what replaces bad blocks count as spare).
     pub fn spare_of_physical(&self) -> f64 {
         let physical = self.physical_capacity().bytes() as f64;
         (physical - self.capacity().bytes() as f64) / physical
@@ -331,6 +338,7 @@ mod tests {
             dies_per_collection_unit: 4,
             collection_units: 16,
             metadata_collection_units: 0,
+            reserve_collection_units: 0,
             logical_units: 2_500,
         }
     }

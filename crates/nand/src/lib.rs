@@ -47,6 +47,7 @@
 //!     dies_per_collection_unit: 6,
 //!     collection_units: 20,
 //!     metadata_collection_units: 0,
+//!     reserve_collection_units: 0,
 //!     logical_units: 80_000,
 //! })?;
 //! let timing = Timing {

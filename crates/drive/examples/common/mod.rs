@@ -30,6 +30,7 @@ pub fn configuration(capacity: ByteLength, spare_of_logical: f64) -> Configurati
         dies_per_collection_unit: 32,
         collection_units: blocks,
         metadata_collection_units: 0,
+        reserve_collection_units: 0,
         logical_units,
     })
     .expect("a sound geometry");

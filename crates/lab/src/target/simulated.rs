@@ -7,6 +7,7 @@ use ssdlab_drive::simulated::saved::{SavedDrive, is_saved};
 use ssdlab_drive::stack::Composition;
 use ssdlab_model::profile::{self, Basis, Profile, ProfileError};
 use ssdlab_nand::geometry::Geometry;
+use ssdlab_units::ByteLength;
 
 use super::Target;
 use crate::error::LabError;
@@ -150,7 +151,7 @@ fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
         fact("profile", profile.summary().to_owned()),
         fact("flash", flash_words(geometry)),
         fact("mapping unit", geometry.unit_size().to_string()),
-        fact("over-provisioning", spare_words(profile, geometry)),
+        fact("over-provisioning", spare_words(geometry)),
         fact(
             "parameters",
             format!(
@@ -179,16 +180,18 @@ pub(super) fn changed_words(profile: &Profile) -> Option<String> {
 }
 
 /// The over-provisioning, and what is left of it for collection where the firmware keeps flash to itself.
-pub(crate) fn spare_words(profile: &Profile, geometry: &Geometry) -> String {
+pub(crate) fn spare_words(geometry: &Geometry) -> String {
     let spare = format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0);
-    let parameters = profile.parameters();
-    let Some(kept) = parameters.iter().find(|it| it.key == "capacity.reserved") else {
+    let kept = geometry.unit_size()
+        * u64::from(geometry.parameters().reserve_collection_units)
+        * u64::from(geometry.units_per_block());
+    if kept == ByteLength::ZERO {
         return spare;
-    };
+    }
     let units = geometry.physical_units().saturating_sub(geometry.logical_units());
     let left = (geometry.unit_size() * u64::from(units)).bytes() as f64;
     let share = left / geometry.physical_capacity().bytes() as f64 * 100.0;
-    format!("{spare}; {share:.2} % for collection, as the firmware keeps {}", kept.value)
+    format!("{spare}; {share:.2} % for collection, as {kept} is kept to replace bad blocks")
 }
 
 pub(super) fn flash_words(geometry: &Geometry) -> String {

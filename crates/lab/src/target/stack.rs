@@ -220,7 +220,7 @@ impl StackTarget {
                 Target::Stack(stack) => format!("{}: {}", stack.name, stack.option_words()),
                 Target::Simulated { name, profile } => {
                     let geometry = profile.configuration()?.geometry;
-                    let spare = simulated::spare_words(profile, &geometry);
+                    let spare = simulated::spare_words(&geometry);
                     let flash = simulated::flash_words(&geometry);
                     format!("{name}: {flash}; over-provisioning {spare}")
                 }

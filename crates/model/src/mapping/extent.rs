@@ -310,6 +310,7 @@ mod tests {
             dies_per_collection_unit: 4,
             collection_units: 16,
             metadata_collection_units: 0,
+            reserve_collection_units: 0,
             logical_units: 2_500,
         }
     }

@@ -62,6 +62,7 @@ impl MapArea {
         let geometry = Geometry::new(GeometryParameters {
             collection_units: given / groups * groups,
             metadata_collection_units: 0,
+            reserve_collection_units: 0,
             logical_units: pages,
             ..geometry.parameters().clone()
         })?;

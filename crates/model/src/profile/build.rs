@@ -106,9 +106,6 @@ impl Profile {
         let collection_unit = self.block_length();
         let groups = u64::from(dies / stripe);
         let metadata = u64::from(*d.collection.metadata_units.value.get_ref());
-        // What is kept lies with the metadata: it is flash, and holds no data.
-        let kept = d.capacity.reserved.value.get_ref().0.whole(collection_unit);
-        let metadata = (metadata + kept).min(u32::MAX.into());
         let reserve = u64::from(*d.wear.reserve.value.get_ref()) * groups;
         // Flash comes in whole blocks, and each group of dies has the same number of them.
         let whole = physical.whole(collection_unit);
@@ -139,6 +136,7 @@ impl Profile {
             dies_per_collection_unit: stripe,
             collection_units: counted("capacity.physical", physical, units)?,
             metadata_collection_units: metadata as u32,
+            reserve_collection_units: reserve.min(u32::MAX.into()) as u32,
             logical_units: counted("capacity.logical", logical_bytes, logical)?,
         })
         .map_err(|source| self.misshapen(source))
@@ -605,16 +603,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_firmware_keeps_is_flash_and_no_spare() {
-        let (plain, kept) =
-            (changed(&[]).unwrap(), changed(&[("capacity.reserved", "6 GiB")]).unwrap());
-        let (plain, kept) = (plain.geometry, kept.geometry);
+    fn blocks_that_replace_bad_ones_are_flash_and_no_spare() {
+        let life = [("wear.life", "3000"), ("wear.life_shape", "4"), ("wear.reserve", "12")];
+        let (plain, kept) = (changed(&[]).unwrap().geometry, changed(&life).unwrap().geometry);
         assert_eq!(plain.physical_capacity(), kept.physical_capacity());
-        let lost = plain.unit_size() * u64::from(plain.physical_units() - kept.physical_units());
-        let block = plain.unit_size() * u64::from(plain.units_per_block());
-        assert_eq!(lost, block * ByteLength::new(6 << 30).whole(block));
-        let error = changed(&[("capacity.reserved", "1 TiB")]).unwrap_err();
-        assert!(error.contains("too little spare"), "{error}");
+        let lost = plain.physical_units() - kept.physical_units();
+        assert_eq!(lost, 12 * plain.units_per_block());
+        let all = [&life[..2], &[("wear.reserve", "60000")]].concat();
+        assert!(changed(&all).unwrap_err().contains("too little spare"));
     }
 
     #[test]

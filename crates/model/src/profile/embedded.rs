@@ -44,6 +44,9 @@ pub fn embedded() -> &'static [(&'static str, &'static str)] {
         "samsung-840-evo-250",
         "toshiba-rc100-240",
         "kingston-dti-4",
+        "skhynix-gold-p31-1000",
+        "intel-600p-512",
+        "solidigm-d5-p5316-15360",
     ]
 }
 
@@ -63,5 +66,34 @@ mod tests {
             }
             Ssd::new(&profile.configuration().unwrap()).unwrap();
         }
+    }
+
+    /// Why there is none of these, docs/PROFILES.md says.
+    const IN_NO_DRIVE: [&str; 10] = [
+        "controller.mb_per_second",
+        "wear.static_stream",
+        "wear.factory_bad",
+        "wear.retire_most",
+        "wear.spare_threshold",
+        "streams.count",
+        "streams.hot_within",
+        "streams.hot_blocks",
+        "trim.range",
+        "trim.settle",
+    ];
+
+    #[test]
+    fn every_key_is_set_in_a_profile_that_is_named_after_a_drive_or_known_not_to_be() {
+        let named = embedded().iter().filter(|(name, _)| *name != DEFAULT);
+        let profiles: Vec<_> = named.map(|(name, _)| Profile::named(name).unwrap()).collect();
+        let set: Vec<_> =
+            profiles.iter().flat_map(|it| it.parameters()).map(|parameter| parameter.key).collect();
+        let all = profiles[0].parameters().into_iter().chain(profiles[0].parameters_not_set());
+        let mut in_none: Vec<_> =
+            all.map(|parameter| parameter.key).filter(|key| !set.contains(key)).collect();
+        let mut known = IN_NO_DRIVE.to_vec();
+        in_none.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(in_none, known);
     }
 }

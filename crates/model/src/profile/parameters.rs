@@ -97,8 +97,6 @@ keys! {
     "capacity.logical" => capacity.logical, "what the host can address",
     "capacity.physical" => capacity.physical,
         "flash for data; what is beyond the logical capacity is over-provisioning",
-    "capacity.reserved" => capacity.reserved,
-        "flash of it that the firmware keeps, so that it is never spare for collection",
     "flash.channels" => flash.channels, "channels; each transfers for its dies one after the other",
     "flash.dies" => flash.dies, "dies in all; each senses, programs or erases one thing at a time",
     "flash.planes_per_die" => flash.planes_per_die,

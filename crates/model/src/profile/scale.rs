@@ -41,6 +41,13 @@ impl Profile {
         let erase = Nanoseconds::new(erase.max(1_000));
         follow(&mut document.flash.pages_per_block, pages, text);
         follow(&mut document.flash.erase, Span(erase), text);
+        // As many for each block there is.
+        let reserve = *document.wear.reserve.value.get_ref();
+        if reserve > 0 {
+            let blocks = u64::from(reserve) * shots.max(1);
+            let reserve = (blocks / (divisor * new_shots)).max(1) as u32;
+            follow(&mut document.wear.reserve, reserve, text);
+        }
         let unit = document.controller.unit_size.value.get_ref().0;
         for capacity in [&mut document.capacity.logical, &mut document.capacity.physical] {
             let units = capacity.value.get_ref().0.whole(unit) / divisor;
@@ -48,7 +55,6 @@ impl Profile {
         }
         let mapping = &mut document.mapping;
         for length in [
-            &mut document.capacity.reserved,
             &mut mapping.cache,
             &mut mapping.table,
             &mut mapping.checkpoint,
@@ -188,7 +194,7 @@ mod tests {
                 assert_eq!(shown(&small), expected, "{key}");
             }
         }
-        assert!(lengths >= 15, "only {lengths} lengths among the parameters");
+        assert!(lengths >= 14, "only {lengths} lengths among the parameters");
     }
 
     #[test]

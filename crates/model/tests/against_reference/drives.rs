@@ -106,6 +106,7 @@ impl Drive {
             dies_per_collection_unit: self.stripe,
             collection_units: collection_units_per_group * groups,
             metadata_collection_units: 400,
+            reserve_collection_units: 0,
             logical_units: (f64::from(usable) * logical_share) as u32 / 64 * 64,
         })
         .expect("a sound geometry");

@@ -79,6 +79,7 @@ pub fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
         dies_per_collection_unit: stripe,
         collection_units: (low_water + 6 + 2 * streams + more + pick(&[1, 2, 6, 14])) * groups,
         metadata_collection_units: 8 * groups,
+        reserve_collection_units: 0,
         logical_units: 1,
     };
     let used = f64::from(pick(&[60, 80, 95, 100])) / 100.0;

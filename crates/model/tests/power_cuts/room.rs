@@ -34,6 +34,7 @@ fn short_of_room() -> Configuration {
         dies_per_collection_unit: 1,
         collection_units: 24,
         metadata_collection_units: 8,
+        reserve_collection_units: 0,
         logical_units: 1,
     };
     let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
@@ -86,6 +87,7 @@ fn short_of_rows() -> Configuration {
         pages_per_block: 9,
         collection_units: 14,
         metadata_collection_units: 2,
+        reserve_collection_units: 0,
         logical_units: 59,
         ..configuration.geometry.parameters().clone()
     };
@@ -131,6 +133,7 @@ fn short_of_blocks(logical_blocks: u32, buffered_programs: u32) -> Configuration
         dies_per_collection_unit: 1,
         collection_units: logical_blocks + 2 + 3,
         metadata_collection_units: 8,
+        reserve_collection_units: 0,
         logical_units: logical_blocks * 16,
     };
     configuration.geometry = Geometry::new(parameters).expect("a sound geometry");

@@ -70,6 +70,7 @@ pub fn configuration() -> impl Strategy<Value = Configuration> {
                     dies_per_collection_unit: stripe,
                     collection_units: per_group * groups,
                     metadata_collection_units: 2,
+                    reserve_collection_units: 0,
                     logical_units: 1,
                 };
                 let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");

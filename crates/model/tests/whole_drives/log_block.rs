@@ -36,6 +36,7 @@ fn plain(log_blocks: u32) -> Ssd {
         dies_per_collection_unit: 4,
         collection_units: 64 + log_blocks + 3,
         metadata_collection_units: 0,
+        reserve_collection_units: 0,
         logical_units: 64 * 128,
     };
     Ssd::new(&configuration(parameters, log_blocks)).expect("a sound drive")

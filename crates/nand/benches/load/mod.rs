@@ -45,6 +45,7 @@ pub fn steady(gib: u32, spare: f64) -> Engine {
         dies_per_collection_unit: 32,
         collection_units: usable.div_ceil(4096) + low_water + 2,
         metadata_collection_units: 0,
+        reserve_collection_units: 0,
         logical_units,
     })
     .expect("a sound geometry");

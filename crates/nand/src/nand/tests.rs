@@ -46,6 +46,7 @@ fn nand_of_units(
         dies_per_collection_unit: 4,
         collection_units: 16,
         metadata_collection_units: 0,
+        reserve_collection_units: 0,
         logical_units: 2_500,
     })
     .expect("a sound geometry");

@@ -70,6 +70,7 @@ impl Case {
             dies_per_collection_unit: stripe,
             collection_units: blocks,
             metadata_collection_units: 0,
+            reserve_collection_units: 0,
             logical_units: logical,
         })
         .expect("a sound geometry");

@@ -28,6 +28,7 @@ fn configuration(log_blocks: u32) -> Configuration {
         dies_per_collection_unit: 4,
         collection_units: LOGICAL_BLOCKS + log_blocks + 3,
         metadata_collection_units: 0,
+        reserve_collection_units: 0,
         logical_units: LOGICAL_BLOCKS * UNITS,
     })
     .expect("a sound geometry");

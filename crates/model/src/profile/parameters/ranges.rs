@@ -15,7 +15,6 @@ impl Profile {
         let tib = 1u64 << 40;
         self.within("capacity.logical", &d.capacity.logical, length(1 << 20), length(64 * tib))?;
         self.within("capacity.physical", &d.capacity.physical, length(1 << 20), length(64 * tib))?;
-        self.within("capacity.reserved", &d.capacity.reserved, length(0), length(64 * tib))?;
         self.within("flash.channels", &d.flash.channels, 1, 64)?;
         self.within("flash.dies", &d.flash.dies, 1, 4096)?;
         self.within("flash.planes_per_die", &d.flash.planes_per_die, 1, 8)?;

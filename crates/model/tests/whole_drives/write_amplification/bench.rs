@@ -160,6 +160,7 @@ fn configuration(case: &Case) -> Configuration {
         dies_per_collection_unit: 1,
         collection_units: case.blocks,
         metadata_collection_units: 0,
+        reserve_collection_units: 0,
         logical_units: case.logical_units(),
     })
     .expect("a sound geometry");
