@@ -40,11 +40,10 @@ impl Need {
         })
     }
 
-    /// Returns the need of opening `target`: a stack may write all of its members to make them agree, and
-    /// a saved drive is there as it was. `None` where opening it takes next to nothing.
+    /// Returns the need of opening `target`: a stack may write all of its members to make them agree. `None`
+    /// where opening it takes next to nothing, as of a saved drive, whose file is mapped.
     pub fn of_opening(target: &Target) -> Option<Need> {
-        let is_touched = matches!(target, Target::Stack(_) | Target::Saved { .. });
-        if is_touched { Need::of_ageing(target) } else { None }
+        if let Target::Stack(_) = target { Need::of_ageing(target) } else { None }
     }
 
     /// Returns the need of making a used drive of `target`.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_blockio::{RealDrive, RealOptions};
 use ssdlab_drive::Drive;
+use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::simulated::saved::SavedDrive;
 use ssdlab_model::profile::{self, Profile};
 use ssdlab_units::text::nearest;
@@ -82,10 +83,18 @@ impl Target {
     /// Opens the drive.
     pub fn open(&self, options: &RealOptions) -> Result<Box<dyn Drive>, LabError> {
         match self {
-            Target::Simulated { name, profile } => Ok(Box::new(simulated::open(name, profile)?)),
-            Target::Saved { name, saved } => Ok(Box::new(simulated::open_saved(name, saved)?)),
-            Target::Stack(stack) => Ok(Box::new(stack.open()?)),
             Target::Path(path) => Ok(Box::new(RealDrive::open(path, options.clone())?)),
+            _ => Ok(Box::new(self.open_simulated().expect("what is no path is simulated")?)),
+        }
+    }
+
+    /// Opens the drive, if it is a simulated one; `None` of a path.
+    pub fn open_simulated(&self) -> Option<Result<SimulatedDrive, LabError>> {
+        match self {
+            Target::Simulated { name, profile } => Some(simulated::open(name, profile)),
+            Target::Saved { name, saved } => Some(simulated::open_saved(name, saved)),
+            Target::Stack(stack) => Some(stack.open()),
+            Target::Path(_) => None,
         }
     }
 

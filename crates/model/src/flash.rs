@@ -307,7 +307,7 @@ impl Flash {
         &self.reverse
     }
 
-    /// The same of the whole drive, to note what is written.
+    /// The reverse map, to note what is written.
     #[inline(always)]
     pub(crate) fn held_mut(&mut self) -> &mut [u32] {
         &mut self.reverse

@@ -9,8 +9,11 @@
 //! one by one, so that a new field does not compile until somebody has decided whether it is
 //! state. What is read is not trusted: a wrong byte is an error, never a panic and never a drive
 //! whose tables contradict each other. What follows from other tables is worked out
-//! anew: the reverse map, counts of extents, which blocks are a cache's. Not saved are the spare areas of units that are not valid:
-//! nothing in the model reads them.
+//! anew: the reverse map, counts of extents, which blocks are a cache's. What the spare areas of units say that are not valid
+//! is not saved: nothing that the model does depends on it.
+//!
+//! Where tables as long as the drive are kept apart ([`Encoder::with_tables_apart`]), map and reverse map are saved
+//! whole, so that neither has to be read. They are checked, unless their source says that they are sound.
 
 pub(crate) mod check;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A new one is memory that the operating system has not had to provide yet, so that it takes room
 //! for what was written and not for the drive's size. So does a copy: what is zero is left alone.
 //! A plain copy of the maps of a drive of 500 GB would take 1 GB, whatever it holds. The tables of a saved drive
-//! are memory that is lent: its file, mapped, of which is read what is looked at.
+//! are memory that is lent: its file, mapped. Only what is looked at is read from it.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -14,7 +14,6 @@ use ssdlab_units::codec::LentMemory;
 const TOGETHER: usize = 1024;
 
 /// Numbers, zero at first, or what somebody lends.
-#[derive(Debug)]
 pub(crate) struct Touched {
     /// Where the owner's words are, which every access would have to ask it for otherwise.
     words: NonNull<u32>,
@@ -33,6 +32,14 @@ pub(crate) struct Own(pub(crate) Vec<u32>);
 unsafe impl LentMemory for Own {
     fn words(&mut self) -> &mut [u32] {
         &mut self.0
+    }
+}
+
+/// Its length only: the numbers are too many, and the owner is not to look at them.
+impl std::fmt::Debug for Touched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Touched { length, is_lent, words: _, _owner: _ } = self;
+        f.debug_struct("Touched").field("length", length).field("is_lent", is_lent).finish()
     }
 }
 

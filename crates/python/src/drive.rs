@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::prelude::*;
-use ssdlab_blockio::RealOptions;
 use ssdlab_drive::simulated::{MakeNew, SimulatedDrive};
 use ssdlab_drive::{Drive as _, Region};
 use ssdlab_lab::age::{self, Ageing, CacheFill, State, Workload, Written};
@@ -60,8 +59,7 @@ impl Held {
         if let Some(need) = Need::of_opening(&target) {
             check_memory(&target, &need)?;
         }
-        let mut drive = target.open(&RealOptions::default())?;
-        let drive = drive.simulated().expect("a target that is no path is simulated").clone();
+        let drive = target.open_simulated().expect("a target that is no path is simulated")?;
         let is_untouched = matches!(target, Target::Simulated { .. });
         Ok(Held { drive, profile, name: text.to_owned(), history, is_untouched })
     }

@@ -73,6 +73,8 @@ pub struct SavedDrive {
     clock: Instant,
     file: Arc<File>,
     version: u32,
+    /// What the file was before it was checked.
+    seen: Option<Sound>,
     /// True if all of it is known to be what was written.
     is_known_sound: bool,
     /// Where in the file the state begins and ends.
@@ -170,8 +172,15 @@ fn write_draft(
     out.write_all(&begin.to_le_bytes()).map_err(cannot)?;
     let file = out.finish().map_err(cannot)?;
     file.sync_all().map_err(cannot)?;
-    Sound::mark(&file);
+    if let (Some(seen), Ok(configuration)) = (Sound::of(&file), profile.configuration()) {
+        seen.mark(&file, shape_of(&configuration));
+    }
     Ok(())
+}
+
+/// Returns a number that tells drives of different shapes apart: their tables are not of the same length.
+fn shape_of(configuration: &Configuration) -> u32 {
+    crc32fast::hash(format!("{:?}", configuration.geometry.parameters()).as_bytes())
 }
 
 fn write_header(
@@ -231,7 +240,7 @@ impl SavedDrive {
         let file = File::open(path).map_err(cannot)?;
         let length = file.metadata().map_err(cannot)?.len();
         let file = Arc::new(file);
-        let is_known_sound = Sound::is_marked(&file);
+        let seen = Sound::of(&file);
         let mut from = Counting { inner: BufReader::new(&*file), count: 0 };
         let early = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => wrong("the file ends too early".to_owned()),
@@ -251,7 +260,8 @@ impl SavedDrive {
                  {VERSION}; make it anew with ssdlab precondition"
             )));
         }
-        let is_sound = is_known_sound || check_sum(path, length).map_err(cannot)?;
+        let is_marked = seen.as_ref().is_some_and(|it| it.is_marked(&file));
+        let is_sound = is_marked || check_sum(&file, length).map_err(cannot)?;
         let damaged =
             || wrong("the file is damaged or cut short: its checksum is wrong".to_owned());
         is_sound.then_some(()).ok_or_else(damaged)?;
@@ -271,6 +281,8 @@ impl SavedDrive {
         profile.set_seed(seed);
         profile.check().map_err(sound)?;
         let configuration = Box::new(profile.configuration().map_err(sound)?);
+        let shape = shape_of(&configuration);
+        let is_known_sound = seen.as_ref().is_some_and(|it| it.is_marked_for(&file, shape));
         let header = from.count;
         let state = match version {
             3 => header..length - CHECKSUM_BYTES,
@@ -295,6 +307,7 @@ impl SavedDrive {
             clock,
             file,
             version,
+            seen,
             is_known_sound,
             state,
         })
@@ -342,17 +355,17 @@ impl SavedDrive {
             let message = format!("{}: the file holds more than a state", path.display());
             return Err(DriveError::new(ErrorKind::Usage, message));
         }
-        if !self.is_known_sound {
-            Sound::mark(&self.file);
+        if let Some(seen) = self.seen.as_ref().filter(|_| !self.is_known_sound) {
+            seen.mark(&self.file, shape_of(&self.configuration));
         }
         Ok((model, self.clock))
     }
 }
 
 /// Returns true if the last bytes of the file are the checksum of those before.
-fn check_sum(path: &Path, length: u64) -> io::Result<bool> {
+fn check_sum(file: &File, length: u64) -> io::Result<bool> {
     let Some(covered) = length.checked_sub(CHECKSUM_BYTES) else { return Ok(false) };
-    let mut from = File::open(path)?;
+    let mut from = From { file, place: 0 };
     let (mut sum, mut piece) = (Hasher::new(), vec![0; 1 << 18]);
     let mut left = covered;
     while left > 0 {

@@ -179,7 +179,7 @@ pub(super) fn changed_words(profile: &Profile) -> Option<String> {
     (!given.is_empty()).then(|| given.join(", "))
 }
 
-/// The over-provisioning, and what is left of it for collection where the firmware keeps flash to itself.
+/// The over-provisioning, and what is left of it for collection where blocks are kept to replace bad ones.
 pub(crate) fn spare_words(geometry: &Geometry) -> String {
     let spare = format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0);
     let kept = geometry.unit_size()

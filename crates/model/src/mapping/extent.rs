@@ -251,11 +251,11 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
         self.table.at_hand = u32::MAX;
     }
 
-    /// How many extents each region has follows from the map, in which order equals lie does not.
     fn take_home(&mut self) {
         self.truth.take_home();
     }
 
+    /// How many extents each region has follows from the map, in which order equals lie does not.
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         self.truth.save(to)?;
         let regions: Vec<u32> = self.table.regions.in_order().collect();

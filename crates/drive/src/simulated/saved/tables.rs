@@ -99,9 +99,9 @@ impl TableSource for MappedTables<'_> {
             return damaged("a table lies outside of the file");
         }
         let mut options = MmapOptions::new();
-        options.offset(at).len(bytes as usize);
-        // SAFETY: nobody changes the file under the map. A saved drive is never written in place: one that takes
-        // its name is another file.
+        options.offset(at).len(bytes as usize).no_reserve_swap();
+        // SAFETY: the program never writes a saved drive in place: one that takes its name is another file. That
+        // nobody else writes or shortens it while it is in use, docs/MODEL.md asks of the user.
         let mapped = unsafe { options.map_copy(self.file) }?;
         let mut table = MappedTable(mapped);
         if cfg!(target_endian = "big") {
