@@ -21,7 +21,7 @@
 //! The two tables are not read but mapped, copy on write, so that a drive of 4 TiB is there as soon as one of 4 GiB. To
 //! check them they would have to be read. So that is done once: a file that was found sound, or written here,
 //! is marked so, with its length, its place in the file system and the time at which it was last written
-//! ([`Sound`]), and read whole again when one of these has changed.
+//! (`saved/sound.rs`), and read whole again when one of these has changed.
 //!
 //! In version 3, which is still read, the map stands among the rest, and the reverse map is worked out.
 
