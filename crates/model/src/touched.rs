@@ -15,10 +15,10 @@ const TOGETHER: usize = 1024;
 
 /// Numbers, zero at first, or what somebody lends.
 pub(crate) struct Touched {
-    /// Where the owner's words are, which every access would have to ask it for otherwise.
+    /// The address of the owner's words, so that no access has to ask the owner for it.
     words: NonNull<u32>,
     length: usize,
-    /// Who frees them.
+    /// Frees the words.
     _owner: Box<dyn LentMemory>,
     /// True if that is another.
     is_lent: bool,
@@ -69,7 +69,7 @@ impl Touched {
         }
     }
 
-    /// What is in `memory`, which lasts as long as the table does.
+    /// Returns a table in `memory`, with what that holds.
     pub(crate) fn lent(mut memory: Box<dyn LentMemory>) -> Self {
         let words = memory.words();
         let (start, length) = (NonNull::from(&mut *words).cast(), words.len());

@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(counters.levelled_blocks, 0);
     }
 
-    /// What levelling moves ends in padding. If padding were collected at rest, levelling again for the erases
+    /// Levelling pads the last program unit of what it moves. If padding were collected at rest, levelling again for the erases
     /// that takes, a rest would not end.
     #[test]
     fn a_drive_at_rest_moves_nothing_to_level_wear() {

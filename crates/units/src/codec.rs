@@ -54,7 +54,7 @@ pub trait TableStore {
     /// Keeps `table`. Returns the number by which it is found again.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If writing fails.
     fn keep(&mut self, table: &[u32]) -> io::Result<u64>;
 }
 
@@ -63,7 +63,7 @@ pub trait TableSource {
     /// Lends the table of `length` entries that was given the number `at`.
     ///
     /// # Errors
-    /// When there is no such table.
+    /// If there is no such table.
     fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError>;
 
     /// Returns true if somebody knows that all is as it was written, so that no table need be read to check

@@ -59,7 +59,7 @@ const TEXT_MAX: u32 = 1 << 20;
 
 const CHECKSUM_BYTES: u64 = 4;
 
-/// Where the state begins, from version 4 on.
+/// Bytes of the number that tells where the state begins, from version 4 on.
 const BEGIN_BYTES: u64 = 8;
 
 /// A saved drive that was opened: its checksum is right and its profile sound.
@@ -73,7 +73,7 @@ pub struct SavedDrive {
     clock: Instant,
     file: Arc<File>,
     version: u32,
-    /// What the file was before it was checked.
+    /// The state of the file before it was checked.
     seen: Option<Sound>,
     /// True if all of it is known to be what was written.
     is_known_sound: bool,
@@ -288,7 +288,8 @@ impl SavedDrive {
             3 => header..length - CHECKSUM_BYTES,
             _ => {
                 let end = length - CHECKSUM_BYTES - BEGIN_BYTES;
-                let begin = read_bytes(&mut From { file: &file, place: end }).map_err(cannot)?;
+                let begin =
+                    read_bytes(&mut FileFrom { file: &file, place: end }).map_err(cannot)?;
                 let begin = u64::from_le_bytes(begin);
                 if !(header..=end).contains(&begin) {
                     return Err(damaged());
@@ -342,7 +343,7 @@ impl SavedDrive {
     pub(crate) fn restore(&self) -> Result<(Box<dyn Model>, Instant), DriveError> {
         let path = &self.path;
         let length = self.state.end.saturating_sub(self.state.start);
-        let file = From { file: &self.file, place: self.state.start };
+        let file = FileFrom { file: &self.file, place: self.state.start };
         let mut from = BufReader::with_capacity(1 << 16, file).take(length);
         let mut tables = MappedTables::of(&self.file, self.state.start, self.is_known_sound);
         let mut decoder = match self.version {
@@ -365,7 +366,7 @@ impl SavedDrive {
 /// Returns true if the last bytes of the file are the checksum of those before.
 fn check_sum(file: &File, length: u64) -> io::Result<bool> {
     let Some(covered) = length.checked_sub(CHECKSUM_BYTES) else { return Ok(false) };
-    let mut from = From { file, place: 0 };
+    let mut from = FileFrom { file, place: 0 };
     let (mut sum, mut piece) = (Hasher::new(), vec![0; 1 << 18]);
     let mut left = covered;
     while left > 0 {
@@ -384,12 +385,12 @@ fn read_bytes<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENG
 }
 
 /// Reads a file from a place on, whoever else reads it.
-struct From<'a> {
+struct FileFrom<'a> {
     file: &'a File,
     place: u64,
 }
 
-impl Read for From<'_> {
+impl Read for FileFrom<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         #[cfg(unix)]
         let count = std::os::unix::fs::FileExt::read_at(self.file, bytes, self.place)?;

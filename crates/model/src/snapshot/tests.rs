@@ -211,7 +211,7 @@ enum Form {
     Whole,
     /// Tables as long as the drive apart, behind the rest.
     Apart,
-    /// The same, by somebody who says that it is sound when it is restored.
+    /// Tables apart, known to be sound when the drive is restored.
     Sound,
 }
 

@@ -8,7 +8,7 @@ use crc32fast::Hasher;
 use memmap2::{MmapMut, MmapOptions};
 use ssdlab_units::codec::{CodecError, LentMemory, TableSource, TableStore, damaged};
 
-/// Where in a file a table may begin: a multiple of this, the size of a page of memory nearly everywhere.
+/// A table begins at a multiple of so many bytes, the size of a page of memory nearly everywhere.
 const ALIGNMENT: u64 = 4096;
 
 /// Bytes of a table that are left out together when all of them are zero.
