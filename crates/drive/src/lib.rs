@@ -201,9 +201,9 @@ pub trait Template: Sync {
     /// in the state that this one is in.
     fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError>;
 
-    /// Two drives of the same kind, new, that hold the same (RAID 1), after the initial
-    /// synchronisation has written the whole second one (`full`) or without it.
-    fn mirrored(&self, full: bool) -> Result<Box<dyn Drive + Send>, DriveError>;
+    /// Two drives in RAID 1, each in the very state that this one is in: what was written to this one
+    /// was written to both.
+    fn mirrored(&self) -> Box<dyn Drive + Send>;
 }
 
 /// Something that takes requests.

@@ -32,7 +32,7 @@ use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 use crate::error::{DriveError, ErrorKind};
 use crate::phase::Region;
 use crate::recording::Recorder;
-use crate::stack::{Array, Built, Composition, Condition, Level, StackError, Synchronisation};
+use crate::stack::{Built, Composition, Condition, Level, StackError};
 use crate::{Drive, Template};
 pub use in_flight::Ticket;
 
@@ -295,18 +295,14 @@ impl Template for SimulatedDrive {
         Ok(Box::new(copy))
     }
 
-    fn mirrored(&self, full: bool) -> Result<Box<dyn Drive + Send>, DriveError> {
-        if self.make_new != MakeNew::Factory {
-            let how = self.make_new.words();
-            let message = format!("a mirror is made of new drives, not of ones that are {how}");
-            return Err(DriveError::new(ErrorKind::Unsupported, message));
-        }
-        let members = vec![self.composition.clone(), self.composition.clone()];
-        let synchronisation = if full { Synchronisation::Full } else { Synchronisation::None };
-        let array = Array { synchronisation, ..Level::Raid1.array(members) };
-        let sync = if full { "full" } else { "none" };
-        let name = format!("raid1({};{}),sync={sync}", self.name, self.name);
-        Ok(Box::new(self.new_of(name, Composition::Array(array))?))
+    fn mirrored(&self) -> Box<dyn Drive + Send> {
+        let array = Level::Raid1.array(vec![self.composition.clone(), self.composition.clone()]);
+        Box::new(SimulatedDrive {
+            name: format!("raid1({0};{0}),sync=none", self.name),
+            model: array.mirror_of(&self.model),
+            composition: Composition::Array(array),
+            ..self.clone()
+        })
     }
 }
 

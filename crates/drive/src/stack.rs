@@ -405,6 +405,13 @@ impl Array {
         Ok(Box::new(Layered::new(Striped::new(used), models)))
     }
 
+    /// Returns a mirror of two drives, each as `drive` is.
+    pub(crate) fn mirror_of(&self, drive: &Box<dyn Model>) -> Box<dyn Model> {
+        let models = vec![drive.clone(), drive.clone()];
+        let used = Used::of(&models, None, self.trim).expect("drives that are alike fit together");
+        Box::new(Layered::new(Mirrored::new(used, self.reads), models))
+    }
+
     /// Returns a mirror, and when its members agree.
     fn mirror(
         &self,

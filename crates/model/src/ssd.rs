@@ -1,9 +1,5 @@
-//! The drive: requests in, the instants they are answered out.
-//!
-//! Requests are handed over in the order of their time. Each is carried through at once: every
-//! resource it needs is reserved, every unit it writes is placed, and collection keeps pace.
-//! The rules of each kind of request are in their own files (`write`, `read`, `trim`, `idle`),
-//! collection in `collection`.
+//! What makes a simulated drive: its flash, its times, its buffer, and the mechanisms that it has. And whether the parts
+//! fit together: spare area to collect with, room for what the map keeps on flash.
 
 use crate::checkpoint;
 use crate::collection::CollectionParameters;

@@ -210,7 +210,7 @@ impl Protocol {
 
     fn plan(&self, histories: &[Vec<State>]) -> Plan {
         let drives = |states: &Vec<State>| if states[0].is_pair() { 2 } else { 1 };
-        let prepared: u64 = histories.iter().map(drives).sum();
+        let prepared = histories.len() as u64;
         let states: u64 = histories.iter().map(|it| drives(it) * it.len() as u64).sum();
         Plan {
             sequential_writes: self.sizes.capacity * prepared,
@@ -221,8 +221,8 @@ impl Protocol {
             until_steady: 2 * states,
             space: self.sizes.capacity,
             block_sizes: vec![SEQUENTIAL_REQUEST, RANDOM_REQUEST],
-            // Of a pair both are copied for each operation.
-            drives: DrivesAtOnce { throughout: 0, per_copy: 4, copies: State::ALL.len() as u32 },
+            // A drive, two as it is, and of these a copy for each operation.
+            drives: DrivesAtOnce { throughout: 0, per_copy: 5, copies: State::ALL.len() as u32 },
             ..Plan::default()
         }
     }
@@ -274,7 +274,7 @@ impl Protocol {
         }
     }
 
-    /// Brings a drive into the first of `states`, and from there into the others, and measures it in each.
+    /// Writes a drive as it is written before the first of `states`, and measures it in each of them.
     fn measure(
         &self,
         states: &[State],
@@ -282,35 +282,36 @@ impl Protocol {
         measured: &mut Vec<Measured>,
     ) -> Result<(), LabError> {
         let physical = course.drive.physical_capacity();
-        if !states[0].is_pair() {
-            return self.measure_each(states, physical, course, measured);
-        }
-        let template = course.drive.template().expect("pairs are made of copies");
-        let mut pair = template.mirrored(false)?;
-        let began = pair.now();
-        let mut own = Course::new(&mut *pair, course.watcher, 1.0);
-        let outcome = self.measure_each(states, physical, &mut own, measured);
-        let mut tally = own.tally;
-        tally.gone.extend(pair.inside());
-        tally.time_of_copies += pair.now().since(began);
-        course.tally.add(tally);
-        outcome
-    }
-
-    fn measure_each(
-        &self,
-        states: &[State],
-        physical: Option<ByteLength>,
-        course: &mut Course,
-        measured: &mut Vec<Measured>,
-    ) -> Result<(), LabError> {
         states[0].prepare(&self.sizes, physical, self.seed, course, PREPARING)?;
+        let share = (1.0 - PREPARING) / states.len() as f64;
         for &state in states {
+            if state.is_pair() {
+                self.measure_pair(state, physical, course, share, measured)?;
+                continue;
+            }
             state.trim(&self.sizes, physical, course)?;
-            let share = (1.0 - PREPARING) / states.len() as f64;
             self.measure_all(state, physical, course, share, measured)?;
         }
         Ok(())
+    }
+
+    /// Measures two drives in RAID 1, each written as this one was.
+    fn measure_pair(
+        &self,
+        state: State,
+        physical: Option<ByteLength>,
+        course: &mut Course,
+        share: f64,
+        measured: &mut Vec<Measured>,
+    ) -> Result<(), LabError> {
+        let template = course.drive.template().expect("pairs are made of copies");
+        let mut pair = template.mirrored();
+        let weights = course.weights();
+        let mut own = Course::new(&mut *pair, course.watcher, weights);
+        let outcome = self.measure_all(state, physical, &mut own, share, measured);
+        let tally = own.tally;
+        course.tally.add(tally);
+        outcome
     }
 
     fn measure_all(
@@ -382,10 +383,15 @@ impl Protocol {
 const PREPARING: f64 = 0.4;
 
 /// Returns `states` by what is done before them. Where each operation has a copy of the drive, it is still as it was
-/// prepared when a state was measured, and the next one begins from there.
+/// prepared when a state was measured, and the next one begins from there: two drives in RAID 1 as copies of it, and
+/// at last the trimmed one.
 fn histories(states: &[State], has_copies: bool) -> Vec<Vec<State>> {
+    let mut ordered = states.to_vec();
+    if has_copies {
+        ordered.sort_by_key(|state| (*state == State::Raid1Spare, *state == State::Trimmed));
+    }
     let goes_on = |before: &State, state: &State| has_copies && state.goes_on_from(*before);
-    states.chunk_by(goes_on).map(<[State]>::to_vec).collect()
+    ordered.chunk_by(goes_on).map(<[State]>::to_vec).collect()
 }
 
 impl Experiment for OverProvision {
@@ -464,7 +470,8 @@ impl Experiment for OverProvision {
         };
         let done = trials::run(&mut course, start, &trials, &work);
         course.end(record);
-        let measured: Vec<Measured> = done.results.into_iter().flatten().collect();
+        let mut measured: Vec<Measured> = done.results.into_iter().flatten().collect();
+        measured.sort_by_key(|one| State::ALL.iter().position(|state| *state == one.state));
         tabulate(&measured, record);
         for one in measured.iter().filter(|one| one.operation == Operation::RandWrite) {
             let name = format!("random_write_{}", one.state.name());
@@ -529,4 +536,17 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
 /// A length in whole MiB.
 fn whole_mib(bytes: f64) -> ByteLength {
     MIB * (bytes / MIB.bytes() as f64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_that_are_written_alike_are_written_once_where_a_drive_can_be_copied() {
+        use State::{Full, Raid1Full, Raid1Spare, Trimmed};
+        let of_copies = histories(&State::ALL, true);
+        assert_eq!(of_copies, [vec![Full, Raid1Full, Trimmed], vec![Raid1Spare]]);
+        assert_eq!(histories(&State::ALL[..2], false), [[Full], [Trimmed]]);
+    }
 }

@@ -74,7 +74,8 @@ impl State {
 
     /// Returns true if a drive in the state `before` is brought into this one without being written again.
     pub(super) fn goes_on_from(self, before: State) -> bool {
-        (before, self) == (State::Full, State::Trimmed)
+        let is_full = |state| matches!(state, State::Full | State::Raid1Full);
+        is_full(before) && self != State::Raid1Spare
     }
 
     /// Writes a new drive as it is written before this state. `weight` is that of all of it.
