@@ -75,6 +75,7 @@ const LIMITED: Changes = &[
     ("trim.range_most", "1M"),
 ];
 const UNDEFINED: Changes = &[("trim.reads_after", "undefined")];
+const HOT: Changes = &[("thermal.limit", "1M"), ("thermal.mb_per_second", "100")];
 const SLC: Changes = &[
     ("slc.size", "4M"),
     ("slc.space", "dynamic"),
@@ -97,6 +98,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("flash.pages_per_block", PLAIN, "6"),
     ("flash.pages_per_shot", PLAIN, "1"),
     ("flash.page_read", PLAIN, "90us"),
+    ("flash.page_read_spread", PLAIN, "0.3"),
     ("flash.program", PLAIN, "900us"),
     ("flash.erase", PLAIN, "9ms"),
     ("flash.channel_mb_per_second", PLAIN, "200"),
@@ -182,6 +184,8 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("slc.bits", SLC, "2"),
     ("slc.program", SLC, "600us"),
     ("slc.page_read", SLC, "60us"),
+    ("thermal.limit", HOT, "2M"),
+    ("thermal.mb_per_second", HOT, "50"),
 ];
 
 /// Drives on which keys may mean nothing.

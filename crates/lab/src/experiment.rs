@@ -17,6 +17,7 @@ mod real_files;
 pub mod replay;
 mod rounds;
 mod settings;
+pub(crate) mod side_by_side;
 pub mod steady;
 mod trials;
 pub mod trim_check;
@@ -32,7 +33,6 @@ use crate::error::LabError;
 use crate::report::{Finding, LatencyHistogram, Level, Parameter, Percentile, Series, Table};
 pub use course::Tally;
 pub use settings::{Kind, ParameterSpec, Settings};
-pub(crate) use trials::Part;
 
 /// A protocol.
 pub trait Experiment: Sync {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use ssdlab_blockio::RealOptions;
 
 use crate::error::LabError;
-use crate::experiment::{self, Record, Watcher};
+use crate::experiment::{self, Experiment, Record, Settings, Watcher, side_by_side};
 use crate::import::empty;
 use crate::machine;
 use crate::output::format::significant;
@@ -21,23 +21,24 @@ use crate::report::{
 use crate::target::Target;
 
 /// The files that come with the program: the name of the drive and the text.
-const BUNDLED: [(&str, &str); 30] = [
+const BUNDLED: [(&str, &str); 32] = [
     ("adata-atom-50-1000", include_str!("../truth/adata-atom-50-1000.toml")),
+    ("goodram-c50-120", include_str!("../truth/goodram-c50-120.toml")),
     ("intel-600p-512", include_str!("../truth/intel-600p-512.toml")),
     ("intel-660p-1000", include_str!("../truth/intel-660p-1000.toml")),
     ("intel-p3520", include_str!("../truth/intel-p3520.toml")),
     ("intel-p4500", include_str!("../truth/intel-p4500.toml")),
     ("intel-s3510", include_str!("../truth/intel-s3510.toml")),
+    ("intel-sf2281-120", include_str!("../truth/intel-sf2281-120.toml")),
     ("kingston-v-64", include_str!("../truth/kingston-v-64.toml")),
     ("kioxia-cm7-r-3840", include_str!("../truth/kioxia-cm7-r-3840.toml")),
     ("micron-5200", include_str!("../truth/micron-5200.toml")),
     ("micron-7450-max-800", include_str!("../truth/micron-7450-max-800.toml")),
-    ("micron-7450-max-800-372-gib", include_str!("../truth/micron-7450-max-800-372-gib.toml")),
-    ("micron-7450-max-800-521-gib", include_str!("../truth/micron-7450-max-800-521-gib.toml")),
-    ("micron-7450-max-800-670-gib", include_str!("../truth/micron-7450-max-800-670-gib.toml")),
     ("micron-7450-pro-960", include_str!("../truth/micron-7450-pro-960.toml")),
+    ("samsung-840-pro-512", include_str!("../truth/samsung-840-pro-512.toml")),
     ("samsung-970-evo-1000", include_str!("../truth/samsung-970-evo-1000.toml")),
     ("samsung-970-evo-500", include_str!("../truth/samsung-970-evo-500.toml")),
+    ("samsung-970-pro-512", include_str!("../truth/samsung-970-pro-512.toml")),
     ("samsung-980-pro-1000", include_str!("../truth/samsung-980-pro-1000.toml")),
     ("samsung-pm1725b", include_str!("../truth/samsung-pm1725b.toml")),
     ("samsung-pm883", include_str!("../truth/samsung-pm883.toml")),
@@ -45,6 +46,7 @@ const BUNDLED: [(&str, &str); 30] = [
     ("samsung-pm981", include_str!("../truth/samsung-pm981.toml")),
     ("samsung-pm983", include_str!("../truth/samsung-pm983.toml")),
     ("samsung-pm9a3-960", include_str!("../truth/samsung-pm9a3-960.toml")),
+    ("sandisk-readycache-32", include_str!("../truth/sandisk-readycache-32.toml")),
     ("skhynix-gold-p31-1000", include_str!("../truth/skhynix-gold-p31-1000.toml")),
     ("skhynix-pe8110-960", include_str!("../truth/skhynix-pe8110-960.toml")),
     ("solidigm-d5-p5316-15360", include_str!("../truth/solidigm-d5-p5316-15360.toml")),
@@ -77,6 +79,8 @@ struct Contents {
 #[serde(deny_unknown_fields)]
 struct Run {
     experiment: String,
+    /// The drive of this run, where it is another shape or size of it.
+    target: Option<String>,
     /// As `run --quick`: the whole protocol on a drive that was made small.
     #[serde(default)]
     quick: bool,
@@ -94,6 +98,9 @@ struct Figure {
     /// What the row holds in which columns.
     #[serde(default)]
     row: BTreeMap<String, toml::Value>,
+    /// What another row holds in which columns: the figure is how many times its value this one's is.
+    #[serde(default)]
+    against: BTreeMap<String, toml::Value>,
     column: String,
     published: f64,
     unit: String,
@@ -168,21 +175,25 @@ pub fn compare(
     watcher: &mut dyn Watcher,
 ) -> Result<Report, LabError> {
     let (wall, cpu, started) = (Instant::now(), machine::cpu_seconds(), jiff::Timestamp::now());
-    let count: usize = drives.iter().map(|drive| drive.contents.run.len()).sum();
+    let runs = all_runs(drives, seed)?;
+    watcher.step(&format!("{} experiments on {}", runs.len(), names(drives)), 1.0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let (reports, outcome) =
+        side_by_side::run(&runs, |_| 1.0, threads, watcher, &|run, watcher| match run
+            .carry_out(seed, watcher)
+        {
+            Ok(report) => (Some(report), Ok(())),
+            Err(error) => (None, Err(error)),
+        });
+    outcome?;
     let mut compared = Vec::new();
     let mut requests = 0;
-    for drive in drives {
-        for run in &drive.contents.run {
-            let named = format!("{}, {}", drive.name, run.experiment);
-            let mut part =
-                experiment::Part { of: watcher, name: &named, share: 1.0 / count as f64 };
-            let report = carry_out(drive, run, seed, &mut part)?;
-            requests += report.cost.requests;
-            for figure in &run.figure {
-                let model = value_of(&report, figure)
-                    .map_err(|why| LabError::Figures { name: drive.name.clone(), why })?;
-                compared.push(Compared { drive: &drive.name, figure, model });
-            }
+    for (run, report) in runs.iter().zip(reports.into_iter().flatten()) {
+        requests += report.cost.requests;
+        for figure in run.figures {
+            let model = value_of(&report, figure)
+                .map_err(|why| LabError::Figures { name: run.drive.to_owned(), why })?;
+            compared.push(Compared { drive: run.drive, figure, model });
         }
     }
     let mut record = Record::default();
@@ -227,33 +238,54 @@ fn names(drives: &[Published]) -> String {
     }
 }
 
-fn carry_out(
-    drive: &Published,
-    run: &Run,
-    seed: u64,
-    watcher: &mut dyn Watcher,
-) -> Result<Report, LabError> {
-    let experiment = experiment::named(&run.experiment)?;
-    let target = Target::parse(&drive.contents.target)?;
-    if !matches!(target, Target::Simulated { .. } | Target::Stack(_)) {
-        let why = "figures are held against simulated drives (sim:PROFILE)".to_owned();
-        return Err(LabError::Figures { name: drive.name.clone(), why });
-    }
+/// An experiment on a drive that figures are published of.
+struct Prepared<'a> {
+    drive: &'a str,
+    figures: &'a [Figure],
+    experiment: &'static dyn Experiment,
+    settings: Settings,
+    target: Target,
+}
+
+/// Reads what is to be run on `drives`; runs nothing.
+fn all_runs(drives: &[Published], seed: u64) -> Result<Vec<Prepared<'_>>, LabError> {
+    let of_drive = |drive| drive_runs(drive, seed);
+    let runs: Vec<Vec<Prepared>> = drives.iter().map(of_drive).collect::<Result<_, _>>()?;
+    Ok(runs.into_iter().flatten().collect())
+}
+
+fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<Prepared<'_>>, LabError> {
+    let wrong = |why| LabError::Figures { name: drive.name.clone(), why };
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.to_owned())),
-        None => Err(LabError::Figures {
-            name: drive.name.clone(),
-            why: format!("set = '{text}': it is NAME=VALUE"),
-        }),
+        None => Err(wrong(format!("set = '{text}': it is NAME=VALUE"))),
     };
-    let set: Vec<(String, String)> = run.set.iter().map(pair).collect::<Result<_, _>>()?;
-    let (settings, target) = match run.quick {
-        true => quick(experiment, target, seed, &set)?,
-        false => (experiment::Settings::new(experiment, false, &set)?, target),
-    };
-    let mut simulated = target.open(&RealOptions::default())?;
-    let outcome = crate::run::run(experiment, &settings, seed, simulated.as_mut(), watcher);
-    outcome.error.map_or(Ok(outcome.report), Err)
+    let mut runs = Vec::new();
+    for run in &drive.contents.run {
+        let experiment = experiment::named(&run.experiment)?;
+        let set: Vec<(String, String)> = run.set.iter().map(pair).collect::<Result<_, _>>()?;
+        let target = Target::parse(run.target.as_ref().unwrap_or(&drive.contents.target))?;
+        if !matches!(target, Target::Simulated { .. } | Target::Stack(_)) {
+            let why = "figures are held against simulated drives (sim:PROFILE)";
+            return Err(wrong(why.to_owned()));
+        }
+        let (settings, target) = match run.quick {
+            true => quick(experiment, target, seed, &set)?,
+            false => (Settings::new(experiment, false, &set)?, target),
+        };
+        let figures = &run.figure;
+        runs.push(Prepared { drive: &drive.name, figures, experiment, settings, target });
+    }
+    Ok(runs)
+}
+
+impl Prepared<'_> {
+    fn carry_out(&self, seed: u64, watcher: &mut dyn Watcher) -> Result<Report, LabError> {
+        let mut drive = self.target.open(&RealOptions::default())?;
+        let outcome =
+            crate::run::run(self.experiment, &self.settings, seed, drive.as_mut(), watcher);
+        outcome.error.map_or(Ok(outcome.report), Err)
+    }
 }
 
 /// Returns the figure of a report; what is wrong where there is none, or more than one.
@@ -278,18 +310,22 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
             )
         })
     };
-    let mut conditions = Vec::new();
-    for (name, value) in &figure.row {
-        conditions.push((column(name)?, value));
-    }
     let value = column(&figure.column)?;
-    let mut rows = (table.rows.iter())
-        .filter(|row| conditions.iter().all(|(index, value)| is_same(&row[*index], value)));
-    let (Some(row), None) = (rows.next(), rows.next()) else {
-        let rows = if conditions.is_empty() { "all rows" } else { "not one row alone" };
-        return Err(format!("{named}: {rows} of table {} are meant", table.name));
+    let of_row = |row: &BTreeMap<String, toml::Value>| {
+        let mut conditions = Vec::new();
+        for (name, value) in row {
+            conditions.push((column(name)?, value));
+        }
+        let mut rows = (table.rows.iter())
+            .filter(|row| conditions.iter().all(|(index, value)| is_same(&row[*index], value)));
+        let (Some(row), None) = (rows.next(), rows.next()) else {
+            let rows = if conditions.is_empty() { "all rows" } else { "not one row alone" };
+            return Err(format!("{named}: {rows} of table {} are meant", table.name));
+        };
+        row[value].number().ok_or_else(|| format!("{named}: the model has no figure there"))
     };
-    row[value].number().ok_or_else(|| format!("{named}: the model has no figure there"))
+    let model = of_row(&figure.row)?;
+    if figure.against.is_empty() { Ok(model) } else { Ok(model / of_row(&figure.against)?) }
 }
 
 fn is_same(cell: &Cell, value: &toml::Value) -> bool {
@@ -365,12 +401,12 @@ fn conclude(compared: &[Compared], record: &mut Record) {
     far.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
     for one in far {
         let text = format!(
-            "{}: {} is {} {}, published are {} ({:+.0} %).",
+            "{}, {}: the model has {}, published {} {} ({:+.0} %).",
             one.drive,
             one.figure.name,
             significant(one.model),
-            one.figure.unit,
             significant(one.figure.published),
+            one.figure.unit,
             one.error()
         );
         record.find(Level::Notice, "far-off", text);
@@ -413,7 +449,17 @@ mod tests {
         assert!((row[4].number().unwrap() - 25.0).abs() < 1e-9);
         let texts: Vec<&str> = report.findings.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(texts[0], "0 of 1 figures that were held out are met within 10 %.");
-        assert_eq!(texts[1], "mine: as filled is 1.00 x, published are 0.800 (+25 %).");
+        assert_eq!(texts[1], "mine, as filled: the model has 1.00, published 0.800 x (+25 %).");
+    }
+
+    #[test]
+    fn a_figure_may_be_the_ratio_of_two_rows() {
+        let ratio = SMALL.replace("column =", "against = { step = \"fill\" }\ncolumn =");
+        let published = Published::parse("mine", &ratio).unwrap();
+        let report = compare(&[published], 1, &mut Unwatched).unwrap();
+        assert_eq!(report.table("figures").unwrap().rows[0][3].number(), Some(1.0));
+        let wrong = ratio.replace("against = { step = \"fill\" }", "against = { step = 7 }");
+        assert!(error(&wrong).contains("not one row alone of table reads"));
     }
 
     #[test]

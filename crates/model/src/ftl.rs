@@ -46,10 +46,12 @@ use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::media::{Media, Null};
+use crate::page_reads::PageReads;
 use crate::retention::Retention;
 use crate::slc::SlcCache;
 use crate::ssd::Configuration;
 use crate::streams::Streams;
+use crate::thermal::Thermal;
 use crate::timing::Timing;
 use crate::trim_marks::TrimMarks;
 use crate::units::{DieIndex, Instant, LogicalUnit};
@@ -82,6 +84,7 @@ pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
 struct Ftl<M, D> {
     geometry: Geometry,
     timing: Timing,
+    page_reads: PageReads,
     map: M,
     media: D,
     blocks: Blocks,
@@ -97,6 +100,7 @@ struct Ftl<M, D> {
     slc: Option<Box<SlcCache>>,
     retention: Option<Box<Retention>>,
     requests: Requests,
+    thermal: Option<Thermal>,
     rest: idle::Rest,
     /// True if trim does anything.
     trims: bool,
@@ -211,6 +215,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             slc: mechanisms.slc.map(|slc| Box::new(SlcCache::new(geometry, slc))),
             retention: Retention::new(configuration),
             requests: Requests::new(configuration),
+            thermal: mechanisms.thermal.map(Thermal::new),
             rest: idle::Rest::new(configuration.buffer.idle_before_flush),
             trims: configuration.trim,
             trim_marks: TrimMarks::new(&mechanisms.trim, geometry.logical_units()),
@@ -218,6 +223,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             delays: Delays::default(),
             geometry: geometry.clone(),
             timing: timing.clone(),
+            page_reads: PageReads::new(configuration),
         };
         Ok(Ssd { nand: Nand::new(geometry, timing, parameters), ftl })
     }
@@ -305,6 +311,9 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
 
     #[inline(always)]
     fn fetched(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {
+        if self.ftl.thermal.is_some() {
+            self.ftl.heat_up(nand, RequestTag(tag.0));
+        }
         self.ftl.act(&mut Context { nand, host: self.host }, RequestTag(tag.0));
         self.go_on(nand);
     }

@@ -10,6 +10,7 @@ use crate::policy::{CopiesTo, Pacing, VictimPolicy};
 use crate::retention::RetentionParameters;
 use crate::slc::SlcParameters;
 use crate::streams::StreamParameters;
+use crate::thermal::ThermalParameters;
 use crate::trim::TrimParameters;
 use crate::units::Nanoseconds;
 use ssdlab_nand::suspend::SuspendParameters;
@@ -55,12 +56,17 @@ pub struct Mechanisms {
     pub slc: Option<SlcParameters>,
     /// What a read may interrupt.
     pub suspend: SuspendParameters,
+    /// By how much the pages of a word line that are sensed fastest and slowest differ from the mean, as a share of it;
+    /// those between them lie in even steps.
+    pub page_read_spread: f64,
     /// True if a stream is read from the dies' page registers as long as they hold its pages.
     pub page_register: bool,
     /// What a read for copies keeps its die beyond sensing.
     pub copy_overhead: Nanoseconds,
     /// True if a read for copies senses all that is valid on a word line in one go, before the die reads for the host.
     pub copies_word_lines: bool,
+    /// When it is too hot to go on as fast as it could; nothing where it never is.
+    pub thermal: Option<ThermalParameters>,
     /// What a command's data costs beside its transfers.
     pub data_time: DataTime,
 }

@@ -148,6 +148,8 @@ pub(crate) struct Document {
     pub(crate) retention: sections::RetentionSection,
     #[serde(default)]
     pub(crate) slc: sections::SlcSection,
+    #[serde(default)]
+    pub(crate) thermal: sections::ThermalSection,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -172,6 +174,8 @@ pub(crate) struct FlashSection {
     pub(crate) pages_per_block: Sourced<u32>,
     pub(crate) pages_per_shot: Sourced<u32>,
     pub(crate) page_read: Sourced<Span>,
+    #[serde(default)]
+    pub(crate) page_read_spread: Sourced<f64>,
     pub(crate) program: Sourced<Span>,
     pub(crate) erase: Sourced<Span>,
     pub(crate) channel_mb_per_second: Sourced<f64>,

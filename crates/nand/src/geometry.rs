@@ -308,6 +308,13 @@ impl Geometry {
         unit.0 / self.by_program
     }
 
+    /// Returns which of the pages of its word line `unit` lies on, or begins on: less than
+    /// [`pages_per_shot`](GeometryParameters::pages_per_shot).
+    #[inline(always)]
+    pub fn page_on_word_line(&self, unit: PhysicalUnit) -> u32 {
+        unit.0 % self.by_program * self.parameters.pages_per_shot / self.by_program
+    }
+
     /// Returns true if `unit` is the first of a program unit.
     #[inline(always)]
     pub fn starts_program(&self, unit: PhysicalUnit) -> bool {

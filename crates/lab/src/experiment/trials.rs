@@ -4,14 +4,10 @@
 //! copies run at the same time, one a processor. What they measure does not depend on how many
 //! processors there are. A real drive is one and takes one trial after the other.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
-
-use ssdlab_drive::{Control, Drive, DriveError, Region, Template};
+use ssdlab_drive::{Control, Drive, Region, Template};
 
 use super::course::{Course, Emptied, Tally};
-use super::{Sample, Watcher};
+use super::{Sample, Watcher, side_by_side};
 use crate::error::LabError;
 
 /// What a trial finds.
@@ -64,8 +60,7 @@ pub(super) fn run<T: Sync, R: Default + Send>(
         Start::AsItIs => Emptied::New,
     };
     let template = course.drive.template().expect("it was there a moment ago");
-    let (done, outcome) =
-        side_by_side(template, start, trials, work, course.threads, course.watcher);
+    let (done, outcome) = on_copies(template, start, trials, work, course.threads, course.watcher);
     let mut results = Vec::with_capacity(trials.len());
     for (result, tally) in done {
         results.push(result);
@@ -134,66 +129,9 @@ impl Watcher for Part<'_> {
     }
 }
 
-/// How often whoever watches hears of trials that run side by side.
-const TELL_EVERY: Duration = Duration::from_millis(50);
-
-/// How far the trials are, and whether they should go on.
-struct Board {
-    /// What is done of each trial, as the bits of a number from 0 to 1.
-    done: Vec<AtomicU64>,
-    cancelled: AtomicBool,
-    /// The next trial that no thread has taken.
-    next: AtomicUsize,
-    /// Threads that still work.
-    working: AtomicUsize,
-}
-
-impl Board {
-    fn done<T>(&self, trials: &[Trial<T>]) -> f64 {
-        let weight: f64 = trials.iter().map(|trial| trial.weight).sum();
-        let part = |(trial, done): (&Trial<T>, &AtomicU64)| {
-            trial.weight * f64::from_bits(done.load(Relaxed))
-        };
-        trials.iter().zip(&self.done).map(part).sum::<f64>() / weight.max(f64::MIN_POSITIVE)
-    }
-}
-
-/// Watches one of several trials from its own thread.
-struct OnBoard<'a> {
-    board: &'a Board,
-    index: usize,
-    before: f64,
-    weight: f64,
-}
-
-impl Watcher for OnBoard<'_> {
-    fn step(&mut self, _: &str, weight: f64) {
-        self.before += self.weight;
-        self.weight = weight;
-    }
-
-    fn progress(&mut self, done: f64) -> Control {
-        let done = (self.before + self.weight * done).min(1.0);
-        self.board.done[self.index].store(done.to_bits(), Relaxed);
-        if self.board.cancelled.load(Relaxed) { Control::Cancel } else { Control::Continue }
-    }
-}
-
-/// Ends a thread's turn also where the thread panics, so that nobody waits for it.
-struct Working<'a>(&'a AtomicUsize);
-
-impl Drop for Working<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 type Done<R> = Vec<(R, Tally)>;
 
-/// What a trial measured, what it took, and how it ended.
-type Slot<R> = (R, Tally, Result<(), LabError>);
-
-fn side_by_side<T: Sync, R: Default + Send>(
+fn on_copies<T: Sync, R: Default + Send>(
     template: &dyn Template,
     start: Start,
     trials: &[Trial<T>],
@@ -201,43 +139,10 @@ fn side_by_side<T: Sync, R: Default + Send>(
     threads: usize,
     watcher: &mut dyn Watcher,
 ) -> (Done<R>, Result<(), LabError>) {
-    let threads = threads.min(trials.len());
-    let board = Board {
-        done: trials.iter().map(|_| AtomicU64::new(0.0_f64.to_bits())).collect(),
-        cancelled: AtomicBool::new(false),
-        next: AtomicUsize::new(0),
-        working: AtomicUsize::new(threads),
+    let each = |trial: &Trial<T>, watcher: &mut dyn Watcher| {
+        on_a_copy(template, start, &trial.what, work, watcher)
     };
-    let empty = trials.iter().map(|_| (R::default(), Tally::default(), Ok(()))).collect();
-    let slots: Mutex<Vec<Slot<R>>> = Mutex::new(empty);
-    let take = || {
-        let _working = Working(&board.working);
-        while !board.cancelled.load(Relaxed) {
-            let index = board.next.fetch_add(1, Relaxed);
-            let Some(trial) = trials.get(index) else { return };
-            let mut watch = OnBoard { board: &board, index, before: 0.0, weight: 0.0 };
-            let slot = on_a_copy(template, start, &trial.what, work, &mut watch);
-            if slot.2.is_err() {
-                board.cancelled.store(true, Relaxed);
-            }
-            board.done[index].store(1.0_f64.to_bits(), Relaxed);
-            slots.lock().expect("no thread panics while it holds this")[index] = slot;
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(take);
-        }
-        while board.working.load(Relaxed) > 0 {
-            std::thread::sleep(TELL_EVERY);
-            if watcher.progress(board.done(trials)) == Control::Cancel {
-                board.cancelled.store(true, Relaxed);
-            }
-        }
-    });
-    let slots = slots.into_inner().expect("no thread panics while it holds this");
-    let was_cancelled = board.cancelled.load(Relaxed);
-    gather(slots, was_cancelled)
+    side_by_side::run(trials, |trial| trial.weight, threads, watcher, &each)
 }
 
 fn on_a_copy<T, R: Default>(
@@ -246,7 +151,7 @@ fn on_a_copy<T, R: Default>(
     what: &T,
     work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
     watch: &mut dyn Watcher,
-) -> Slot<R> {
+) -> ((R, Tally), Result<(), LabError>) {
     let mut result = R::default();
     let mut tally = Tally::default();
     let outcome = (|| {
@@ -262,24 +167,7 @@ fn on_a_copy<T, R: Default>(
         tally.gone.extend(super::course::since(copy.inside(), before));
         outcome
     })();
-    (result, tally, outcome)
-}
-
-/// The first real error counts; the others were only told to stop.
-fn gather<R>(slots: Vec<Slot<R>>, was_cancelled: bool) -> (Done<R>, Result<(), LabError>) {
-    let mut done = Vec::with_capacity(slots.len());
-    let mut outcome = if was_cancelled { Err(DriveError::cancelled().into()) } else { Ok(()) };
-    let mut is_real = false;
-    for (result, tally, ended) in slots {
-        done.push((result, tally));
-        if let Err(error) = ended
-            && !is_real
-        {
-            is_real = error.kind() != ssdlab_drive::ErrorKind::Cancelled;
-            outcome = Err(error);
-        }
-    }
-    (done, outcome)
+    ((result, tally), outcome)
 }
 
 #[cfg(test)]
@@ -329,7 +217,7 @@ mod tests {
         let run = |threads, start| {
             let template = drive.template().unwrap();
             let (done, outcome) =
-                side_by_side(template, start, &trials(), &write, threads, &mut Unwatched);
+                on_copies(template, start, &trials(), &write, threads, &mut Unwatched);
             outcome.unwrap();
             done
         };
@@ -355,7 +243,7 @@ mod tests {
         let trials = [trials().remove(3), long];
         let template = drive.template().unwrap();
         let (done, outcome) =
-            side_by_side(template, Start::AsItIs, &trials, &write, 2, &mut Impatient);
+            on_copies(template, Start::AsItIs, &trials, &write, 2, &mut Impatient);
         assert_eq!(outcome.unwrap_err().kind(), ssdlab_drive::ErrorKind::Cancelled);
         assert!(done[0].0 > 0 && done[1].0 == 0);
     }

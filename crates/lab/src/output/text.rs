@@ -18,7 +18,7 @@ use crate::report::{
 };
 
 /// More rows than this scroll the findings off the screen; the rest is in the JSON.
-const ROWS_MAX: usize = 60;
+const ROWS_MAX: usize = 200;
 
 /// More recordings of the inside than this are not shown; the page has them all.
 const RECORDINGS_MAX: usize = 3;

@@ -101,7 +101,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     ) {
         self.placement.await_copies(units);
         let tag = Tag(kind::MERGE | self.placement.latest() as u32 & kind::NUMBER);
-        let sense = self.page_read_of(from) * u64::from(senses) + self.collector.read_overhead;
+        let sense = self.page_reads_of(from, senses) + self.collector.read_overhead;
         let page = Page { unit: from, units, sense };
         if is_sensed {
             nand.load_page_with_last(tag, page);

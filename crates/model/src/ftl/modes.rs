@@ -2,7 +2,7 @@
 
 use ssdlab_nand::Nand;
 
-use super::host::Host;
+use super::host::{Host, RequestTag};
 use super::{Context, Ftl};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -20,10 +20,21 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.slc.as_ref().is_some_and(|slc| slc.holds(block))
     }
 
+    /// A command is acted on, and what it moves heats the drive: has the controller slow down where that is too hot.
+    #[inline(never)]
+    pub(super) fn heat_up(&mut self, nand: &mut Nand, tag: RequestTag) {
+        if let Some(thermal) = &mut self.thermal {
+            let longer = thermal.note(nand.now(), self.requests.moved(tag));
+            if longer > Nanoseconds::ZERO {
+                nand.hold_controller(longer);
+            }
+        }
+    }
+
     /// Returns how long sensing the page of `unit` takes.
     #[inline(always)]
     pub(super) fn page_read_of(&self, unit: PhysicalUnit) -> Nanoseconds {
-        match self.slc.is_some() || self.retention.is_some() {
+        match self.page_reads.differ() || self.slc.is_some() || self.retention.is_some() {
             true => self.page_read_there(unit),
             false => self.timing.page_read,
         }
@@ -31,13 +42,31 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     #[inline(never)]
     fn page_read_there(&self, unit: PhysicalUnit) -> Nanoseconds {
-        let block = self.geometry.block_of(unit);
+        let of_page = self.page_reads.of(unit, &self.geometry).unwrap_or(self.timing.page_read);
+        self.page_read_in(self.geometry.block_of(unit), of_page)
+    }
+
+    /// Returns how long sensing a page of `block` takes, which takes `otherwise` where its data is fresh and the block
+    /// not in SLC mode.
+    fn page_read_in(&self, block: BlockIndex, otherwise: Nanoseconds) -> Nanoseconds {
         let fresh = match &self.slc {
             Some(slc) if slc.holds(block) => slc.page_read(),
-            _ => self.timing.page_read,
+            _ => otherwise,
         };
         let longer = self.retention.as_ref().map_or(Nanoseconds::ZERO, |it| it.longer(block));
         fresh + longer
+    }
+
+    /// Returns how long sensing `senses` pages of one word line takes, one of which holds `unit`.
+    #[inline(always)]
+    pub(super) fn page_reads_of(&self, unit: PhysicalUnit, senses: u32) -> Nanoseconds {
+        match senses {
+            1 => self.page_read_of(unit),
+            _ => {
+                let mean = self.page_read_in(self.geometry.block_of(unit), self.timing.page_read);
+                mean * u64::from(senses)
+            }
+        }
     }
 
     /// Returns how long programming a program unit of `block` takes.

@@ -108,7 +108,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             let [to, and_to] = self.collector.copies.of_read();
             let unit = PhysicalUnit(first);
             let senses = self.senses_of(pages.count);
-            let sense = self.page_read_of(unit) * u64::from(senses) + self.collector.read_overhead;
+            let sense = self.page_reads_of(unit, senses) + self.collector.read_overhead;
             let page = Page { unit, units: moved, sense };
             nand.copy(page, to.expect("a unit was moved"), and_to);
         }

@@ -5,7 +5,7 @@ use super::parts::Parts;
 use crate::data_time::DataTime;
 use crate::ssd::Configuration;
 use crate::trim::TrimParameters;
-use crate::units::{Instant, Nanoseconds, Sector, SectorCount};
+use crate::units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
@@ -105,6 +105,19 @@ impl Requests {
                 (self.data_time.latency(length), self.data_time.occupancy(length))
             }
             Command::Trim { .. } | Command::Flush => (Nanoseconds::ZERO, Nanoseconds::ZERO),
+        }
+    }
+
+    /// Returns how much data a request moves.
+    pub(super) fn moved(&self, tag: RequestTag) -> ByteLength {
+        match self.get(tag).command {
+            Command::Read { units, .. } | Command::Write { units, .. } => {
+                SectorCount(u64::from(units) << self.sectors_per_unit_shift).length()
+            }
+            Command::ReadSectors { count, .. } | Command::WriteSectors { count, .. } => {
+                count.length()
+            }
+            Command::Trim { .. } | Command::Flush => ByteLength::ZERO,
         }
     }
 

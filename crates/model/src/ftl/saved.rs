@@ -55,6 +55,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             // From the configuration.
             geometry: _,
             timing: _,
+            page_reads: _,
+            // Cool when it is turned on.
+            thermal: _,
             requests: _,
             trims: _,
             // Volatile, or nothing.

@@ -79,6 +79,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.forget_copies();
         self.reads.begin_anew();
         self.rest.begin_anew();
+        if let Some(thermal) = &mut self.thermal {
+            thermal.cool_down();
+        }
         self.map.forget_what_is_volatile();
         self.blocks.flash_mut().begin_draws_anew();
         if let Some(marks) = &mut self.trim_marks {

@@ -15,6 +15,7 @@ use crate::read_ahead::ReadAheadParameters;
 use crate::ssd::{BufferParameters, Configuration};
 use crate::streams::StreamParameters;
 use crate::text::exact_length;
+use crate::thermal::ThermalParameters;
 use crate::timing::{Delivery, Timing, TransferRate};
 use crate::units::{ByteLength, Nanoseconds};
 use ssdlab_nand::suspend::{SuspendParameters, Suspendable};
@@ -206,9 +207,11 @@ impl Profile {
             retention: self.retention()?,
             seed: self.seed,
             suspend: self.suspend()?,
+            page_read_spread: self.page_read_spread()?,
             page_register: *self.document.flash.page_register.value.get_ref(),
             copy_overhead: self.document.collection.read_overhead.value.get_ref().0,
             copies_word_lines: *self.document.collection.word_line_reads.value.get_ref(),
+            thermal: self.thermal()?,
             data_time: self.data_time(),
             trim: self.trim()?,
             slc: self.slc()?,
@@ -239,6 +242,36 @@ impl Profile {
             ));
         }
         Ok(())
+    }
+
+    fn page_read_spread(&self) -> Result<f64, ProfileError> {
+        let flash = &self.document.flash;
+        let spread = *flash.page_read_spread.value.get_ref();
+        if spread > 0.0 && *flash.pages_per_shot.value.get_ref() == 1 {
+            return Err(self.inconsistent(
+                "flash.page_read_spread is about the pages of one word line, and flash.pages_per_shot \
+                 is 1; leave one of them out"
+                    .to_owned(),
+            ));
+        }
+        Ok(spread)
+    }
+
+    fn thermal(&self) -> Result<Option<ThermalParameters>, ProfileError> {
+        let thermal = &self.document.thermal;
+        let (limit, rate) =
+            (thermal.limit.value.get_ref().0, thermal.mb_per_second.value.get_ref());
+        if limit == ByteLength::ZERO {
+            return Ok(None);
+        }
+        if *rate < 1.0 {
+            return Err(self.inconsistent(
+                "thermal.limit needs thermal.mb_per_second, the rate that the drive sustains: at \
+                 least 1 MB/s"
+                    .to_owned(),
+            ));
+        }
+        Ok(Some(ThermalParameters { limit, rate: TransferRate::from_mb_per_second(*rate) }))
     }
 
     fn data_time(&self) -> DataTime {

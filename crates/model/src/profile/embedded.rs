@@ -36,6 +36,7 @@ pub fn embedded() -> &'static [(&'static str, &'static str)] {
         "skhynix-pe8110-960",
         "wd-sn640-960",
         "samsung-970-evo-500",
+        "samsung-970-pro-512",
         "samsung-970-evo-1000",
         "samsung-980-pro-1000",
         "adata-atom-50-1000",

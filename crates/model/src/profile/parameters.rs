@@ -108,6 +108,8 @@ keys! {
     "flash.pages_per_shot" => flash.pages_per_shot,
         "pages that one program writes on each plane (3: one-shot TLC)",
     "flash.page_read" => flash.page_read, "time to sense a page (tR)",
+    "flash.page_read_spread" => flash.page_read_spread,
+        "how far the fastest and the slowest page of a word line are from page_read, as a share of it",
     "flash.program" => flash.program, "time to program all pages of a shot (tPROG)",
     "flash.erase" => flash.erase, "time to erase a block (tBERS)",
     "flash.channel_mb_per_second" => flash.channel_mb_per_second, "rate of a channel",
@@ -234,6 +236,9 @@ keys! {
     "slc.bits" => slc.bits, "bits that a cell holds outside the cache",
     "slc.program" => slc.program, "time to program in the cache",
     "slc.page_read" => slc.page_read, "time to sense in the cache",
+    "thermal.limit" => thermal.limit,
+        "how much is moved ahead of thermal.mb_per_second until the drive is hot and throttles; 0: never",
+    "thermal.mb_per_second" => thermal.mb_per_second, "rate that the drive sustains without getting hotter",
 }
 
 impl Profile {

@@ -3,8 +3,8 @@
 //!
 //! Dies, channels, pages, program units and the times of reads and programs stay. An erase takes
 //! as many times less as the block is smaller, so that erases take the same share of a die's time.
-//! The part of a map that is in RAM, a table of extents, a pseudo-SLC cache and what is written
-//! between two saved maps shrink with the drive. Of its blocks the same share replaces bad ones. So rates, latencies, write amplification
+//! The part of a map that is in RAM, a table of extents, a pseudo-SLC cache, what is written
+//! between two saved maps and what is moved until the drive is hot shrink with the drive. Of its blocks the same share replaces bad ones. So rates, latencies, write amplification
 //! and shares stay as they are; volumes and the time to fill the drive are as many times less.
 //! What changes a little: write amplification depends on units per block where these are few
 //! (below a few hundred), and reads that meet an erase wait less, more often. The write buffer,
@@ -60,6 +60,7 @@ impl Profile {
             &mut mapping.checkpoint,
             &mut document.slc.size,
             &mut document.slc.fixed,
+            &mut document.thermal.limit,
         ] {
             let bytes = length.value.get_ref().0.bytes();
             if length.basis != Basis::Absent && bytes > 0 {

@@ -112,3 +112,11 @@ optional_section! {
         page_read: Span = Span(Nanoseconds::ZERO),
     }
 }
+
+optional_section! {
+    /// When the drive throttles.
+    ThermalSection {
+        limit: Length = Length(ByteLength::ZERO),
+        mb_per_second: f64 = 0.0,
+    }
+}

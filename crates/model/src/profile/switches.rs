@@ -36,6 +36,7 @@ impl Switch<'_> {
 impl Profile {
     /// Refuses keys of mechanisms that are off.
     pub(super) fn check_switches(&self) -> Result<(), ProfileError> {
+        let thermal = &self.document.thermal;
         let (flash, flush, slc) = (&self.document.flash, &self.document.flush, &self.document.slc);
         let (wear, retention) = (&self.document.wear, &self.document.retention);
         let (trim, mapping) = (&self.document.trim, &self.document.mapping);
@@ -95,6 +96,13 @@ impl Profile {
                     ("slc.program", slc.program.basis),
                     ("slc.page_read", slc.page_read.basis),
                 ],
+            },
+            Switch {
+                key: "thermal.limit",
+                is_on: thermal.limit.value.get_ref().0 > ByteLength::ZERO,
+                basis: thermal.limit.basis,
+                on: "a length",
+                keys: &[("thermal.mb_per_second", thermal.mb_per_second.basis)],
             },
             Switch {
                 key: "flash.suspend",
@@ -176,6 +184,7 @@ mod tests {
     #[test]
     fn a_key_of_a_mechanism_that_is_off_is_refused() {
         for (key, value, switch) in [
+            ("thermal.mb_per_second", "900", "thermal.limit"),
             ("slc.bits", "3", "slc.size"),
             ("slc.program", "200us", "slc.size"),
             ("slc.page_read", "30us", "slc.size"),

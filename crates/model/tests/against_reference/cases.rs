@@ -96,6 +96,7 @@ fn from_page_registers_latencies_agree() {
         let blocks = (REQUESTS as u32 * 16 / units_per_row + 8) * 2;
         let mut configuration = drive.configuration(blocks, 0.6);
         configuration.mechanisms.page_register = true;
+        configuration.mechanisms.page_read_spread = 0.3;
         let mut filled = Pair::new(&configuration, Ssd::new(&configuration));
         let units = filled.logical_units / 2 / 64 * 64;
         filled.fill_in_no_order(units);
@@ -247,7 +248,7 @@ fn with_a_cached_map_latencies_agree() {
 const ON_A_CLIFF: &str = "nvme 4x2 tlc cached RandomWrite depth 32";
 
 /// Which workload each feature shows in, and with how many requests.
-const FEATURES: [(Feature, usize, &[Workload]); 6] = [
+const FEATURES: [(Feature, usize, &[Workload]); 7] = [
     (Feature::Journal, REQUESTS, &[FlushedWrite, Durable, FuaWrite]),
     (Feature::WriteThrough, REQUESTS, &[RandomWrite, Mixed]),
     // Writes that find no room are few, and come in bunches.
@@ -255,6 +256,7 @@ const FEATURES: [(Feature, usize, &[Workload]); 6] = [
     (Feature::Suspend, 8 * REQUESTS, &[Mixed, Durable]),
     (Feature::SuspendWithRoom, 8 * REQUESTS, &[Mixed]),
     (Feature::DataTime, REQUESTS, &[RandomRead, Mixed]),
+    (Feature::PageReads, REQUESTS, &[RandomRead, LargeRead, Mixed]),
 ];
 
 /// The drives that differ most: SATA, many dies, one-shot programs.
@@ -307,6 +309,7 @@ fn with_cache_flush_suspend_and_collection_latencies_agree() {
             (Feature::SuspendWithRoom, Mixed),
             (Feature::DataTime, Mixed),
             (Feature::CopyOverhead, Mixed),
+            (Feature::PageReads, Mixed),
         ] {
             let configuration = feature.of(&plain);
             let mut steady = Pair::new(&configuration, Ssd::new(&configuration));

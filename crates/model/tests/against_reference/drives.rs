@@ -172,6 +172,8 @@ pub enum Feature {
     Suspend,
     /// They do while the write buffer has room.
     SuspendWithRoom,
+    /// The pages of a word line are not sensed equally fast.
+    PageReads,
     /// Reads for copies keep their dies for longer than sensing.
     CopyOverhead,
     /// The length of a command costs time in the controller and besides.
@@ -209,6 +211,7 @@ impl Feature {
                     },
                 };
             }
+            Feature::PageReads => configuration.mechanisms.page_read_spread = 0.3,
             Feature::CopyOverhead => {
                 configuration.mechanisms.copy_overhead = Nanoseconds::from_micros(90);
             }

@@ -131,7 +131,7 @@ pub struct Reference {
     waiting: Vec<Waiting>,
     journal: Journal,
     /// Units that each of collection's reads transfers.
-    copy_reads: HashMap<u64, usize>,
+    copy_reads: HashMap<u64, (usize, u64)>,
     copies_read: HashSet<u64>,
     copies: HashMap<u64, CopyProgram>,
     /// Copies that wait to be read, in the order in which they will be programmed.
@@ -352,8 +352,9 @@ impl Reference {
 
     fn begin(&mut self, die: usize, job: Job) {
         let duration = match job {
-            Job::CopyRead { .. } => self.shape.copy_sense,
-            Job::Sense { .. } | Job::MapRead { .. } => self.shape.sense,
+            Job::CopyRead { read } => self.copy_reads[&read].1 + self.shape.copy_overhead,
+            Job::Sense { sense } => self.senses[sense].took,
+            Job::MapRead { .. } => self.shape.mean_sense,
             Job::HostProgram { .. } | Job::CopyProgram { .. } | Job::MapProgram { .. } => {
                 self.shape.program
             }
@@ -418,7 +419,7 @@ impl Reference {
             Job::MapRead { load } => self.over_channel(die, 1, Transfer::MapPage { load }),
             Job::MapProgram { program } => self.map_programmed(program),
             Job::CopyRead { read } => {
-                let units = self.copy_reads.remove(&read).expect("it was asked for");
+                let (units, _) = self.copy_reads.remove(&read).expect("it was asked for");
                 self.over_channel(die, units, Transfer::Copy { read });
             }
             Job::HostProgram { program } => self.host_programmed(program),

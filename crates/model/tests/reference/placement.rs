@@ -14,8 +14,8 @@ pub type Row = (usize, usize);
 /// Collection's work for the flash.
 #[derive(Clone, Debug)]
 pub enum Background {
-    /// Sense some pages of one multi-plane group and transfer `units` units of them.
-    Read { read: u64, die: usize, units: usize },
+    /// Sense some pages of one multi-plane group, which takes `took`, and transfer `units` units of them.
+    Read { read: u64, die: usize, units: usize, took: u64 },
     /// Program a full unit, once `reads` have delivered what goes into it.
     Program { copy: u64, die: usize, block: usize, reads: Vec<u64> },
     /// Erase a block as soon as the copy program `after`, the host's program `after_host`, and
@@ -355,7 +355,8 @@ impl Placement {
             }
             moved += units.len();
             self.reads += 1;
-            work.push(Background::Read { read: self.reads, die, units: units.len() });
+            let took = self.shape.sense_time(Place { block, offset: sense });
+            work.push(Background::Read { read: self.reads, die, units: units.len(), took });
             for unit in units {
                 self.copy(unit, &mut programs);
             }

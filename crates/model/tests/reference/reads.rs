@@ -26,6 +26,8 @@ pub struct Pieces {
 pub struct Sense {
     /// The multi-plane group that they are, where a stream wants them.
     pub(super) of_stream: Option<(usize, usize)>,
+    /// How long the die senses.
+    pub(super) took: u64,
     pages: Vec<(usize, Owner)>,
 }
 
@@ -161,7 +163,8 @@ impl Reference {
             }
             let sense = self.senses.len();
             let pages = vec![(page.units, page.owner)];
-            self.senses.push(Sense { of_stream: of_stream.then_some(group), pages });
+            let took = self.shape.sense_time(page.place);
+            self.senses.push(Sense { of_stream: of_stream.then_some(group), took, pages });
             groups.push((group, sense));
             dies.push(die);
             self.dies[die].reads.push_back(Job::Sense { sense });

@@ -27,9 +27,12 @@ pub struct Shape {
     pub units_per_sense: usize,
     pub units_per_program: usize,
     pub units_per_block: usize,
-    pub sense: u64,
-    /// Sensing for copies, with what that keeps the die beyond.
-    pub copy_sense: u64,
+    /// Sensing, by page of the word line.
+    pub senses: Vec<u64>,
+    /// Sensing a page of the map.
+    pub mean_sense: u64,
+    /// What a read for copies takes beyond sensing.
+    pub copy_overhead: u64,
     pub program: u64,
     pub erase: u64,
     pub unit_over_channel: u64,
@@ -97,8 +100,9 @@ impl Shape {
             units_per_sense,
             units_per_program: units_per_sense * geometry.pages_per_shot as usize,
             units_per_block: units_per_sense * geometry.pages_per_block as usize * stripe,
-            sense: timing.page_read.nanos(),
-            copy_sense: (timing.page_read + configuration.mechanisms.copy_overhead).nanos(),
+            senses: senses(configuration),
+            mean_sense: timing.page_read.nanos(),
+            copy_overhead: configuration.mechanisms.copy_overhead.nanos(),
             program: timing.program.nanos(),
             erase: timing.erase.nanos(),
             unit_over_channel: timing.channel.duration(geometry.unit_size).nanos(),
@@ -150,8 +154,25 @@ impl Shape {
         (place.block, place.offset / self.units_per_page)
     }
 
+    /// Returns how long sensing the page of a unit takes.
+    pub fn sense_time(&self, place: Place) -> u64 {
+        self.senses[place.offset % self.units_per_program / self.units_per_sense]
+    }
+
     /// The pages that are sensed together with a unit's.
     pub fn sense_of(&self, place: Place) -> (usize, usize) {
         (place.block, place.offset / self.units_per_sense)
     }
+}
+
+/// How long sensing each page of a word line takes.
+fn senses(configuration: &Configuration) -> Vec<u64> {
+    let pages = configuration.geometry.parameters().pages_per_shot;
+    let mean = configuration.timing.page_read.nanos() as f64;
+    let spread = configuration.mechanisms.page_read_spread;
+    let of = |page: u32| match pages {
+        1 => mean,
+        _ => mean * (1.0 - spread) + 2.0 * mean * spread * f64::from(page) / f64::from(pages - 1),
+    };
+    (0..pages).map(|page| of(page).round() as u64).collect()
 }

@@ -159,8 +159,8 @@ impl Reference {
     fn collect(&mut self, work: Vec<Background>) {
         for operation in work {
             match operation {
-                Background::Read { read, die, units } => {
-                    self.copy_reads.insert(read, units);
+                Background::Read { read, die, units, took } => {
+                    self.copy_reads.insert(read, (units, took));
                     self.owe(die, Job::CopyRead { read });
                 }
                 Background::Program { copy, die, block, reads } => {

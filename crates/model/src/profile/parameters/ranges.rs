@@ -22,6 +22,7 @@ impl Profile {
         self.within("flash.pages_per_block", &d.flash.pages_per_block, 1, 1 << 16)?;
         self.within("flash.pages_per_shot", &d.flash.pages_per_shot, 1, 4)?;
         self.within("flash.page_read", &d.flash.page_read, us(1), us(10_000))?;
+        self.within("flash.page_read_spread", &d.flash.page_read_spread, 0.0, 0.9)?;
         self.within("flash.program", &d.flash.program, us(1), us(100_000))?;
         self.within("flash.erase", &d.flash.erase, us(1), us(1_000_000))?;
         let channel = &d.flash.channel_mb_per_second;
@@ -50,6 +51,9 @@ impl Profile {
         self.within("flush.journal_program", journal_program, us(0), us(100_000))?;
         self.within("slc.size", &d.slc.size, length(0), length(64 * tib))?;
         self.within("slc.fixed", &d.slc.fixed, length(0), length(64 * tib))?;
+        self.within("thermal.limit", &d.thermal.limit, length(0), length(64 * tib))?;
+        let rate = &d.thermal.mb_per_second;
+        self.within("thermal.mb_per_second", rate, 0.0, 100_000.0)?;
         self.within("slc.bits", &d.slc.bits, 0, 4)?;
         self.within("slc.program", &d.slc.program, us(0), us(100_000))?;
         self.within("slc.page_read", &d.slc.page_read, us(0), us(10_000))?;

@@ -1,0 +1,133 @@
+//! Pieces of work that do not depend on one another, at the same time: one a processor.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use ssdlab_drive::{Control, DriveError};
+
+use super::Watcher;
+use crate::error::LabError;
+
+/// How often whoever watches hears how far they are.
+const TELL_EVERY: Duration = Duration::from_millis(50);
+
+/// How far the pieces are, and whether they should go on.
+struct Board {
+    /// What is done of each, as the bits of a number from 0 to 1.
+    done: Vec<AtomicU64>,
+    cancelled: AtomicBool,
+    /// The next one that no thread has taken.
+    next: AtomicUsize,
+    /// Threads that still work.
+    working: AtomicUsize,
+}
+
+impl Board {
+    /// Returns what is done of all of them, whose weights are `weights`.
+    fn done(&self, weights: &[f64]) -> f64 {
+        let part = |(weight, done): (&f64, &AtomicU64)| weight * f64::from_bits(done.load(Relaxed));
+        let whole: f64 = weights.iter().sum();
+        weights.iter().zip(&self.done).map(part).sum::<f64>() / whole.max(f64::MIN_POSITIVE)
+    }
+}
+
+/// Watches one piece from its own thread.
+struct OnBoard<'a> {
+    board: &'a Board,
+    index: usize,
+    before: f64,
+    weight: f64,
+}
+
+impl Watcher for OnBoard<'_> {
+    fn step(&mut self, _: &str, weight: f64) {
+        self.before += self.weight;
+        self.weight = weight;
+    }
+
+    fn progress(&mut self, done: f64) -> Control {
+        let done = (self.before + self.weight * done).min(1.0);
+        self.board.done[self.index].store(done.to_bits(), Relaxed);
+        if self.board.cancelled.load(Relaxed) { Control::Cancel } else { Control::Continue }
+    }
+}
+
+/// Ends a thread's turn also where the thread panics, so that nobody waits for it.
+struct Working<'a>(&'a AtomicUsize);
+
+impl Drop for Working<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Does `work` with each of `pieces`, whose steps have weights that sum up to one, from `threads` threads. Returns
+/// what it returned of each, in their order, partly or not at all where one of them failed or `watcher` ended them; and
+/// the error that did.
+pub(crate) fn run<T: Sync, R: Default + Send>(
+    pieces: &[T],
+    weight: impl Fn(&T) -> f64,
+    threads: usize,
+    watcher: &mut dyn Watcher,
+    work: &(dyn Fn(&T, &mut dyn Watcher) -> (R, Result<(), LabError>) + Sync),
+) -> (Vec<R>, Result<(), LabError>) {
+    let threads = threads.min(pieces.len());
+    let board = Board {
+        done: pieces.iter().map(|_| AtomicU64::new(0.0_f64.to_bits())).collect(),
+        cancelled: AtomicBool::new(false),
+        next: AtomicUsize::new(0),
+        working: AtomicUsize::new(threads),
+    };
+    let slots = Mutex::new(pieces.iter().map(|_| (R::default(), Ok(()))).collect());
+    let take = || {
+        let _working = Working(&board.working);
+        while !board.cancelled.load(Relaxed) {
+            let index = board.next.fetch_add(1, Relaxed);
+            let Some(piece) = pieces.get(index) else { return };
+            let mut watch = OnBoard { board: &board, index, before: 0.0, weight: 0.0 };
+            let slot = work(piece, &mut watch);
+            if slot.1.is_err() {
+                board.cancelled.store(true, Relaxed);
+            }
+            board.done[index].store(1.0_f64.to_bits(), Relaxed);
+            let mut slots: std::sync::MutexGuard<'_, Vec<_>> =
+                slots.lock().expect("no thread panics while it holds this");
+            slots[index] = slot;
+        }
+    };
+    let weights: Vec<f64> = pieces.iter().map(weight).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(take);
+        }
+        while board.working.load(Relaxed) > 0 {
+            std::thread::sleep(TELL_EVERY);
+            if watcher.progress(board.done(&weights)) == Control::Cancel {
+                board.cancelled.store(true, Relaxed);
+            }
+        }
+    });
+    let slots = slots.into_inner().expect("no thread panics while it holds this");
+    gather(slots, board.cancelled.load(Relaxed))
+}
+
+/// The first real error counts; the others were only told to stop.
+fn gather<R>(
+    slots: Vec<(R, Result<(), LabError>)>,
+    was_cancelled: bool,
+) -> (Vec<R>, Result<(), LabError>) {
+    let mut done = Vec::with_capacity(slots.len());
+    let mut outcome = if was_cancelled { Err(DriveError::cancelled().into()) } else { Ok(()) };
+    let mut is_real = false;
+    for (result, ended) in slots {
+        done.push(result);
+        if let Err(error) = ended
+            && !is_real
+        {
+            is_real = error.kind() != ssdlab_drive::ErrorKind::Cancelled;
+            outcome = Err(error);
+        }
+    }
+    (done, outcome)
+}
