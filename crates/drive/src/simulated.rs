@@ -299,7 +299,7 @@ impl Template for SimulatedDrive {
         let array = Level::Raid1.array(vec![self.composition.clone(), self.composition.clone()]);
         Box::new(SimulatedDrive {
             name: format!("raid1({0};{0}),sync=none", self.name),
-            model: array.mirror_of(&self.model),
+            model: array.mirror_of(&*self.model),
             composition: Composition::Array(array),
             ..self.clone()
         })

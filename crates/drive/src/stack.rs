@@ -406,8 +406,8 @@ impl Array {
     }
 
     /// Returns a mirror of two drives, each as `drive` is.
-    pub(crate) fn mirror_of(&self, drive: &Box<dyn Model>) -> Box<dyn Model> {
-        let models = vec![drive.clone(), drive.clone()];
+    pub(crate) fn mirror_of(&self, drive: &dyn Model) -> Box<dyn Model> {
+        let models = vec![drive.boxed_clone(), drive.boxed_clone()];
         let used = Used::of(&models, None, self.trim).expect("drives that are alike fit together");
         Box::new(Layered::new(Mirrored::new(used, self.reads), models))
     }

@@ -9,6 +9,9 @@ use ssdlab_drive::{Control, DriveError};
 use super::Watcher;
 use crate::error::LabError;
 
+/// What a piece of work has returned, as far as it came, and the error that ended it.
+pub(crate) type Piece<R> = (R, Result<(), LabError>);
+
 /// How often whoever watches hears how far they are.
 const TELL_EVERY: Duration = Duration::from_millis(50);
 
@@ -70,8 +73,8 @@ pub(crate) fn run<T: Sync, R: Default + Send>(
     weight: impl Fn(&T) -> f64,
     threads: usize,
     watcher: &mut dyn Watcher,
-    work: &(dyn Fn(&T, &mut dyn Watcher) -> (R, Result<(), LabError>) + Sync),
-) -> (Vec<R>, Result<(), LabError>) {
+    work: &(dyn Fn(&T, &mut dyn Watcher) -> Piece<R> + Sync),
+) -> Piece<Vec<R>> {
     let threads = threads.min(pieces.len());
     let board = Board {
         done: pieces.iter().map(|_| AtomicU64::new(0.0_f64.to_bits())).collect(),
@@ -79,7 +82,8 @@ pub(crate) fn run<T: Sync, R: Default + Send>(
         next: AtomicUsize::new(0),
         working: AtomicUsize::new(threads),
     };
-    let slots = Mutex::new(pieces.iter().map(|_| (R::default(), Ok(()))).collect());
+    let empty = pieces.iter().map(|_| (R::default(), Ok(()))).collect();
+    let slots: Mutex<Vec<Piece<R>>> = Mutex::new(empty);
     let take = || {
         let _working = Working(&board.working);
         while !board.cancelled.load(Relaxed) {
@@ -91,9 +95,7 @@ pub(crate) fn run<T: Sync, R: Default + Send>(
                 board.cancelled.store(true, Relaxed);
             }
             board.done[index].store(1.0_f64.to_bits(), Relaxed);
-            let mut slots: std::sync::MutexGuard<'_, Vec<_>> =
-                slots.lock().expect("no thread panics while it holds this");
-            slots[index] = slot;
+            slots.lock().expect("no thread panics while it holds this")[index] = slot;
         }
     };
     let weights: Vec<f64> = pieces.iter().map(weight).collect();
@@ -113,10 +115,7 @@ pub(crate) fn run<T: Sync, R: Default + Send>(
 }
 
 /// The first real error counts; the others were only told to stop.
-fn gather<R>(
-    slots: Vec<(R, Result<(), LabError>)>,
-    was_cancelled: bool,
-) -> (Vec<R>, Result<(), LabError>) {
+fn gather<R>(slots: Vec<Piece<R>>, was_cancelled: bool) -> Piece<Vec<R>> {
     let mut done = Vec::with_capacity(slots.len());
     let mut outcome = if was_cancelled { Err(DriveError::cancelled().into()) } else { Ok(()) };
     let mut is_real = false;

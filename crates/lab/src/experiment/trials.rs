@@ -7,7 +7,8 @@
 use ssdlab_drive::{Control, Drive, Region, Template};
 
 use super::course::{Course, Emptied, Tally};
-use super::{Sample, Watcher, side_by_side};
+use super::side_by_side::{self, Piece};
+use super::{Sample, Watcher};
 use crate::error::LabError;
 
 /// What a trial finds.
@@ -129,8 +130,6 @@ impl Watcher for Part<'_> {
     }
 }
 
-type Done<R> = Vec<(R, Tally)>;
-
 fn on_copies<T: Sync, R: Default + Send>(
     template: &dyn Template,
     start: Start,
@@ -138,7 +137,7 @@ fn on_copies<T: Sync, R: Default + Send>(
     work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
     threads: usize,
     watcher: &mut dyn Watcher,
-) -> (Done<R>, Result<(), LabError>) {
+) -> Piece<Vec<(R, Tally)>> {
     let each = |trial: &Trial<T>, watcher: &mut dyn Watcher| {
         on_a_copy(template, start, &trial.what, work, watcher)
     };
@@ -151,7 +150,7 @@ fn on_a_copy<T, R: Default>(
     what: &T,
     work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
     watch: &mut dyn Watcher,
-) -> ((R, Tally), Result<(), LabError>) {
+) -> Piece<(R, Tally)> {
     let mut result = R::default();
     let mut tally = Tally::default();
     let outcome = (|| {
