@@ -299,9 +299,18 @@ impl Template for SimulatedDrive {
         let array = Level::Raid1.array(vec![self.composition.clone(), self.composition.clone()]);
         Box::new(SimulatedDrive {
             name: format!("raid1({0};{0}),sync=none", self.name),
+            facts: self.facts.clone(),
+            caveats: self.caveats.clone(),
+            began_new: self.began_new,
             model: array.mirror_of(&*self.model),
             composition: Composition::Array(array),
-            ..self.clone()
+            in_flight: InFlight::default(),
+            now: self.now,
+            since: self.now,
+            busy: Nanoseconds::ZERO,
+            make_new: self.make_new,
+            made_new_in: None,
+            recorder: self.recorder.clone(),
         })
     }
 }

@@ -98,7 +98,7 @@ struct Figure {
     /// What the row holds in which columns.
     #[serde(default)]
     row: BTreeMap<String, toml::Value>,
-    /// What another row holds in which columns: the figure is how many times its value this one's is.
+    /// What a second row holds in which columns: the figure is the value of the first divided by that of this one.
     #[serde(default)]
     against: BTreeMap<String, toml::Value>,
     column: String,
@@ -178,23 +178,19 @@ pub fn compare(
     let runs = all_runs(drives, seed)?;
     watcher.step(&format!("{} experiments on {}", runs.len(), names(drives)), 1.0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let (reports, outcome) =
+    let (found, outcome) =
         side_by_side::run(&runs, |_| 1.0, threads, watcher, &|run, watcher| match run
             .carry_out(seed, watcher)
         {
-            Ok(report) => (Some(report), Ok(())),
-            Err(error) => (None, Err(error)),
+            Ok(found) => (found, Ok(())),
+            Err(error) => (Found::default(), Err(error)),
         });
     outcome?;
+    let requests = found.iter().map(|it| it.requests).sum();
     let mut compared = Vec::new();
-    let mut requests = 0;
-    for (run, report) in runs.iter().zip(reports.into_iter().flatten()) {
-        requests += report.cost.requests;
-        for figure in run.figures {
-            let model = value_of(&report, figure)
-                .map_err(|why| LabError::Figures { name: run.drive.to_owned(), why })?;
-            compared.push(Compared { drive: run.drive, figure, model });
-        }
+    for (run, found) in runs.iter().zip(found) {
+        let both = run.figures.iter().zip(found.figures);
+        compared.extend(both.map(|(figure, model)| Compared { drive: run.drive, figure, model }));
     }
     let mut record = Record::default();
     conclude(&compared, &mut record);
@@ -262,29 +258,47 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<Prepared<'_>>, LabErro
     };
     let mut runs = Vec::new();
     for run in &drive.contents.run {
-        let experiment = experiment::named(&run.experiment)?;
+        let named = |error: LabError| wrong(error.to_string());
+        let experiment = experiment::named(&run.experiment).map_err(named)?;
         let set: Vec<(String, String)> = run.set.iter().map(pair).collect::<Result<_, _>>()?;
-        let target = Target::parse(run.target.as_ref().unwrap_or(&drive.contents.target))?;
+        let target = run.target.as_ref().unwrap_or(&drive.contents.target);
+        let target = Target::parse(target).map_err(|error| named(error.into()))?;
         if !matches!(target, Target::Simulated { .. } | Target::Stack(_)) {
             let why = "figures are held against simulated drives (sim:PROFILE)";
             return Err(wrong(why.to_owned()));
         }
-        let (settings, target) = match run.quick {
-            true => quick(experiment, target, seed, &set)?,
-            false => (Settings::new(experiment, false, &set)?, target),
+        let (mut settings, target) = match run.quick {
+            true => quick(experiment, target, seed, &set).map_err(named)?,
+            false => (Settings::new(experiment, false, &set).map_err(named)?, target),
         };
+        // Runs go side by side themselves.
+        settings.set_threads(1);
         let figures = &run.figure;
         runs.push(Prepared { drive: &drive.name, figures, experiment, settings, target });
     }
     Ok(runs)
 }
 
+/// What the model makes of the figures of a run.
+#[derive(Debug, Default)]
+struct Found {
+    figures: Vec<f64>,
+    requests: u64,
+}
+
 impl Prepared<'_> {
-    fn carry_out(&self, seed: u64, watcher: &mut dyn Watcher) -> Result<Report, LabError> {
+    fn carry_out(&self, seed: u64, watcher: &mut dyn Watcher) -> Result<Found, LabError> {
         let mut drive = self.target.open(&RealOptions::default())?;
         let outcome =
             crate::run::run(self.experiment, &self.settings, seed, drive.as_mut(), watcher);
-        outcome.error.map_or(Ok(outcome.report), Err)
+        if let Some(error) = outcome.error {
+            return Err(error);
+        }
+        let value = |figure| value_of(&outcome.report, figure);
+        let figures = self.figures.iter().map(value).collect::<Result<_, _>>();
+        let figures =
+            figures.map_err(|why| LabError::Figures { name: self.drive.to_owned(), why })?;
+        Ok(Found { figures, requests: outcome.report.cost.requests })
     }
 }
 
@@ -311,7 +325,7 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
         })
     };
     let value = column(&figure.column)?;
-    let of_row = |row: &BTreeMap<String, toml::Value>| {
+    let of_row = |which: &str, row: &BTreeMap<String, toml::Value>| {
         let mut conditions = Vec::new();
         for (name, value) in row {
             conditions.push((column(name)?, value));
@@ -320,12 +334,18 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
             .filter(|row| conditions.iter().all(|(index, value)| is_same(&row[*index], value)));
         let (Some(row), None) = (rows.next(), rows.next()) else {
             let rows = if conditions.is_empty() { "all rows" } else { "not one row alone" };
-            return Err(format!("{named}: {rows} of table {} are meant", table.name));
+            return Err(format!("{named}: {rows} of table {} are meant by '{which}'", table.name));
         };
         row[value].number().ok_or_else(|| format!("{named}: the model has no figure there"))
     };
-    let model = of_row(&figure.row)?;
-    if figure.against.is_empty() { Ok(model) } else { Ok(model / of_row(&figure.against)?) }
+    let model = of_row("row", &figure.row)?;
+    if figure.against.is_empty() {
+        return Ok(model);
+    }
+    match of_row("against", &figure.against)? {
+        0.0 => Err(format!("{named}: the row that 'against' means has 0 there")),
+        other => Ok(model / other),
+    }
 }
 
 fn is_same(cell: &Cell, value: &toml::Value) -> bool {
@@ -343,6 +363,7 @@ fn table(compared: &[Compared]) -> Table {
     let columns = [
         ("drive", ""),
         ("figure", ""),
+        ("unit", ""),
         ("published", ""),
         ("model", ""),
         ("error_percent", "%"),
@@ -351,7 +372,8 @@ fn table(compared: &[Compared]) -> Table {
     let row = |one: &Compared| {
         vec![
             Cell::from(one.drive),
-            Cell::from(format!("{}, {}", one.figure.name, one.figure.unit)),
+            Cell::from(one.figure.name.clone()),
+            Cell::from(one.figure.unit.clone()),
             Cell::from(one.figure.published),
             Cell::from(one.model),
             Cell::from(one.error()),
@@ -445,8 +467,8 @@ mod tests {
         let report = compare(&[published], 1, &mut Unwatched).unwrap();
         let row = &report.table("figures").unwrap().rows[0];
         assert_eq!(row[0], Cell::from("mine"));
-        assert_eq!((row[2].number(), row[3].number()), (Some(0.8), Some(1.0)));
-        assert!((row[4].number().unwrap() - 25.0).abs() < 1e-9);
+        assert_eq!((row[3].number(), row[4].number()), (Some(0.8), Some(1.0)));
+        assert!((row[5].number().unwrap() - 25.0).abs() < 1e-9);
         let texts: Vec<&str> = report.findings.iter().map(|it| it.text.as_str()).collect();
         assert_eq!(texts[0], "0 of 1 figures that were held out are met within 10 %.");
         assert_eq!(texts[1], "mine, as filled: the model has 1.00, published 0.800 x (+25 %).");
@@ -457,9 +479,9 @@ mod tests {
         let ratio = SMALL.replace("column =", "against = { step = \"fill\" }\ncolumn =");
         let published = Published::parse("mine", &ratio).unwrap();
         let report = compare(&[published], 1, &mut Unwatched).unwrap();
-        assert_eq!(report.table("figures").unwrap().rows[0][3].number(), Some(1.0));
+        assert_eq!(report.table("figures").unwrap().rows[0][4].number(), Some(1.0));
         let wrong = ratio.replace("against = { step = \"fill\" }", "against = { step = 7 }");
-        assert!(error(&wrong).contains("not one row alone of table reads"));
+        assert!(error(&wrong).contains("not one row alone of table reads are meant by 'against'"));
     }
 
     #[test]

@@ -33,16 +33,16 @@ fn rows(report: &Report) -> Vec<[String; 6]> {
     };
     let table = report.table("figures").unwrap();
     let row = |row: &Vec<Cell>| {
-        let model = number(&row[3]);
+        let model = number(&row[4]);
         let digits = if model < 100.0 { 2 } else { 0 };
         [
             text(&row[0]),
-            text(&row[1]),
-            number(&row[2]).to_string(),
+            format!("{}, {}", text(&row[1]), text(&row[2])),
+            number(&row[3]).to_string(),
             format!("{model:.digits$}"),
             // Nothing is +0.0, on whichever side of it.
-            format!("{:+.1}", (number(&row[4]) * 10.0).round() / 10.0 + 0.0),
-            text(&row[5]),
+            format!("{:+.1}", (number(&row[5]) * 10.0).round() / 10.0 + 0.0),
+            text(&row[6]),
         ]
     };
     table.rows.iter().map(row).collect()

@@ -15,6 +15,7 @@ pub(crate) struct PageReads {
 }
 
 impl PageReads {
+    /// Returns the times of a drive, as its mean and their spread give them.
     pub(crate) fn new(configuration: &Configuration) -> PageReads {
         let spread = configuration.mechanisms.page_read_spread;
         let pages = configuration.geometry.parameters().pages_per_shot;

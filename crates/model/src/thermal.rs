@@ -28,6 +28,7 @@ pub(crate) struct Thermal {
 }
 
 impl Thermal {
+    /// Returns a drive that is cool.
     pub(crate) fn new(parameters: ThermalParameters) -> Thermal {
         let ThermalParameters { limit, rate } = parameters;
         Thermal { rate, limit: rate.duration(limit), heat: Nanoseconds::ZERO, at: Instant::START }

@@ -308,7 +308,7 @@ impl Geometry {
         unit.0 / self.by_program
     }
 
-    /// Returns which of the pages of its word line `unit` lies on, or begins on: less than
+    /// Returns which of the pages of its word line `unit` lies on: less than
     /// [`pages_per_shot`](GeometryParameters::pages_per_shot).
     #[inline(always)]
     pub fn page_on_word_line(&self, unit: PhysicalUnit) -> u32 {

@@ -209,9 +209,9 @@ impl Protocol {
     }
 
     fn plan(&self, histories: &[Vec<State>]) -> Plan {
-        let drives = |states: &Vec<State>| if states[0].is_pair() { 2 } else { 1 };
+        let drives = |state: &State| if state.is_pair() { 2 } else { 1 };
         let prepared = histories.len() as u64;
-        let states: u64 = histories.iter().map(|it| drives(it) * it.len() as u64).sum();
+        let states: u64 = histories.iter().flatten().map(drives).sum();
         Plan {
             sequential_writes: self.sizes.capacity * prepared,
             large_random_writes: self.sizes.used * prepared,
@@ -222,7 +222,7 @@ impl Protocol {
             space: self.sizes.capacity,
             block_sizes: vec![SEQUENTIAL_REQUEST, RANDOM_REQUEST],
             // A drive, two as it is, and of these a copy for each operation.
-            drives: DrivesAtOnce { throughout: 0, per_copy: 5, copies: State::ALL.len() as u32 },
+            drives: DrivesAtOnce { throughout: 0, per_copy: 5, copies: histories.len() as u32 },
             ..Plan::default()
         }
     }
@@ -484,7 +484,7 @@ impl Experiment for OverProvision {
     }
 }
 
-/// Returns true if two of the drive, new, can be put into RAID 1.
+/// Returns true if copies of the drive, made new, can be put into RAID 1.
 fn can_pair(drive: &mut dyn Drive) -> bool {
     let from_factory =
         drive.simulated().is_none_or(|drive| drive.way_to_make_new() == MakeNew::Factory);

@@ -107,13 +107,13 @@ fn one_by_one<T, R: Default>(
 }
 
 /// Watches a trial that runs on its own for whoever watches the whole run.
-pub(crate) struct Part<'a> {
+struct Part<'a> {
     /// Who watches the whole run.
-    pub(crate) of: &'a mut dyn Watcher,
+    of: &'a mut dyn Watcher,
     /// What the trial is called.
-    pub(crate) name: &'a str,
+    name: &'a str,
     /// Its share of the run.
-    pub(crate) share: f64,
+    share: f64,
 }
 
 impl Watcher for Part<'_> {
@@ -130,6 +130,7 @@ impl Watcher for Part<'_> {
     }
 }
 
+/// Runs each trial on a copy of the drive; returns what it measured and took, and the error that ended them.
 fn on_copies<T: Sync, R: Default + Send>(
     template: &dyn Template,
     start: Start,
@@ -144,6 +145,7 @@ fn on_copies<T: Sync, R: Default + Send>(
     side_by_side::run(trials, |trial| trial.weight, threads, watcher, &each)
 }
 
+/// Runs one trial on a copy of the drive; returns what it measured and took, and how it ended.
 fn on_a_copy<T, R: Default>(
     template: &dyn Template,
     start: Start,

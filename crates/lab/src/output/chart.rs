@@ -72,7 +72,12 @@ impl TableChart {
         let tables = by_operation(table);
         let table = &tables[0];
         let formats = ColumnFormat::of(table);
-        let is_measure = |index: &usize| formats[*index].is_numeric() && !is_place(table, *index);
+        // Where rows say their units, their numbers are of different things.
+        let is_mixed =
+            |index: usize| table.column("unit").is_some() && table.columns[index].unit.is_empty();
+        let is_measure = |index: &usize| {
+            formats[*index].is_numeric() && !is_place(table, *index) && !is_mixed(*index)
+        };
         let numbers: Vec<usize> =
             (table.key_columns()..table.columns.len()).filter(is_measure).collect();
         let is_aged = table.column("slowdown").is_some();
@@ -361,9 +366,10 @@ impl Bars {
         }
     }
 
-    /// The longest bar; never zero, so that it can be divided by.
+    /// The longest bar, as long as its value is far from zero; never zero, so that it can be divided by.
     pub(crate) fn longest(&self) -> f64 {
-        let longest = self.rows.iter().filter_map(|bar| bar.value).fold(0.0, f64::max);
+        let longest =
+            self.rows.iter().filter_map(|bar| bar.value.map(f64::abs)).fold(0.0, f64::max);
         if longest > 0.0 { longest } else { 1.0 }
     }
 }
@@ -391,6 +397,27 @@ mod tests {
         assert_eq!(bars(&table).title, "Passes: delete by pass, in seconds");
         table.rows[1][1] = Cell::Number(12.0);
         assert_eq!(bars(&table).title, "Passes: extract by pass, in seconds");
+    }
+
+    #[test]
+    fn rows_of_different_units_are_not_compared() {
+        let column = |name: &str, unit: &str| Column { name: name.into(), unit: unit.into() };
+        let row = |figure: &str, unit: &str, published, error| {
+            let numbers = [published, error].map(Cell::Number);
+            [vec![Cell::from(figure), Cell::from(unit)], numbers.into()].concat()
+        };
+        let table = Table {
+            name: "figures".into(),
+            columns: vec![
+                column("figure", ""),
+                column("unit", ""),
+                column("published", ""),
+                column("error_percent", "%"),
+            ],
+            rows: vec![row("reads", "us", 64.0, 2.0), row("writes", "IOPS", 71_424.0, 0.5)],
+        };
+        let picture = TableChart::of(&table).expect("it has a picture");
+        assert_eq!(Bars::of(&picture).title, "Figures: error by figure, in %");
     }
 
     #[test]

@@ -17,8 +17,8 @@ use crate::report::{
     Cell, Finding, Level, Report, ReportAttribution, ReportCounters, ReportHealth, Table,
 };
 
-/// More rows than this scroll the findings off the screen; the rest is in the JSON.
-const ROWS_MAX: usize = 200;
+/// More rows than this are not shown; the rest is in the JSON.
+const ROWS_MAX: usize = 300;
 
 /// More recordings of the inside than this are not shown; the page has them all.
 const RECORDINGS_MAX: usize = 3;

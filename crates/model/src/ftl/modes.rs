@@ -1,4 +1,5 @@
-//! Blocks that differ: those in SLC mode, those whose data is old, and those of several write streams.
+//! What differs from one place or moment to another: blocks in SLC mode, pages of a word line, old data, several write
+//! streams, a drive that is too hot.
 
 use ssdlab_nand::Nand;
 
@@ -20,7 +21,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.slc.as_ref().is_some_and(|slc| slc.holds(block))
     }
 
-    /// A command is acted on, and what it moves heats the drive: has the controller slow down where that is too hot.
+    /// Notes the heat of what a command moves; keeps the controller longer while the drive is too hot.
     #[inline(never)]
     pub(super) fn heat_up(&mut self, nand: &mut Nand, tag: RequestTag) {
         if let Some(thermal) = &mut self.thermal {
@@ -57,14 +58,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         fresh + longer
     }
 
-    /// Returns how long sensing `senses` pages of one word line takes, one of which holds `unit`.
+    /// Returns how long `senses` senses for copies take, one of which is of the page of `unit`. Of the pages of a word
+    /// line that are read in one go, each takes their mean.
     #[inline(always)]
     pub(super) fn page_reads_of(&self, unit: PhysicalUnit, senses: u32) -> Nanoseconds {
-        match senses {
-            1 => self.page_read_of(unit),
-            _ => {
-                let mean = self.page_read_in(self.geometry.block_of(unit), self.timing.page_read);
-                mean * u64::from(senses)
+        match self.collector.reads_word_lines {
+            false => self.page_read_of(unit) * u64::from(senses),
+            true => {
+                let block = self.geometry.block_of(unit);
+                self.page_read_in(block, self.timing.page_read) * u64::from(senses)
             }
         }
     }

@@ -250,7 +250,7 @@ impl Profile {
         if spread > 0.0 && *flash.pages_per_shot.value.get_ref() == 1 {
             return Err(self.inconsistent(
                 "flash.page_read_spread is about the pages of one word line, and flash.pages_per_shot \
-                 is 1; leave one of them out"
+                 is 1; set flash.page_read_spread to 0"
                     .to_owned(),
             ));
         }

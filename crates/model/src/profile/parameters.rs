@@ -109,7 +109,7 @@ keys! {
         "pages that one program writes on each plane (3: one-shot TLC)",
     "flash.page_read" => flash.page_read, "time to sense a page (tR)",
     "flash.page_read_spread" => flash.page_read_spread,
-        "how far the fastest and the slowest page of a word line are from page_read, as a share of it",
+        "how far the fastest and the slowest page of a word line are from page_read, as a share of it; 0: all alike",
     "flash.program" => flash.program, "time to program all pages of a shot (tPROG)",
     "flash.erase" => flash.erase, "time to erase a block (tBERS)",
     "flash.channel_mb_per_second" => flash.channel_mb_per_second, "rate of a channel",

@@ -62,8 +62,8 @@ impl State {
                 format!("the same, then its last {} % trimmed{share}", sizes.free_percent)
             }
             State::Raid1Full => format!(
-                "two drives made new, in RAID 1 without initial synchronisation (sync=none), \
-                 {used}, nothing trimmed{share}"
+                "two copies of one drive that was made new, {used}, in RAID 1 without initial \
+                 synchronisation (sync=none), nothing trimmed{share}"
             ),
             State::Raid1Spare => format!(
                 "the same, but only its first part was ever written, so that the rest is \

@@ -27,7 +27,7 @@ pub(super) fn draw(bars: &Bars) -> Markup {
 }
 
 fn row(bar: &Bar, bars: &Bars) -> Markup {
-    let share = |value: f64| percent(value.max(0.0) / bars.longest() * 100.0);
+    let share = |value: f64| percent(value.abs() / bars.longest() * 100.0);
     let value = bar.value.unwrap_or(0.0);
     let words = format!("{}: {} {}", bar.label, bar.text, unit(&bars.unit));
     let note = bar.note.replace(" x", "\u{d7}");
@@ -58,7 +58,7 @@ fn row(bar: &Bar, bars: &Bars) -> Markup {
 /// Several measurements of one unit: a group of bars for each row.
 pub(super) fn grouped(chart: &TableChart) -> Markup {
     let all = chart.measures.iter().flat_map(|measure| &measure.values);
-    let longest = all.flatten().fold(0.0f64, |most, value| most.max(*value));
+    let longest = all.flatten().fold(0.0f64, |most, value| most.max(value.abs()));
     let longest = if longest > 0.0 { longest } else { 1.0 };
     let names: Vec<&str> = chart.measures.iter().map(|measure| &*measure.name).collect();
     html! {
@@ -90,7 +90,7 @@ fn group_bar(ink: usize, measure: &Measure, category: &str, index: usize, longes
                 (described(&format!("{category}, {}", measure.name), &text))
                 rect.track width="100%" height="100%" {}
                 rect class={ "ink" (ink % 8) } height="100%"
-                    width=(percent(value.unwrap_or(0.0).max(0.0) / longest * 100.0)) {}
+                    width=(percent(value.unwrap_or(0.0).abs() / longest * 100.0)) {}
             }
             span.value { (text) }
         }

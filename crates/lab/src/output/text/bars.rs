@@ -64,7 +64,7 @@ fn glyphs(options: &Options) -> [char; 2] {
 fn draw(bar: &Bar, longest: f64, length: usize, options: &Options) -> String {
     let [solid, shaded] = glyphs(options);
     let columns = |value: f64| value / longest * length as f64;
-    let value = bar.value.unwrap_or(0.0).max(0.0);
+    let value = bar.value.unwrap_or(0.0).abs();
     let is_aged = bar.added > 0.0;
     let (whole, end) = if is_aged || options.ascii {
         (columns(value - bar.added).round() as usize, String::new())
