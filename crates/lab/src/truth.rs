@@ -262,7 +262,7 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<Prepared<'_>>, LabErro
         let experiment = experiment::named(&run.experiment).map_err(named)?;
         let set: Vec<(String, String)> = run.set.iter().map(pair).collect::<Result<_, _>>()?;
         let target = run.target.as_ref().unwrap_or(&drive.contents.target);
-        let target = Target::parse(target).map_err(|error| named(error.into()))?;
+        let target = Target::parse(target).map_err(named)?;
         if !matches!(target, Target::Simulated { .. } | Target::Stack(_)) {
             let why = "figures are held against simulated drives (sim:PROFILE)";
             return Err(wrong(why.to_owned()));
