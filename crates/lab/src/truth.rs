@@ -98,7 +98,7 @@ struct Figure {
     /// What the row holds in which columns.
     #[serde(default)]
     row: BTreeMap<String, toml::Value>,
-    /// What a second row holds in which columns: the figure is the value of the first divided by that of this one.
+    /// A second row, picked as `row` picks the first: the figure is the value of the first divided by that of this one.
     #[serde(default)]
     against: BTreeMap<String, toml::Value>,
     column: String,
@@ -279,7 +279,7 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<Prepared<'_>>, LabErro
     Ok(runs)
 }
 
-/// What the model makes of the figures of a run.
+/// The model's values for the figures of a run, in their order, and the requests that it took.
 #[derive(Debug, Default)]
 struct Found {
     figures: Vec<f64>,
@@ -476,10 +476,19 @@ mod tests {
 
     #[test]
     fn a_figure_may_be_the_ratio_of_two_rows() {
-        let ratio = SMALL.replace("column =", "against = { step = \"fill\" }\ncolumn =");
-        let published = Published::parse("mine", &ratio).unwrap();
-        let report = compare(&[published], 1, &mut Unwatched).unwrap();
-        assert_eq!(report.table("figures").unwrap().rows[0][4].number(), Some(1.0));
+        let ratio = SMALL
+            .replace("step = \"fill\"", "step = \"after 1h of rest\"")
+            .replace("\"slowdown\"", "\"best_seconds\"")
+            .replace("column =", "against = { step = \"fill\" }\ncolumn =");
+        let value = |text: &str| {
+            let published = Published::parse("mine", text).unwrap();
+            let report = compare(&[published], 1, &mut Unwatched).unwrap();
+            report.table("figures").unwrap().rows[0][4].number().unwrap()
+        };
+        // The table's column `slowdown` is that ratio, too.
+        let slowdown = SMALL.replace("step = \"fill\"", "step = \"after 1h of rest\"");
+        assert!(value(&slowdown) > 1.5);
+        assert!((value(&ratio) / value(&slowdown) - 1.0).abs() < 1e-9);
         let wrong = ratio.replace("against = { step = \"fill\" }", "against = { step = 7 }");
         assert!(error(&wrong).contains("not one row alone of table reads are meant by 'against'"));
     }

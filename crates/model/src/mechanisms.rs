@@ -65,7 +65,7 @@ pub struct Mechanisms {
     pub copy_overhead: Nanoseconds,
     /// True if a read for copies senses all that is valid on a word line in one go, before the die reads for the host.
     pub copies_word_lines: bool,
-    /// When it throttles by heat; nothing where it never does.
+    /// Throttling by heat; nothing where it never does.
     pub thermal: Option<ThermalParameters>,
     /// What a command's data costs beside its transfers.
     pub data_time: DataTime,

@@ -7,7 +7,7 @@ use crate::geometry::Geometry;
 use crate::ssd::Configuration;
 use crate::units::{Nanoseconds, PhysicalUnit};
 
-/// How long sensing each page of a word line takes.
+/// The times that sensing the pages of a word line takes.
 #[derive(Clone, Debug)]
 pub(crate) struct PageReads {
     /// By page, from the fastest to the slowest; none where they do not differ.

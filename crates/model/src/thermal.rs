@@ -8,7 +8,7 @@ use ssdlab_nand::timing::TransferRate;
 
 use crate::units::{ByteLength, Instant, Nanoseconds};
 
-/// When a drive throttles.
+/// The limit and the rate of a drive that throttles by heat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThermalParameters {
     /// How much it moves ahead of the rate that it sustains, from cold until it is as hot as it may be.

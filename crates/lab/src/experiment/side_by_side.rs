@@ -9,15 +9,15 @@ use ssdlab_drive::{Control, DriveError};
 use super::Watcher;
 use crate::error::LabError;
 
-/// What a piece of work has returned, as far as it came, and the error that ended it.
+/// A result, as far as work came, and the error that ended the work.
 pub(crate) type Piece<R> = (R, Result<(), LabError>);
 
-/// How often whoever watches hears how far they are.
+/// The time between two looks at the progress.
 const TELL_EVERY: Duration = Duration::from_millis(50);
 
-/// How far the pieces are, and whether they should go on.
+/// The progress of all pieces, and whether they should go on.
 struct Board {
-    /// What is done of each, as the bits of a number from 0 to 1.
+    /// The share of each that is done, as the bits of a number from 0 to 1.
     done: Vec<AtomicU64>,
     cancelled: AtomicBool,
     /// The next one that no thread has taken.
@@ -65,9 +65,8 @@ impl Drop for Working<'_> {
     }
 }
 
-/// Does `work` with each of `pieces`, whose steps have weights that sum up to one, from `threads` threads. Returns
-/// what it returned of each, in their order, partly or not at all where one of them failed or `watcher` ended them; and
-/// the error that did.
+/// Does `work` with each of `pieces`, from `threads` threads; the weights of the steps of one piece sum up to one. Returns the results
+/// in the order of the pieces, incomplete or default where `work` failed or `watcher` ended it, and the error of that.
 pub(crate) fn run<T: Sync, R: Default + Send>(
     pieces: &[T],
     weight: impl Fn(&T) -> f64,

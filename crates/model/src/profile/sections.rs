@@ -114,7 +114,7 @@ optional_section! {
 }
 
 optional_section! {
-    /// When the drive throttles.
+    /// Throttling by heat.
     ThermalSection {
         limit: Length = Length(ByteLength::ZERO),
         mb_per_second: f64 = 0.0,

@@ -31,7 +31,7 @@ pub struct Shape {
     pub senses: Vec<u64>,
     /// Sensing a page of the map.
     pub mean_sense: u64,
-    /// What a read for copies takes beyond sensing.
+    /// Time that a read for copies takes beyond sensing.
     pub copy_overhead: u64,
     pub program: u64,
     pub erase: u64,
@@ -165,7 +165,7 @@ impl Shape {
     }
 }
 
-/// How long sensing each page of a word line takes.
+/// Returns the times that sensing the pages of a word line takes.
 fn senses(configuration: &Configuration) -> Vec<u64> {
     let pages = configuration.geometry.parameters().pages_per_shot;
     let mean = configuration.timing.page_read.nanos() as f64;
