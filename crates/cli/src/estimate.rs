@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use ssdlab_blockio::{EXAMINED, PROBE_LENGTH, RealDrive};
 use ssdlab_drive::{Drive, DriveKind};
+use ssdlab_lab::age::Ageing;
 use ssdlab_lab::experiment::Plan;
 use ssdlab_lab::{Target, effort};
+use ssdlab_model::Configuration;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::progress::about;
@@ -64,6 +66,9 @@ pub fn announce(
 /// A run that is expected to take less processor time than this is not announced.
 const WORTH_SAYING: Duration = Duration::from_secs(15);
 
+/// A saved drive holds so much for each logical and each physical unit.
+const ENTRY: ByteLength = ByteLength::new(4);
+
 /// Says how long a run on simulated drives will take, where that is long; returns that time. `threads`
 /// workloads may run side by side; `shorter` is whether --quick would take a smaller drive.
 pub fn announce_simulated(
@@ -91,6 +96,30 @@ pub fn announce_simulated(
         let text = format!("This takes about {} of processor time{on}{way_out}.", about(all));
         terminal.note(&text);
         terminal.note("Ctrl-C ends it early and keeps what was measured until then.");
+    }
+    Some(expected)
+}
+
+/// Says how long it takes to make a used drive, where that is long; returns that time.
+pub fn announce_ageing(
+    drive: &Configuration,
+    ageing: &Ageing,
+    terminal: &Terminal,
+) -> Option<Duration> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let amounts = ageing.amounts(drive.geometry.capacity());
+    let expected = effort::of_ageing(drive, &amounts, processors);
+    if expected < WORTH_SAYING {
+        return None;
+    }
+    if !terminal.quiet {
+        let file =
+            ENTRY * (drive.geometry.logical_units() + drive.geometry.physical_units()).into();
+        terminal.note(&format!(
+            "This takes about {}; then a file of about {} is written.",
+            about(expected),
+            roughly(file)
+        ));
     }
     Some(expected)
 }

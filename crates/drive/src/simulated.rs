@@ -13,6 +13,7 @@ mod lanes;
 mod lasting;
 pub(crate) mod model;
 mod open_loop;
+mod processors;
 pub(crate) mod responder;
 pub mod saved;
 #[cfg(test)]

@@ -128,6 +128,32 @@ impl Ageing {
     }
 }
 
+/// How much goes to a drive on its way to a state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amounts {
+    /// Put in its place at once, as theory says.
+    pub placed: ByteLength,
+    /// Written sequentially.
+    pub sequential: ByteLength,
+    /// Written at random places.
+    pub random: ByteLength,
+}
+
+impl Ageing {
+    /// Returns how much goes to a drive of `capacity`.
+    pub fn amounts(&self, capacity: ByteLength) -> Amounts {
+        let written = |or| self.written.map_or(or, |it| it.on(capacity, ByteLength::new(1)));
+        let nothing = ByteLength::ZERO;
+        let [placed, sequential, random] = match self.state {
+            State::New => [nothing; 3],
+            State::Sequential => [nothing, written(capacity), nothing],
+            State::Random => [nothing, capacity, written(capacity)],
+            State::Steady => [capacity, nothing, written(nothing)],
+        };
+        Amounts { placed, sequential, random }
+    }
+}
+
 /// A drive of `profile`, called `name`, aged; and how it came to its state, in words.
 ///
 /// # Errors

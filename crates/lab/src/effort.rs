@@ -7,7 +7,9 @@
 use std::time::Duration;
 
 use ssdlab_model::Configuration;
+use ssdlab_units::ByteLength;
 
+use crate::age::Amounts;
 use crate::experiment::Plan;
 use crate::target::Target;
 
@@ -15,6 +17,9 @@ use crate::target::Target;
 /// with 24 of them to a program) and 110 ns (an 840 Pro, with 4), as measured in steady state.
 const PROGRAM_NS: f64 = 350.0;
 const UNIT_NS: f64 = 20.0;
+
+/// What it costs to put a unit where theory says that it may lie, on a drive far larger than any cache.
+const PLACED_NS: f64 = 47.0;
 
 /// Capacities that a workload writes until it is steady, about.
 const UNTIL_STEADY: f64 = 1.3;
@@ -31,20 +36,40 @@ pub fn processor_time(plan: &Plan, target: &Target) -> Option<Duration> {
 
 /// In seconds, on one drive.
 fn on(plan: &Plan, drive: &Configuration) -> f64 {
-    let geometry = &drive.geometry;
-    let (unit, per_program) = (geometry.unit_size(), f64::from(geometry.units_per_program()));
-    let amplification = drive.write_amplification_about();
-    let programs = |bytes: f64| bytes / unit.bytes() as f64 / per_program;
-    let once = programs(plan.sequential_writes.bytes() as f64)
-        + amplification * programs((plan.random_writes + plan.large_random_writes).bytes() as f64);
-    let a_second = f64::from(geometry.dies()) / drive.timing.program.seconds();
+    let random = plan.random_writes + plan.large_random_writes;
+    let once = programs(drive, plan.sequential_writes) + random_programs(drive, random);
+    let a_second = f64::from(drive.geometry.dies()) / drive.timing.program.seconds();
     let in_time = plan.writing.seconds() * a_second;
-    let until_steady = UNTIL_STEADY * amplification * programs(plan.space.bytes() as f64);
+    let until_steady = UNTIL_STEADY * random_programs(drive, plan.space);
     let timed = match plan.until_steady {
         0 => in_time,
         workloads => in_time.min(workloads as f64 * until_steady),
     };
-    (once + timed) * (PROGRAM_NS + per_program * UNIT_NS) * 1e-9
+    (once + timed) * a_program(drive)
+}
+
+/// Returns the program operations that `bytes` need.
+fn programs(drive: &Configuration, bytes: ByteLength) -> f64 {
+    let per_program = f64::from(drive.geometry.units_per_program());
+    bytes.bytes() as f64 / drive.geometry.unit_size().bytes() as f64 / per_program
+}
+
+/// Returns the program operations that `bytes` at random places need, with the copies of collection.
+fn random_programs(drive: &Configuration, bytes: ByteLength) -> f64 {
+    drive.write_amplification_about() * programs(drive, bytes)
+}
+
+/// Returns the seconds that a program operation costs.
+fn a_program(drive: &Configuration) -> f64 {
+    (PROGRAM_NS + f64::from(drive.geometry.units_per_program()) * UNIT_NS) * 1e-9
+}
+
+/// Returns about how much processor time it takes to make a used drive. What is placed is shared by
+/// `processors`.
+pub fn of_ageing(drive: &Configuration, amounts: &Amounts, processors: usize) -> Duration {
+    let programs = programs(drive, amounts.sequential) + random_programs(drive, amounts.random);
+    let placed = amounts.placed.whole(drive.geometry.unit_size()) as f64 * PLACED_NS * 1e-9;
+    Duration::from_secs_f64(programs * a_program(drive) + placed / processors as f64)
 }
 
 #[cfg(test)]
@@ -71,5 +96,21 @@ mod tests {
             assert!((0.4..2.5).contains(&(said / seen)), "{name} on {target}: {said} s");
         }
         assert!(seconds("sim:toshiba-xg5", "fragmentation") < 2.0);
+    }
+
+    #[test]
+    fn a_used_drive_takes_about_what_it_was_seen_to_take() {
+        // Seen on one processor: 50 s.
+        let text = "sim:generic-tlc,capacity.logical=4TiB,capacity.physical=4.4TiB";
+        let drive = Target::parse(text).unwrap().profiles().unwrap()[0].configuration().unwrap();
+        let placed = drive.geometry.capacity();
+        let amounts = Amounts { placed, ..Amounts::default() };
+        let seconds = |processors| of_ageing(&drive, &amounts, processors).as_secs_f64();
+        assert!((45.0..55.0).contains(&seconds(1)), "{}", seconds(1));
+        assert!((22.0..28.0).contains(&seconds(2)), "{}", seconds(2));
+        let random = Amounts { random: placed, ..Amounts::default() };
+        let sequential = Amounts { sequential: placed, ..Amounts::default() };
+        let of = |amounts| of_ageing(&drive, amounts, 2).as_secs_f64();
+        assert!(of(&random) > 2.0 * of(&sequential) && of(&sequential) > 10.0);
     }
 }

@@ -6,7 +6,8 @@
 //! writes no unit is different from another. Blocks always kept free stay free, the open ones are
 //! half written, and one is half collected (theory counts none of them). With FIFO a block's age
 //! says what it holds, of hot and of cold units; greedy and drawn victims do not ask for age.
-//! `plan` says what each block holds, `order` which units that are, `page` puts them there.
+//! `plan` says what each block holds, `order` which units that are, `page` and `fill` put them there,
+//! by as many [`Workers`] as the caller has.
 //!
 //! A map on flash is aged on top of that: its map area is full of map pages in the same way
 //! (`cached`). Maps of extents and log blocks have no closed form for what every block holds; what
@@ -18,18 +19,21 @@
 
 mod cached;
 mod extents;
+mod fill;
 mod hot_cold;
 mod log_blocks;
 mod order;
 mod page;
 mod plan;
 mod tables;
+mod workers;
 
 use crate::geometry::GeometryError;
 pub(crate) use log_blocks::FilledBlocks;
 pub(crate) use page::check_scheme;
 use ssdlab_theory::ParameterError;
 pub(crate) use tables::Tables;
+pub use workers::{OneByOne, Piece, Workers};
 
 /// Keeps the generator's words apart from those of anything else that is given the same seed.
 const STREAM: u64 = 0x6167_6564;

@@ -1,6 +1,8 @@
 //! What the translation layer knows of the flash: which logical unit each physical one holds,
 //! how many units of a block are valid, and how often it was erased.
 
+use std::sync::atomic::AtomicU32;
+
 use crate::counters::Wear;
 use crate::geometry::Geometry;
 use crate::media::SpareArea;
@@ -273,6 +275,11 @@ impl Flash {
     #[inline(always)]
     pub(crate) fn note_written(&mut self, physical: PhysicalUnit, logical: LogicalUnit) {
         self.reverse[physical.0 as usize] = logical.0 + 1;
+    }
+
+    /// Returns what each physical unit holds, for several to fill at a time: the logical unit plus one.
+    pub(crate) fn units_to_fill(&mut self) -> &[AtomicU32] {
+        self.reverse.shared()
     }
 
     /// Notes that `physical` was left empty.

@@ -6,6 +6,7 @@ mod map_area;
 pub(crate) mod regions;
 
 use std::hint::select_unpredictable;
+use std::sync::atomic::AtomicU32;
 
 use serde::Deserialize;
 
@@ -133,6 +134,13 @@ pub trait Mapping {
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError>;
 }
 
+/// A map that several can fill at a time.
+pub trait FilledAtOnce: Mapping {
+    /// Returns the entries of a map in which every unit will lie somewhere: from the second on, per unit, its
+    /// physical unit plus one.
+    fn entries_to_fill(&mut self) -> &[AtomicU32];
+}
+
 /// The whole map in RAM, one entry of four bytes per unit.
 ///
 /// It is counted from one, as the reverse map's units are: what that says of a unit is where its entry
@@ -166,6 +174,13 @@ impl PageMap {
         let is_fine = self.entries[0] == 0
             && stretches.all(|(entries, &written)| written || entries.iter().all(|&it| it == 0));
         if is_fine { Ok(()) } else { damaged("the map is not what is said of it") }
+    }
+}
+
+impl FilledAtOnce for PageMap {
+    fn entries_to_fill(&mut self) -> &[AtomicU32] {
+        self.written.fill(true);
+        self.entries.shared()
     }
 }
 

@@ -7,6 +7,7 @@
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicU32;
 
 use ssdlab_units::codec::LentMemory;
 
@@ -67,6 +68,15 @@ impl Touched {
         if self.is_lent {
             *self = self.clone();
         }
+    }
+
+    /// Returns the numbers for several to write at a time.
+    pub(crate) fn shared(&mut self) -> &[AtomicU32] {
+        let words: &mut [u32] = self;
+        let (start, length) = (words.as_mut_ptr().cast::<AtomicU32>(), words.len());
+        // SAFETY: an atomic number lies in memory as a plain one does, and nobody else reaches these as long as
+        // this table is borrowed.
+        unsafe { std::slice::from_raw_parts(start, length) }
     }
 
     /// Returns a table in `memory`, with what that holds.

@@ -1,11 +1,12 @@
 //! `precondition`: a used drive, made and saved.
 
-use ssdlab_lab::Target;
 use ssdlab_lab::age::{self, Ageing, CacheFill, State, Workload, Written};
 use ssdlab_lab::memory::Need;
+use ssdlab_lab::{LabError, Target};
 use ssdlab_units::Nanoseconds;
 
 use crate::cli::{PreconditionArguments, PreconditionCache, PreconditionState};
+use crate::estimate;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::memory;
@@ -72,9 +73,13 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
-    let mut progress = Progress::new(terminal, interrupt, None);
     let ageing =
         Ageing { state, written, stored_for, workload, cache, seed: arguments.seed.number };
+    let expected = {
+        let drive = profile.configuration().map_err(LabError::from)?;
+        estimate::announce_ageing(&drive, &ageing, terminal)
+    };
+    let mut progress = Progress::new(terminal, interrupt, expected);
     let outcome = age::age(name, profile, ageing, &mut progress);
     progress.finish();
     let (mut drive, history) = outcome?;

@@ -12,6 +12,7 @@ use ssdlab_units::Instant;
 
 use super::closed_loop::{self, Outcome};
 use super::open_loop;
+use super::processors::Processors;
 use super::responder::{Responder, Steps};
 use super::single::Single;
 use crate::Observer;
@@ -39,9 +40,13 @@ pub(crate) fn aged_model(
 ) -> Result<Box<dyn Model>, AgeError> {
     configuration.check_mapping()?;
     Ok(match configuration.mechanisms.mapping {
-        MappingScheme::Page | MappingScheme::LogBlock => boxed(Ssd::aged(configuration, past)?),
+        MappingScheme::Page | MappingScheme::LogBlock => {
+            boxed(Ssd::aged_by(configuration, past, &Processors)?)
+        }
         MappingScheme::Extent => boxed(Ssd::aged_with_extent_map(configuration, past)?),
-        MappingScheme::Cached => boxed(Ssd::aged_with_cached_map(configuration, past)?),
+        MappingScheme::Cached => {
+            boxed(Ssd::aged_with_cached_map_by(configuration, past, &Processors)?)
+        }
     })
 }
 

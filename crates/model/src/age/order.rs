@@ -5,9 +5,11 @@ use std::ops::Range;
 use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
+use super::workers::{Piece, Workers, parts};
 use crate::units::LogicalUnit;
 
 /// All logical units once, hot and cold ones apart.
+#[derive(Clone)]
 pub(super) struct Order {
     pub(super) hot: Shuffled,
     pub(super) cold: Shuffled,
@@ -25,20 +27,25 @@ impl Order {
     pub(super) fn is_over(&self) -> bool {
         self.hot.is_over() && self.cold.is_over()
     }
+
+    /// Returns this order after each of so many hot and cold units more.
+    pub(super) fn further(&self, units: &[(u32, u32)], workers: &dyn Workers) -> Vec<Order> {
+        let hot: Vec<u32> = units.iter().map(|it| it.0).collect();
+        let cold: Vec<u32> = units.iter().map(|it| it.1).collect();
+        let hot = self.hot.further(&hot, workers);
+        let cold = self.cold.further(&cold, workers);
+        hot.into_iter().zip(cold).map(|(hot, cold)| Order { hot, cold }).collect()
+    }
 }
 
 /// Units drawn before they are placed, so that their map entries are there by then.
 const AHEAD: usize = 16;
 
-/// A range of logical units once, in an order that looks drawn: a bijection of the next power of
-/// two, computed unit by unit and passed over where it leads behind the end. It takes no memory.
+/// A range of logical units once, in an order that looks drawn. It takes no memory.
+#[derive(Clone)]
 pub(super) struct Shuffled {
-    first: u32,
-    units: u32,
-    mask: u32,
-    shift: u32,
-    factors: [u32; 3],
-    offset: u32,
+    permutation: Permutation,
+    /// The place in the permutation that is looked at next.
     next: u32,
     drawn: u32,
     given: u32,
@@ -46,40 +53,129 @@ pub(super) struct Shuffled {
     ahead: [u32; AHEAD],
 }
 
-impl Shuffled {
-    pub(super) fn new(range: Range<u32>, generator: &mut Pcg64Mcg) -> Self {
+/// A bijection of the next power of two, computed place by place and passed over where it leads behind
+/// the end.
+#[derive(Clone, Copy)]
+struct Permutation {
+    first: u32,
+    units: u32,
+    mask: u32,
+    shift: u32,
+    factors: [u32; 3],
+    offset: u32,
+}
+
+impl Permutation {
+    fn new(range: Range<u32>, generator: &mut Pcg64Mcg) -> Self {
         let units = range.end - range.start;
         let bits = 32 - units.saturating_sub(1).max(1).leading_zeros();
-        let mut this = Shuffled {
+        Permutation {
             first: range.start,
             units,
             mask: u32::MAX >> (32 - bits),
             shift: bits.div_ceil(2),
             factors: std::array::from_fn(|_| generator.next_u32() | 1),
             offset: generator.next_u32(),
-            next: 0,
-            drawn: 0,
-            given: 0,
-            ahead: [u32::MAX; AHEAD],
+        }
+    }
+
+    /// Returns what lies at `place`; it is none of the units from their number on.
+    #[inline(always)]
+    fn at(&self, place: u32) -> u32 {
+        // Each step can be undone: adding, multiplying by an odd number, and mixing high
+        // bits into low ones. Behind the end of the power of two there is nothing.
+        let mut value = place.wrapping_add(self.offset) & self.mask;
+        for factor in self.factors {
+            value = value.wrapping_mul(factor) & self.mask;
+            value ^= value >> self.shift;
+        }
+        value
+    }
+
+    /// Returns how many units lie at `places`.
+    fn units_at(&self, places: Range<u64>) -> u32 {
+        places.map(|place| u32::from(self.at(place as u32) < self.units)).sum()
+    }
+
+    /// Returns the place behind which `units` units have come, for each of `counts`, which rise.
+    fn places_behind(&self, counts: &[u32], workers: &dyn Workers) -> Vec<u32> {
+        let places = u64::from(self.mask) + 1;
+        let stretch = places.div_ceil(STRETCHES as u64).max(1);
+        let stretch_of = |index: usize| {
+            let first = index as u64 * stretch;
+            first..places.min(first + stretch)
         };
-        for place in 0..AHEAD.min(units as usize) {
-            this.ahead[place] = this.draw();
+        let mut units = vec![0; places.div_ceil(stretch) as usize];
+        let mut pieces = Vec::new();
+        let mut rest = units.as_mut_slice();
+        for part in parts(rest.len(), workers) {
+            let (these, others) = rest.split_at_mut(part.len());
+            rest = others;
+            pieces.push(Box::new(move || {
+                for (units, index) in these.iter_mut().zip(part) {
+                    *units = self.units_at(stretch_of(index));
+                }
+            }) as Piece<'_>);
+        }
+        workers.carry_out(pieces);
+        let (mut index, mut before) = (0, 0);
+        let mut behind = |count: u32| {
+            while index + 1 < units.len() && before + units[index] < count {
+                before += units[index];
+                index += 1;
+            }
+            let (mut place, mut came) = (stretch_of(index).start, before);
+            while came < count {
+                came += self.units_at(place..place + 1);
+                place += 1;
+            }
+            place as u32
+        };
+        counts.iter().map(|&count| behind(count)).collect()
+    }
+}
+
+/// Stretches of a permutation that are counted each by itself.
+const STRETCHES: usize = 4096;
+
+impl Shuffled {
+    pub(super) fn new(range: Range<u32>, generator: &mut Pcg64Mcg) -> Self {
+        Shuffled::begun(Permutation::new(range, generator), 0, 0)
+    }
+
+    /// Returns the order after `given` units, which lie before `place`.
+    fn begun(permutation: Permutation, place: u32, given: u32) -> Self {
+        let mut this =
+            Shuffled { permutation, next: place, drawn: given, given, ahead: [u32::MAX; AHEAD] };
+        for ahead in given..permutation.units.min(given.saturating_add(AHEAD as u32)) {
+            this.ahead[ahead as usize % AHEAD] = this.draw();
         }
         this
     }
 
+    /// Returns this order after each of `units` units more, which rise.
+    pub(super) fn further(&self, units: &[u32], workers: &dyn Workers) -> Vec<Shuffled> {
+        if units.iter().all(|&it| it == 0) {
+            return vec![self.clone(); units.len()];
+        }
+        let given: Vec<u32> = units.iter().map(|it| self.given + it).collect();
+        let places = self.permutation.places_behind(&given, workers);
+        let begun = |(place, given)| Shuffled::begun(self.permutation, place, given);
+        places.into_iter().zip(given).map(begun).collect()
+    }
+
     pub(super) fn is_over(&self) -> bool {
-        self.given == self.units
+        self.given == self.permutation.units
     }
 
     /// The next unit, and one that will come soon, whose map entry can be asked for; behind the
     /// last one that is no unit.
     #[inline(always)]
     pub(super) fn next(&mut self) -> (LogicalUnit, LogicalUnit) {
-        assert!(self.given < self.units, "each unit is given once");
+        assert!(self.given < self.permutation.units, "each unit is given once");
         let place = self.given as usize % AHEAD;
         self.given += 1;
-        let soon = if self.drawn < self.units { self.draw() } else { u32::MAX };
+        let soon = if self.drawn < self.permutation.units { self.draw() } else { u32::MAX };
         let unit = std::mem::replace(&mut self.ahead[place], soon);
         (LogicalUnit(unit), LogicalUnit(soon))
     }
@@ -88,16 +184,10 @@ impl Shuffled {
     fn draw(&mut self) -> u32 {
         self.drawn += 1;
         loop {
-            // Each step can be undone: adding, multiplying by an odd number, and mixing high
-            // bits into low ones. Behind the end of the power of two there is nothing.
-            let mut value = self.next.wrapping_add(self.offset) & self.mask;
+            let value = self.permutation.at(self.next);
             self.next = self.next.wrapping_add(1);
-            for factor in self.factors {
-                value = value.wrapping_mul(factor) & self.mask;
-                value ^= value >> self.shift;
-            }
-            if value < self.units {
-                return self.first + value;
+            if value < self.permutation.units {
+                return self.permutation.first + value;
             }
         }
     }
@@ -123,6 +213,43 @@ mod tests {
                 let near = given.windows(2).filter(|two| two[0].abs_diff(two[1]) < units / 100);
                 // Of drawn ones 2 % are that near.
                 assert!(near.count() < units as usize / 20, "{units}");
+            }
+        }
+    }
+
+    /// Workers that carry out the last piece first.
+    struct Backwards;
+
+    impl Workers for Backwards {
+        fn at_a_time(&self) -> usize {
+            3
+        }
+
+        fn carry_out(&self, mut pieces: Vec<Piece<'_>>) {
+            while let Some(piece) = pieces.pop() {
+                piece();
+            }
+        }
+    }
+
+    #[test]
+    fn an_order_that_is_begun_in_the_midst_goes_on_as_if_from_the_beginning() {
+        let mut generator = Pcg64Mcg::seed_from_u64(2);
+        for units in [1, 2, 15, 16, 17, 63, 64, 1000, 65_536, 70_001] {
+            let mut order = Shuffled::new(3..3 + units, &mut generator);
+            for _ in 0..units / 7 {
+                order.next();
+            }
+            let rest = units - units / 7;
+            let after: Vec<u32> = [0, 0, 1, rest / 2, rest - 1, rest].map(|it| it.min(rest)).into();
+            let mut sorted = after;
+            sorted.sort_unstable();
+            let begun = order.further(&sorted, &Backwards);
+            let all: Vec<u32> = (0..rest).map(|_| order.next().0.0).collect();
+            for (mut begun, &after) in begun.into_iter().zip(&sorted) {
+                let left: Vec<u32> = (after..rest).map(|_| begun.next().0.0).collect();
+                assert!(begun.is_over());
+                assert_eq!(left, all[after as usize..], "{after} of {rest} units after {units}");
             }
         }
     }

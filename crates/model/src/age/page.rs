@@ -1,13 +1,15 @@
 //! A drive whose map is known unit by unit, filled as planned.
 
-use rand::{Rng, SeedableRng};
+use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
+use super::fill::{Draws, Entries, Filling, fill};
 use super::order::Order;
 use super::plan::{Held, Plan};
+use super::workers::{OneByOne, Workers};
 use super::{AgeError, CacheFill, Past, STREAM, Tables, Workload};
 use crate::flash::BlockState;
-use crate::mapping::{Mapping, MappingScheme};
+use crate::mapping::{FilledAtOnce, Mapping, MappingScheme};
 use crate::policy::{CopiesTo, Pacing};
 use crate::slc::WhenFull;
 use crate::ssd::Configuration;
@@ -93,12 +95,14 @@ pub(super) fn generator(past: Past) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(past.seed ^ STREAM)
 }
 
-impl<M: Mapping> Tables<'_, M> {
-    /// Fills a new drive as it is in the steady state of the writes it was under.
+impl<M: FilledAtOnce> Tables<'_, M> {
+    /// Fills a new drive as it is in the steady state of the writes it was under. `workers` make the same drive,
+    /// however many they are.
     pub(crate) fn age_data(
         &mut self,
         configuration: &Configuration,
         past: Past,
+        workers: &dyn Workers,
     ) -> Result<(), AgeError> {
         if configuration.mechanisms.streams.hot_within.is_some() {
             return Err(AgeError::NoTheory { what: "finding out what is hot" });
@@ -115,18 +119,21 @@ impl<M: Mapping> Tables<'_, M> {
             return Err(AgeError::NoCache);
         }
         let plan = Plan::of(configuration, past.workload, &layout, &mut generator)?;
-        let mut order = Order::new(plan.hot_units, self.geometry.logical_units(), &mut generator);
+        let order = Order::new(plan.hot_units, self.geometry.logical_units(), &mut generator);
+        let mut draws = Draws { order, generator };
+        let mut closed = Vec::with_capacity(plan.held.len());
         for group in 0..layout.groups {
             for index in 0..layout.closed_per_group {
                 let held = plan.held[(index * layout.groups + group) as usize];
-                self.fill_block(group, held, &mut order, &mut generator);
+                closed.push(self.open_to_fill(group, held));
             }
         }
+        self.fill(&mut draws, &closed, workers);
         // Into the queue in the order they were closed, the victim before all others.
         if layout.has_victim {
-            let victim = BlockIndex(layout.closed_per_group);
-            self.fill_block(0, plan.victim, &mut order, &mut generator);
-            self.flash.close(victim, BlockState::Closed);
+            let victim = self.open_to_fill(0, plan.victim);
+            self.fill(&mut draws, &[victim], &OneByOne);
+            self.flash.close(BlockIndex(layout.closed_per_group), BlockState::Closed);
         }
         for index in 0..layout.closed_per_group {
             for group in 0..layout.groups {
@@ -134,6 +141,7 @@ impl<M: Mapping> Tables<'_, M> {
                 self.flash.close(block, BlockState::Closed);
             }
         }
+        let mut order = draws.order;
         for index in 0..layout.cached_blocks {
             let group = index % layout.groups;
             self.fill_cache_block(group, layout.cached_units > 0, &mut order);
@@ -147,31 +155,20 @@ impl<M: Mapping> Tables<'_, M> {
         Ok(())
     }
 
-    /// Takes a free block of `group` and puts the next units of `order` on places of it
-    /// that are drawn, each choice of places as likely as any other (selection sampling: Knuth,
-    /// The Art of Computer Programming 2, 3.4.2, algorithm S).
-    fn fill_block(&mut self, group: u32, held: Held, order: &mut Order, generator: &mut Pcg64Mcg) {
+    fn fill(&mut self, draws: &mut Draws, blocks: &[Filling], workers: &dyn Workers) {
+        let entries =
+            Entries { map: self.map.entries_to_fill(), reverse: self.flash.units_to_fill() };
+        fill(draws, blocks, self.geometry.units_per_block(), entries, workers);
+    }
+}
+
+impl<M: Mapping> Tables<'_, M> {
+    /// Takes a free block of `group` for what it is to hold.
+    fn open_to_fill(&mut self, group: u32, held: Held) -> Filling {
         let block = self.free.take(group).expect("there are more blocks than are closed");
-        let units = self.geometry.units_per_block();
         self.flash.open(block, BlockState::OpenForCollection, held.all());
         self.take_for_stream(block, held.stream);
-        let first = self.geometry.first_unit(block).0;
-        let mut left = held;
-        for place in 0..units {
-            let draw = (u64::from(generator.next_u32()) * u64::from(units - place)) >> 32;
-            if draw >= u64::from(left.all()) {
-                continue;
-            }
-            // The same draw says which of them: below it is hot.
-            let unit = if draw < u64::from(left.hot) {
-                left.hot -= 1;
-                order.hot.next()
-            } else {
-                left.cold -= 1;
-                order.cold.next()
-            };
-            self.put_unit(PhysicalUnit(first + place), unit);
-        }
+        Filling { first: self.geometry.first_unit(block), held }
     }
 
     /// A block that was just opened belongs to `stream`.

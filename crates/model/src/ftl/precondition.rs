@@ -1,7 +1,7 @@
 //! A used drive built at once, from theory: the tables of a new one are filled (see [`crate::age`]).
 
 use super::Ssd;
-use crate::age::{AgeError, Past, Tables, check_scheme};
+use crate::age::{AgeError, OneByOne, Past, Tables, Workers, check_scheme};
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
@@ -15,12 +15,24 @@ impl Ssd<PageMap, Null> {
     /// When there is no closed form for the drive's policy or mapping scheme under such writes, or
     /// no such drive.
     pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+        Ssd::aged_by(configuration, past, &OneByOne)
+    }
+
+    /// Returns the drive that [`Ssd::aged`] returns, made by `workers`.
+    ///
+    /// # Errors
+    /// As [`Ssd::aged`].
+    pub fn aged_by(
+        configuration: &Configuration,
+        past: Past,
+        workers: &dyn Workers,
+    ) -> Result<Self, AgeError> {
         if configuration.mechanisms.mapping == MappingScheme::LogBlock {
             return Ssd::aged_with_log_blocks(configuration, past);
         }
         check_scheme(configuration)?;
         let mut ssd = Ssd::new(configuration)?;
-        ssd.tables().age_data(configuration, past)?;
+        ssd.tables().age_data(configuration, past, workers)?;
         Ok(ssd)
     }
 
@@ -43,8 +55,20 @@ impl Ssd<CachedMap, Null> {
         configuration: &Configuration,
         past: Past,
     ) -> Result<Self, AgeError> {
+        Ssd::aged_with_cached_map_by(configuration, past, &OneByOne)
+    }
+
+    /// Returns the drive that [`Ssd::aged_with_cached_map`] returns, made by `workers`.
+    ///
+    /// # Errors
+    /// As [`Ssd::aged_with_cached_map`].
+    pub fn aged_with_cached_map_by(
+        configuration: &Configuration,
+        past: Past,
+        workers: &dyn Workers,
+    ) -> Result<Self, AgeError> {
         let mut ssd = Ssd::with_cached_map(configuration)?;
-        ssd.tables().age_data(configuration, past)?;
+        ssd.tables().age_data(configuration, past, workers)?;
         ssd.tables().age_map(past)?;
         Ok(ssd)
     }

@@ -18,8 +18,10 @@
 mod lists;
 mod saved;
 
+use std::sync::atomic::AtomicU32;
+
 use super::map_area::{self, MapArea};
-use super::{Mapping, PageMap};
+use super::{FilledAtOnce, Mapping, PageMap};
 use crate::geometry::{Geometry, GeometryError};
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
@@ -64,6 +66,12 @@ impl<M: Mapping> CachedMap<M> {
     /// When the metadata blocks cannot hold the map.
     pub fn over(truth: M, configuration: &Configuration) -> Result<Self, GeometryError> {
         Ok(CachedMap { truth, cache: MapCache::new(configuration)? })
+    }
+}
+
+impl<M: FilledAtOnce> FilledAtOnce for CachedMap<M> {
+    fn entries_to_fill(&mut self) -> &[AtomicU32] {
+        self.truth.entries_to_fill()
     }
 }
 

@@ -5,12 +5,13 @@ use std::fmt::Debug;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use ssdlab_model::age::{AgeError, CacheFill, Past, Workload};
+use ssdlab_model::age::{AgeError, CacheFill, OneByOne, Past, Piece, Workers, Workload};
 use ssdlab_model::counters::Counters;
-use ssdlab_model::mapping::PageMap;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
+use ssdlab_model::mapping::{MappingScheme, PageMap};
 use ssdlab_model::profile::{DEFAULT, Profile};
+use ssdlab_model::snapshot::Encoder;
 use ssdlab_model::streams::{StreamId, StreamParameters};
 use ssdlab_model::{Configuration, Ssd};
 use ssdlab_nand::geometry::Geometry;
@@ -367,4 +368,67 @@ fn what_has_no_theory_is_refused() {
         ("streams.hot_within", "0.2"),
     ];
     refused(&streams, HOT);
+}
+
+/// So many workers, of which the one with the last piece is the first to be done.
+struct LastFirst(usize);
+
+impl Workers for LastFirst {
+    fn at_a_time(&self) -> usize {
+        self.0
+    }
+
+    fn carry_out(&self, pieces: Vec<Piece<'_>>) {
+        pieces.into_iter().rev().for_each(|piece| piece());
+    }
+}
+
+/// Returns what is saved of the drive that `workers` make.
+fn saved(configuration: &Configuration, past: Past, workers: &dyn Workers) -> Vec<u8> {
+    let mut saved = Vec::new();
+    match configuration.mechanisms.mapping {
+        MappingScheme::Cached => {
+            let drive = Ssd::aged_with_cached_map_by(configuration, past, workers).unwrap();
+            drive.save(&mut Encoder::new(&mut saved)).unwrap();
+        }
+        _ => {
+            let drive = Ssd::aged_by(configuration, past, workers).unwrap();
+            drive.check_invariants();
+            drive.save(&mut Encoder::new(&mut saved)).unwrap();
+        }
+    }
+    saved
+}
+
+#[test]
+fn a_drive_is_aged_alike_by_one_worker_and_by_many() {
+    let uniform = Past::uniform(3);
+    let full = Past { cache: CacheFill::Full, ..uniform };
+    let cache: &[(&str, &str)] = &[
+        ("slc.size", "4M"),
+        ("slc.bits", "3"),
+        ("slc.program", "200us"),
+        ("slc.page_read", "25us"),
+    ];
+    let on_flash: &[(&str, &str)] = &[
+        ("mapping.scheme", "cached"),
+        ("mapping.cache", "64K"),
+        ("collection.metadata_units", "64"),
+    ];
+    let cases = [
+        (configuration(&[]), uniform),
+        // Nothing lies behind the end of the order of units, which is a power of two here.
+        (configuration(&[("capacity.logical", "256M")]), uniform),
+        (configuration(&[("collection.policy", "fifo")]), HOT),
+        (with_streams(Some(0.25)), HOT),
+        (configuration(cache), full),
+        (configuration(on_flash), uniform),
+    ];
+    for (at, (configuration, past)) in cases.iter().enumerate() {
+        let alone = saved(configuration, *past, &OneByOne);
+        for workers in [2, 3, 50] {
+            let by_many = saved(configuration, *past, &LastFirst(workers));
+            assert!(alone == by_many, "case {at}, {workers} workers");
+        }
+    }
 }
