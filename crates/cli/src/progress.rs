@@ -141,18 +141,19 @@ fn bar(ascii: bool) -> ProgressBar {
     ProgressBar::new(LENGTH).with_style(style)
 }
 
-/// The time left, once it can be said. At first what was expected counts, later the way so far: the
-/// weights of steps are rough, and rests of an hour may lie ahead.
+/// Returns the time left, once it can be said. At first what was expected counts, later the way so far: the
+/// weights of steps are rough, and rests of an hour may lie ahead. What took longer than was expected was expected wrongly.
 fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Option<Duration> {
     if elapsed < FIRST_GUESS || share < 0.005 {
         return None;
     }
     let by_share = elapsed.mul_f64((1.0 - share) / share);
     Some(match expected {
-        Some(expected) => {
-            by_share.mul_f64(share) + expected.saturating_sub(elapsed).mul_f64(1.0 - share)
+        Some(expected) if elapsed < expected => {
+            let trust = share.max(elapsed.div_duration_f64(expected));
+            by_share.mul_f64(trust) + (expected - elapsed).mul_f64(1.0 - trust)
         }
-        None => by_share,
+        _ => by_share,
     })
 }
 
@@ -183,9 +184,12 @@ mod tests {
         let seconds = Duration::from_secs;
         assert_eq!(time_left(Duration::from_millis(10), 0.5, None), None);
         assert_eq!(time_left(seconds(30), 0.25, None), Some(seconds(90)));
-        assert_eq!(
-            time_left(seconds(30), 0.25, Some(seconds(70))),
-            Some(Duration::from_millis(52_500))
-        );
+        // A quarter of the way in half of the time: 90 s by the way, 30 s as expected.
+        assert_eq!(time_left(seconds(30), 0.25, Some(seconds(60))), Some(seconds(60)));
+        // Three quarters in half of the time.
+        let left = time_left(seconds(30), 0.75, Some(seconds(60)));
+        assert_eq!(left, Some(Duration::from_secs(15)));
+        assert_eq!(time_left(seconds(60), 0.25, Some(seconds(60))), Some(seconds(180)));
+        assert_eq!(time_left(seconds(600), 0.06, Some(seconds(60))), Some(seconds(9_400)));
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tempfile::NamedTempFile;
 
 use crate::error::SweepError;
 use crate::key::Key;
@@ -52,6 +53,9 @@ impl Results {
             )));
         }
         let results = Results { directory };
+        for place in [path, results.directory.as_path()] {
+            remove_left_behind(place).map_err(failed("read"))?;
+        }
         // Tried before hours of work, not after them.
         results.write("trial", b"").map_err(failed("write to"))?;
         fs::remove_file(results.directory.join("trial")).map_err(failed("write to"))?;
@@ -86,14 +90,44 @@ impl Results {
     }
 }
 
+/// What the names of files that are being written begin with.
+const PARTIAL: &str = ".partial-";
+
 /// Writes a file that appears when it is whole.
 pub(crate) fn write_whole(directory: &Path, name: &str, text: &[u8]) -> io::Result<()> {
-    let mut file = tempfile::Builder::new().prefix(".partial-").tempfile_in(directory)?;
+    let mut file = begun(directory)?;
     file.write_all(text)?;
     // Temporary files are readable by their owner alone; results are like other files.
     #[cfg(unix)]
     file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
     file.persist(directory.join(name)).map(|_| ()).map_err(|error| error.error)
+}
+
+/// Returns a file that is locked as long as it is written, where the file system has locks.
+fn begun(directory: &Path) -> io::Result<NamedTempFile> {
+    loop {
+        let file = tempfile::Builder::new().prefix(PARTIAL).tempfile_in(directory)?;
+        // Who cleans up may have had the lock before.
+        if file.as_file().lock().is_err() || file.path().try_exists()? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Removes what programs that were killed have left half written: files that nobody holds the lock of.
+fn remove_left_behind(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let is_partial = path
+            .file_name()
+            .is_some_and(|it| it.as_encoded_bytes().starts_with(PARTIAL.as_bytes()));
+        // It may be renamed or removed meanwhile.
+        let Some(file) = is_partial.then(|| fs::File::open(&path).ok()).flatten() else { continue };
+        if file.try_lock().is_ok() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -128,6 +162,20 @@ mod tests {
         }
         let names: Vec<_> = fs::read_dir(&results.directory).unwrap().collect();
         assert_eq!(names.len(), 2, "nothing is left beside the results: {names:?}");
+    }
+
+    #[test]
+    fn half_a_file_of_a_program_that_was_killed_goes_and_that_of_another_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let results = Results::open(place.path(), false).unwrap();
+        let left = [place.path().join(".partial-a"), results.directory.join(".partial-b")];
+        for path in &left {
+            fs::write(path, "{").unwrap();
+        }
+        let written = begun(&results.directory).unwrap();
+        Results::open(place.path(), true).unwrap();
+        assert!(left.iter().all(|it| !it.exists()));
+        assert!(written.path().exists());
     }
 
     #[test]

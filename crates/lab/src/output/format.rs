@@ -4,7 +4,7 @@
 //! shown; the JSON keeps every digit. A column shows its numbers with the same number of
 //! decimals where its range allows, so that they can be compared down the column.
 
-use crate::report::{Cell, Table};
+use crate::report::{Cell, Table, Target, TargetKind};
 
 /// Stands for what was not measured.
 pub(crate) const NOTHING: &str = "-";
@@ -82,9 +82,15 @@ pub(crate) fn bytes(value: f64) -> String {
     format!("{} {name}", significant(value / unit))
 }
 
-/// The capacity of a drive; 0 where what was read in does not say it.
-pub(crate) fn capacity(capacity: u64) -> String {
-    if capacity == 0 { "capacity not known".to_owned() } else { bytes(capacity as f64) }
+/// Returns the capacity of `target`; `None` where it stands for several drives.
+pub(crate) fn capacity(target: &Target) -> Option<String> {
+    match (target.capacity_bytes, target.kind) {
+        // A simulated drive has one: this is a sweep over drives.
+        (0, TargetKind::Simulated) => None,
+        // What was read in does not say it.
+        (0, _) => Some("capacity not known".to_owned()),
+        (capacity, _) => Some(bytes(capacity as f64)),
+    }
 }
 
 /// A span of time in the unit a person would choose.

@@ -201,7 +201,7 @@ pub fn header(report: &Report) -> Markup {
             h1 { (target.name) }
             p.meta {
                 span { (format::heading(target.kind.words(), "")) }
-                span { (format::capacity(target.capacity_bytes)) }
+                @if let Some(capacity) = format::capacity(target) { span { (capacity) } }
                 span { (target.engine) }
                 span { time datetime=(report.started) { (moment(&report.started)) } }
             }
@@ -347,8 +347,15 @@ fn cost_facts(report: &Report) -> Vec<(&'static str, String)> {
     facts.extend([
         ("wall clock", format::span(cost.wall_seconds)),
         ("processor time", format::span(cost.cpu_seconds)),
-        ("requests", format::count(cost.requests)),
-        ("units moved", format::count(cost.units)),
+    ]);
+    // A sweep does not count them.
+    if cost.requests > 0 {
+        facts.extend([
+            ("requests", format::count(cost.requests)),
+            ("units moved", format::count(cost.units)),
+        ]);
+    }
+    facts.extend([
         ("peak memory", format::bytes(cost.peak_rss_bytes as f64)),
         (
             "machine",

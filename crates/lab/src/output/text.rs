@@ -149,12 +149,10 @@ impl Page<'_> {
     fn title(&mut self, report: &Report) {
         let target = &report.target;
         let name = format!("{} on {}", plain(&report.experiment), plain(&target.name));
-        let what = format!(
-            "{}, {}, {}",
-            target.kind.words(),
-            format::capacity(target.capacity_bytes),
-            plain(&target.engine)
-        );
+        let mut what = vec![target.kind.words().to_owned()];
+        what.extend(format::capacity(target));
+        what.push(plain(&target.engine));
+        let what = what.join(", ");
         let title = self.options.paint(Ink::Heading, &name);
         if name.chars().count() + what.chars().count() + 3 <= self.options.width {
             self.line(&format!("{title} ({what})"));
@@ -310,9 +308,13 @@ impl Page<'_> {
             0 => String::new(),
             bytes => format!(", {} of memory", format::bytes(bytes as f64)),
         };
+        // A sweep has no count of its own.
+        let requests = match cost.requests {
+            0 => String::new(),
+            count => format!("{} requests, ", format::count(count)),
+        };
         let words = format!(
-            "{took}: {} requests, {} of processor time{memory}.",
-            format::count(cost.requests),
+            "{took}: {requests}{} of processor time{memory}.",
             format::span(cost.cpu_seconds),
         );
         self.faint("", &words);
