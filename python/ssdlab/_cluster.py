@@ -7,6 +7,7 @@ Seeds are part of the question: no figure depends on which worker made a run, or
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable
@@ -34,20 +35,22 @@ _designs: dict[str, _ssdlab.Design] = {}
 """On a worker: the points of the sweep at hand, by its name, so that its tasks lay them out once."""
 
 
-def _make(
-    version: str, sweep: str, asked: dict[str, Any], dataset: str | None, runs: list[Run]
-) -> list[tuple[str, str | None, str]]:
-    """Makes some runs, on a worker: key, figures as JSON, and why there are none. Their reports go to `dataset`."""
+def _make(version: str, sweep: str, asked: bytes, dataset: str | None, some: bytes) -> list[tuple[str, str | None, str]]:
+    """Makes some runs, on a worker: key, figures as JSON, and why there are none. Their reports go to `dataset`.
+
+    What is asked and the runs come pickled: Dask and its scheduler would look at each value of a list in turn.
+    """
     if _ssdlab.__version__ != version:
         words = f"this worker has ssdlab {_ssdlab.__version__}, and the sweep is one of {version}"
         raise UnsupportedError(words)
     design = _designs.get(sweep)
     if design is None:
-        design = _ssdlab.Design(asked)
+        design = _ssdlab.Design(pickle.loads(asked))
         _designs.clear()
         _designs[sweep] = design
     made: list[tuple[str, str | None, str]] = []
     whole: list[_dataset.Made] = []
+    runs: list[Run] = pickle.loads(some)
     for key, point, seed in runs:
         try:
             measured, report = design.run_one(key, point, seed)
@@ -110,10 +113,18 @@ def carry_out(
         batches = [runs[at : at + size] for at in range(0, len(runs), size)]
         sweep = f"ssdlab-{uuid.uuid4().hex}"
         make = _shipped()
+        question = pickle.dumps(asked)
         # Names of their own: a task of an earlier call that failed may still be known to the scheduler.
         waiting = {
             client.submit(
-                make, _ssdlab.__version__, sweep, asked, dataset, some, pure=False, key=f"{sweep}-{number}"
+                make,
+                _ssdlab.__version__,
+                sweep,
+                question,
+                dataset,
+                pickle.dumps(some),
+                pure=False,
+                key=f"{sweep}-{number}",
             ): some
             for number, some in enumerate(batches)
         }

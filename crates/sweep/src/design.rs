@@ -20,6 +20,12 @@ use crate::vary::{Dimension, Role, Varied};
 /// More runs than this are a slip.
 const RUNS_MOST: usize = 100_000;
 
+/// More runs of a point than these need not be meant, either.
+const SEEDS_MOST: u32 = 1_000;
+
+/// Runs that a sweep can hold: 8 KB each.
+const RUNS_HELD: usize = 10_000_000;
+
 /// How the points are chosen from the grid of all combinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -327,12 +333,26 @@ fn points(
     if wanted == 0 {
         return Err(SweepError::Usage("--points 0 leaves nothing to run".to_owned()));
     }
-    if wanted.saturating_mul(seeds as usize) > RUNS_MOST {
-        return Err(SweepError::Usage(format!(
-            "these are {wanted} points of {seeds} runs each, and more than {RUNS_MOST} runs are taken for a \
-             slip; --points {} takes a sample of the points",
-            (RUNS_MOST / seeds.max(1) as usize).min(1000)
-        )));
+    let runs = wanted.saturating_mul(seeds as usize);
+    let too_many = |way_out: String| {
+        let all = format!("these are {wanted} points of {seeds} runs each");
+        Err(SweepError::Usage(format!("{all}, {way_out}")))
+    };
+    if runs > RUNS_HELD {
+        return too_many(format!(
+            "and a sweep holds {RUNS_HELD} runs at most; part it by the values of a key"
+        ));
+    }
+    if runs > RUNS_MOST && seeds > SEEDS_MOST {
+        return too_many(format!(
+            "and more than {SEEDS_MOST} runs of a point are taken for a slip; --seeds 5 gives an interval"
+        ));
+    }
+    if runs > RUNS_MOST && matches!(sampling, Sampling::Grid) {
+        return too_many(format!(
+            "and more than {RUNS_MOST} runs are taken for a slip; --points {wanted} makes all of them, \
+             --points 1000 a sample"
+        ));
     }
     let mut random = Pcg64::seed_from_u64(seed);
     Ok(match sampling {
@@ -476,7 +496,15 @@ mod tests {
         let more = format!("flash.page_read={}", numbers.join(","));
         let error_of_many = wrong(&[&many, &more]);
         assert!(error_of_many.contains("1000000 points of 2 runs"), "{error_of_many}");
-        assert!(error_of_many.contains("--points 1000 takes a sample"), "{error_of_many}");
+        assert!(error_of_many.contains("--points 1000000 makes all of them"), "{error_of_many}");
+        let mut meant = question(&["sim:"], &[&many, &more]);
+        meant.sampling = Sampling::Latin(1_000_000);
+        assert_eq!(Design::new(meant.clone()).unwrap().points().len(), 1_000_000);
+        meant.seeds = 11;
+        assert!(error(meant).contains("10000000 runs at most"));
+        let mut often = question(&["sim:"], &["depth=1,2"]);
+        often.seeds = 1_000_000;
+        assert!(error(often).contains("--seeds 5"));
         let mut set = question(&["sim:"], &["depth=1,2"]);
         set.set.push(("depth".to_owned(), "4".to_owned()));
         assert!(error(set).contains("both set and varied"));
