@@ -35,22 +35,20 @@ _designs: dict[str, _ssdlab.Design] = {}
 """On a worker: the points of the sweep at hand, by its name, so that its tasks lay them out once."""
 
 
-def _make(version: str, sweep: str, asked: bytes, dataset: str | None, some: bytes) -> list[tuple[str, str | None, str]]:
-    """Makes some runs, on a worker: key, figures as JSON, and why there are none. Their reports go to `dataset`.
-
-    What is asked and the runs come pickled: Dask and its scheduler would look at each value of a list in turn.
-    """
+def _make(
+    version: str, sweep: str, asked: dict[str, Any], dataset: str | None, runs: list[Run]
+) -> list[tuple[str, str | None, str]]:
+    """Makes some runs, on a worker: key, figures as JSON, and why there are none. Their reports go to `dataset`."""
     if _ssdlab.__version__ != version:
         words = f"this worker has ssdlab {_ssdlab.__version__}, and the sweep is one of {version}"
         raise UnsupportedError(words)
     design = _designs.get(sweep)
     if design is None:
-        design = _ssdlab.Design(pickle.loads(asked))
+        design = _ssdlab.Design(asked)
         _designs.clear()
         _designs[sweep] = design
     made: list[tuple[str, str | None, str]] = []
     whole: list[_dataset.Made] = []
-    runs: list[Run] = pickle.loads(some)
     for key, point, seed in runs:
         try:
             measured, report = design.run_one(key, point, seed)
@@ -68,13 +66,16 @@ def _make(version: str, sweep: str, asked: bytes, dataset: str | None, some: byt
 def _shipped() -> Callable[..., list[tuple[str, str | None, str]]]:
     """`_make` for workers: a function that is sent as it is, so that a worker without ssdlab says so.
 
-    Of one that it would have to import, and cannot, Dask never hears again.
+    Of one that it would have to import, and cannot, Dask never hears again. It takes what `_make` takes as pickled
+    bytes: Dask and its scheduler look at each value of a list in turn.
     """
 
-    def make(*arguments: Any) -> list[tuple[str, str | None, str]]:
+    def make(arguments: bytes) -> list[tuple[str, str | None, str]]:
+        import pickle
+
         from ssdlab import _cluster
 
-        return _cluster._make(*arguments)
+        return _cluster._make(*pickle.loads(arguments))
 
     return make
 
@@ -113,16 +114,11 @@ def carry_out(
         batches = [runs[at : at + size] for at in range(0, len(runs), size)]
         sweep = f"ssdlab-{uuid.uuid4().hex}"
         make = _shipped()
-        question = pickle.dumps(asked)
         # Names of their own: a task of an earlier call that failed may still be known to the scheduler.
         waiting = {
             client.submit(
                 make,
-                _ssdlab.__version__,
-                sweep,
-                question,
-                dataset,
-                pickle.dumps(some),
+                pickle.dumps((_ssdlab.__version__, sweep, asked, dataset, some)),
                 pure=False,
                 key=f"{sweep}-{number}",
             ): some

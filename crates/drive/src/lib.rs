@@ -306,6 +306,12 @@ pub trait Drive {
     /// The inside, where it can be seen.
     fn inside(&self) -> Option<Inside>;
 
+    /// Returns how many flash pages of each die a read of `region` needs, of a single simulated SSD whose inside is
+    /// recorded.
+    fn pages_by_die(&self, _region: Region) -> Option<Vec<u32>> {
+        None
+    }
+
     /// Bytes of flash behind the addresses, where that is known.
     fn physical_capacity(&self) -> Option<ByteLength> {
         None

@@ -222,6 +222,22 @@ fn the_inside_is_recorded_where_that_was_asked_for_and_changes_no_figure() {
     assert!(page.contains("data-recording=\"0\"") && page.contains("Inside the drive"));
     let text = place.run(&[&run[..], &["--record-inside"]].concat()).with_code(0).stdout;
     assert!(text.contains("Blocks over the run") && text.contains("|███"), "{text}");
+    // Of a file, how its pages lie over the dies as well.
+    let file = ["run", "fragmentation", "sim:toshiba-xg5", "--quick", "--record-inside"];
+    let scattered = place.run(&[&file[..], &options[1..], &["--no-store"]].concat()).json();
+    let table = |name: &str| {
+        let all = scattered["tables"].as_array().unwrap();
+        all.iter().find(|it| it["name"] == name).unwrap()["rows"].as_array().unwrap().clone()
+    };
+    let (reads, dies) = (table("reads"), table("one_request"));
+    for (reads, dies) in reads.iter().zip(&dies) {
+        let (on_average, of_one) = (reads[5].as_f64().unwrap(), dies[1].as_f64().unwrap());
+        assert!((on_average / of_one - 1.0).abs() < 0.1, "{reads} {dies}");
+    }
+    let busiest = |row: &serde_json::Value| row[3].as_u64().unwrap();
+    assert!(busiest(&dies[4]) > 3 * busiest(&dies[0]), "{dies:?}");
+    let page = std::fs::read_to_string(place.path("inside.html")).unwrap();
+    assert!(page.contains("Pages by die") && page.contains("table class=\"heat\""));
     // Nothing was measured yet, and nothing is written.
     let refused = place.run(&["run", "fragmentation", ".", "--record-inside", "--quick"]);
     let refused = refused.with_code(2);

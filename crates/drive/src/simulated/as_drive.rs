@@ -2,7 +2,7 @@
 
 use ssdlab_model::Configuration;
 use ssdlab_model::health::Service;
-use ssdlab_units::{ByteLength, Instant, Nanoseconds};
+use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector};
 
 use super::responder::{Kind, Request};
 use super::{MakeNew, SimulatedDrive, TrimEnd, built, lanes};
@@ -217,6 +217,11 @@ impl Drive for SimulatedDrive {
         let unit = self.composition.unit();
         let unused = self.model.unused_flash();
         Some(Inside { unit, counters, wear, unused, attribution, health, expectation })
+    }
+
+    fn pages_by_die(&self, region: Region) -> Option<Vec<u32>> {
+        self.recorder.as_ref()?;
+        self.model.pages_by_die(Sector::at(region.offset), region.length)
     }
 
     fn template(&self) -> Option<&dyn Template> {

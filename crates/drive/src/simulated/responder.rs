@@ -142,6 +142,11 @@ pub trait Responder {
         None
     }
 
+    /// Returns how many flash pages of each die a read of `length` from `first` on needs; `None` of a stack.
+    fn pages_by_die(&self, _first: Sector, _length: ByteLength) -> Option<Vec<u32>> {
+        None
+    }
+
     /// Begins its map anew, without erasing anything; returns when that is done.
     fn format(&mut self, _at: Instant) -> Result<Instant, FormatError> {
         Err(FormatError::Unsupported { what: "something before it" })

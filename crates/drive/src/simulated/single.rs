@@ -181,6 +181,13 @@ impl<M: Mapping> Responder for Single<M> {
         self.ssd.spare_blocks()
     }
 
+    fn pages_by_die(&self, first: Sector, length: ByteLength) -> Option<Vec<u32>> {
+        let unit = self.ssd.geometry().unit_size();
+        let offset = SectorCount(first.0).length();
+        let (from, until) = (offset.whole(unit), (offset + length).bytes().div_ceil(unit.bytes()));
+        Some(self.ssd.pages_by_die(LogicalUnit(from as u32), (until - from) as u32))
+    }
+
     fn format(&mut self, at: Instant) -> Result<Instant, FormatError> {
         self.ssd.format(at)
     }

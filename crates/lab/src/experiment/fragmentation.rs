@@ -152,6 +152,8 @@ struct Reads {
     /// Flash pages read per request, where the inside can be seen.
     pages_per_request: Option<f64>,
     latencies: Latencies,
+    /// Flash pages of each die that one request in the midst of the file needs, where the inside is recorded.
+    pages_by_die: Option<Vec<u32>>,
     /// Throughput within the best read: seconds since its start, MB/s.
     curve: Vec<(f64, f64)>,
 }
@@ -228,6 +230,7 @@ impl Experiment for Fragmentation {
             (false, false) => findings::Inside::Elsewhere,
         };
         tabulate(&protocol, &reads, simulated, record);
+        show_dies(&reads, record);
         draw(&reads, writes_curve, record);
         findings::conclude(&protocol, &reads, settings, inside, record);
         outcome
@@ -346,6 +349,8 @@ impl<'a> Run<'a> {
     }
 
     fn begin_reads(&mut self, name: String, written: ByteLength, is_rested: bool) {
+        let middle = READ_REQUEST * (self.protocol.file.whole(READ_REQUEST) / 2);
+        let request = Region { offset: middle, length: READ_REQUEST };
         self.reads.push(Reads {
             name,
             written,
@@ -353,6 +358,7 @@ impl<'a> Run<'a> {
             seconds: Vec::new(),
             pages_per_request: None,
             latencies: Latencies::default(),
+            pages_by_die: self.course.drive.pages_by_die(request),
             curve: Vec::new(),
         });
     }
@@ -424,6 +430,40 @@ fn tabulate(protocol: &Protocol, reads: &[Reads], simulated: bool, record: &mut 
         })
         .collect();
     record.tables.push(Table { name: "reads".to_owned(), columns, rows });
+}
+
+/// Shows how the pages that one request needs lie over the dies, step by step: it is answered when the die with the
+/// most of them is done.
+fn show_dies(reads: &[Reads], record: &mut Record) {
+    let by_step: Vec<(&Reads, &Vec<u32>)> =
+        reads.iter().filter_map(|step| Some((step, step.pages_by_die.as_ref()?))).collect();
+    if by_step.is_empty() {
+        return;
+    }
+    let row = |&(step, pages): &(&Reads, &Vec<u32>)| {
+        let busiest = pages.iter().copied().max().unwrap_or(0);
+        vec![
+            Cell::from(step.name.as_str()),
+            Cell::from(u64::from(pages.iter().sum::<u32>())),
+            Cell::from(pages.iter().filter(|&&pages| pages > 0).count() as u64),
+            Cell::from(u64::from(busiest)),
+        ]
+    };
+    let columns = ["step", "flash_pages", "dies", "pages_of_busiest_die"];
+    record.tables.push(Table {
+        name: "one_request".to_owned(),
+        columns: columns.map(|name| Column::new(name, "")).into(),
+        rows: by_step.iter().map(row).collect(),
+    });
+    for (step, pages) in by_step {
+        let points: Vec<(f64, f64)> =
+            (1..).zip(pages).map(|(die, &pages)| (f64::from(die), f64::from(pages))).collect();
+        record.add_series(
+            format!("pages_by_die_{}", words::code(&step.name)),
+            ("die", "pages"),
+            &points,
+        );
+    }
 }
 
 /// Units of the curves.

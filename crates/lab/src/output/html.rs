@@ -15,6 +15,7 @@
 mod bars;
 mod contents;
 mod curves;
+mod dies;
 pub mod figure;
 mod inside;
 mod latency;

@@ -7,7 +7,7 @@ use super::Ssd;
 use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
-use crate::units::BlockIndex;
+use crate::units::{BlockIndex, DieIndex, LogicalUnit};
 
 /// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +106,22 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         together
     }
 
+    /// Returns how many flash pages of each die a read of `units` units from `first` needs. What lies nowhere or in the
+    /// write buffer alone needs none.
+    pub fn pages_by_die(&self, first: LogicalUnit, units: u32) -> Vec<u32> {
+        let geometry = self.geometry();
+        let places = (first.0..first.0 + units).filter_map(|unit| self.place_of(LogicalUnit(unit)));
+        let mut pages: Vec<(u32, DieIndex)> =
+            places.map(|place| (geometry.page_of(place), geometry.die_of(place))).collect();
+        pages.sort_unstable_by_key(|page| page.0);
+        pages.dedup();
+        let mut by_die = vec![0; geometry.dies() as usize];
+        for (_, die) in pages {
+            by_die[die.0 as usize] += 1;
+        }
+        by_die
+    }
+
     /// Returns the view of each block, in the order of their numbers: group of dies by group of dies
     /// ([`crate::geometry::Geometry::group_of`]).
     pub fn inside(&self) -> impl ExactSizeIterator<Item = BlockView> + '_ {
@@ -138,10 +154,32 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 mod tests {
     use super::*;
     use crate::ssd::tests::small_configuration;
-    use crate::units::{Instant, LogicalUnit};
+    use crate::units::Instant;
 
     fn drive(changes: &[(&str, &str)]) -> Ssd {
         Ssd::new(&small_configuration(changes)).expect("a sound drive")
+    }
+
+    #[test]
+    fn a_file_in_order_lies_on_all_dies_alike_and_a_scattered_one_on_a_page_a_unit() {
+        let mut ssd = drive(&[]);
+        let (dies, per_page) = (ssd.geometry().dies(), ssd.geometry().units_per_page());
+        let units = dies * ssd.geometry().units_per_program();
+        let file = LogicalUnit(0);
+        assert!(ssd.pages_by_die(file, units).iter().all(|&pages| pages == 0), "nothing is there");
+        let mut at = ssd.write(Instant::START, file, units);
+        at = ssd.flush(at);
+        let in_order = ssd.pages_by_die(file, units);
+        assert_eq!(in_order, vec![units / per_page / dies; dies as usize]);
+        // Each unit is followed by one of elsewhere, so that no two of the file share a page of two.
+        for unit in 0..units {
+            at = ssd.write(at, LogicalUnit(unit), 1);
+            for elsewhere in 0..per_page - 1 {
+                at = ssd.write(at, LogicalUnit(units + elsewhere), 1);
+            }
+        }
+        let scattered: u32 = ssd.pages_by_die(file, units).iter().sum();
+        assert!(per_page == 1 || scattered == units, "{scattered} pages of {units} units");
     }
 
     #[test]

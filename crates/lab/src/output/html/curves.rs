@@ -6,6 +6,7 @@
 use maud::{Markup, html};
 
 use super::contents::Section;
+use super::dies;
 use super::lines::{Chart, Curve, legend};
 use super::parts::unit;
 use crate::compare::ComparedSeries;
@@ -50,6 +51,9 @@ pub(super) fn sections(series: &[Series]) -> Vec<Section> {
 
 fn draw_family(Family { title, series, labels }: &Family) -> Section {
     let (unit_x, unit_y) = (&*series[0].unit_x, &*series[0].unit_y);
+    if unit_x == dies::DIE {
+        return Section { title: title.clone(), body: dies::draw(title, series, labels) };
+    }
     let x = range(series.iter().flat_map(|series| &series.x).copied());
     let y = range(series.iter().flat_map(|series| &series.y).copied());
     let are_counted = are_whole(series.iter().flat_map(|series| &series.x).copied());
