@@ -15,8 +15,8 @@ use crate::statistics::Estimate;
 use crate::sweep::{Point, Sweep};
 use crate::tables;
 
-/// A share of the ink from which on words on it are light.
-const DEEP: f64 = 55.0;
+/// The most ink behind a figure, in percent: dark and light letters can be read on it.
+const INK: f64 = 40.0;
 
 /// Returns the page. It holds no time and nothing of this machine: the same runs give the same bytes.
 pub fn render(sweep: &Sweep) -> String {
@@ -260,8 +260,7 @@ fn heat_map(sweep: &Sweep, measure: usize, x: usize, y: usize) -> Markup {
         .collect();
     let least = means.iter().copied().fold(f64::INFINITY, f64::min);
     let most = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let share =
-        |mean: f64| if most > least { (mean - least) / (most - least) * 90.0 + 5.0 } else { 5.0 };
+    let share = |mean: f64| if most > least { (mean - least) / (most - least) * INK } else { 0.0 };
     let half = |estimate: &Estimate| {
         estimate.interval.map(|(low, high)| format!("\u{b1}{}", significant((high - low) / 2.0)))
     };
@@ -282,8 +281,7 @@ fn heat_map(sweep: &Sweep, measure: usize, x: usize, y: usize) -> Markup {
                                 @match at(row, column) {
                                     Some(estimate) => {
                                         @let share = share(estimate.mean);
-                                        td class=[(share > DEEP).then_some("deep")]
-                                            style={ "--share:" (format!("{share:.1}")) } {
+                                        td style={ "--share:" (format!("{share:.1}")) } {
                                             (significant(estimate.mean)) " "
                                             @if let Some(half) = half(&estimate) { span.faint { (half) } }
                                         }

@@ -355,6 +355,7 @@ mod tests {
             is_rested: false,
             seconds: seconds.to_vec(),
             pages_per_request: None,
+            pages_by_die: None,
             latencies: Latencies::default(),
             curve: Vec::new(),
         }

@@ -9,13 +9,13 @@ use crate::report::Series;
 /// The unit of the places of such series.
 pub(super) const DIE: &str = "die";
 
-/// From this share of the ink on, words are light.
-const DEEP: f64 = 50.0;
+/// The most ink behind a figure, in percent: dark and light letters can be read on it.
+const INK: f64 = 40.0;
 
 /// Returns the cells of `series`, with the words that stand before each row.
 pub(super) fn draw(title: &str, series: &[&Series], labels: &[String]) -> Markup {
     let most = series.iter().flat_map(|it| &it.y).copied().fold(f64::MIN_POSITIVE, f64::max);
-    let share = |value: f64| value / most * 90.0;
+    let share = |value: f64| value / most * INK;
     let dies = series.first().map_or(&[][..], |it| &it.x);
     html! {
         figure.chart {
@@ -30,10 +30,7 @@ pub(super) fn draw(title: &str, series: &[&Series], labels: &[String]) -> Markup
                         @for (series, label) in series.iter().zip(labels) { tr {
                             th scope="row" { (label) }
                             @for &value in &series.y {
-                                td class=[(share(value) > DEEP).then_some("deep")]
-                                    style={ "--share:" (format!("{:.1}", share(value))) } {
-                                    (words(value))
-                                }
+                                td style={ "--share:" (format!("{:.1}", share(value))) } { (words(value)) }
                             }
                         } }
                     }
