@@ -5,6 +5,7 @@ use ssdlab_lab::memory::{Need, available};
 use ssdlab_units::ByteLength;
 
 use crate::failure::{Exit, Failure};
+use crate::terminal::Terminal;
 
 /// Refuses a run that needs more memory than there is; returns how many workloads may run side by side.
 pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
@@ -25,6 +26,17 @@ pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
             rounded(available)
         ),
     ))
+}
+
+/// Less memory than this is not worth a word.
+const WORTH_SAYING: ByteLength = ByteLength::new(2 << 30);
+
+/// Says how much memory is going to be taken, where that is much.
+pub fn announce(need: &Need, terminal: &Terminal) {
+    if need.least() >= WORTH_SAYING && !terminal.quiet {
+        let memory = rounded(need.least());
+        terminal.note(&format!("This takes about {memory} of memory, most of it for the map."));
+    }
 }
 
 /// Returns how many runs that each need `need` may be made side by side, `wanted` at most; refuses where there

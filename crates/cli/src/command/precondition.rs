@@ -69,6 +69,7 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
     age::check_place(&arguments.output, arguments.force)?;
     if let Some(need) = Need::of_ageing(&target).filter(|_| state != State::New) {
         memory::check(&target, &need)?;
+        memory::announce(&need, terminal);
     }
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)

@@ -201,6 +201,7 @@ fn open(
         drive.prepare(plan.space).map_err(LabError::from)?;
         if let Some(need) = Need::of(&request.target, &plan) {
             request.settings.set_threads(memory::check(&request.target, &need)?);
+            memory::announce(&need, terminal);
         }
         let shorter = request.experiment.scales_with_the_drive() && request.settings.divisor() == 1;
         let threads = request.settings.threads();
