@@ -113,8 +113,8 @@ pub fn announce_ageing(
         return None;
     }
     if !terminal.quiet {
-        let file =
-            ENTRY * (drive.geometry.logical_units() + drive.geometry.physical_units()).into();
+        let units = [drive.geometry.logical_units(), drive.geometry.physical_units()];
+        let file = ENTRY * units.into_iter().map(u64::from).sum::<u64>();
         terminal.note(&format!(
             "This takes about {}; then a file of about {} is written.",
             about(expected),

@@ -142,7 +142,8 @@ fn bar(ascii: bool) -> ProgressBar {
 }
 
 /// Returns the time left, once it can be said. At first what was expected counts, later the way so far: the
-/// weights of steps are rough, and rests of an hour may lie ahead. What took longer than was expected was expected wrongly.
+/// weights of steps are rough, and rests of an hour may lie ahead. An expectation that is
+/// passed counts no more.
 fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Option<Duration> {
     if elapsed < FIRST_GUESS || share < 0.005 {
         return None;

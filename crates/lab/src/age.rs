@@ -128,7 +128,7 @@ impl Ageing {
     }
 }
 
-/// How much goes to a drive on its way to a state.
+/// Bytes that go to a drive on its way to a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
     /// Put in its place at once, as theory says.

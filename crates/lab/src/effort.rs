@@ -18,7 +18,7 @@ use crate::target::Target;
 const PROGRAM_NS: f64 = 350.0;
 const UNIT_NS: f64 = 20.0;
 
-/// What it costs to put a unit where theory says that it may lie, on a drive far larger than any cache.
+/// The cost of putting a unit in its place at once, on a drive far larger than any cache.
 const PLACED_NS: f64 = 47.0;
 
 /// Capacities that a workload writes until it is steady, about.
@@ -64,8 +64,7 @@ fn a_program(drive: &Configuration) -> f64 {
     (PROGRAM_NS + f64::from(drive.geometry.units_per_program()) * UNIT_NS) * 1e-9
 }
 
-/// Returns about how much processor time it takes to make a used drive. What is placed is shared by
-/// `processors`.
+/// Returns about how long it takes to make a used drive. `processors` share what is placed; one writes.
 pub fn of_ageing(drive: &Configuration, amounts: &Amounts, processors: usize) -> Duration {
     let programs = programs(drive, amounts.sequential) + random_programs(drive, amounts.random);
     let placed = amounts.placed.whole(drive.geometry.unit_size()) as f64 * PLACED_NS * 1e-9;

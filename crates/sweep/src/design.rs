@@ -23,7 +23,7 @@ const RUNS_MOST: usize = 100_000;
 /// More runs of a point than these need not be meant, either.
 const SEEDS_MOST: u32 = 1_000;
 
-/// Runs that a sweep can hold: 8 KB each.
+/// Runs of a sweep at most. Each takes 8 KB of memory.
 const RUNS_HELD: usize = 10_000_000;
 
 /// How the points are chosen from the grid of all combinations.

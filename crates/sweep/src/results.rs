@@ -90,7 +90,7 @@ impl Results {
     }
 }
 
-/// What the names of files that are being written begin with.
+/// The beginning of the names of files that are being written.
 const PARTIAL: &str = ".partial-";
 
 /// Writes a file that appears when it is whole.

@@ -21,7 +21,7 @@ pub(super) struct Filling {
     pub(super) held: Held,
 }
 
-/// What places and units are drawn from.
+/// The order of units and the generator of places, as far as they are used up.
 #[derive(Clone)]
 pub(super) struct Draws {
     pub(super) order: Order,

@@ -1,4 +1,4 @@
-//! Who carries out work that can be parted: the model starts no thread itself.
+//! Workers for what can be done in pieces: the model starts no thread itself, its caller may.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! What differs from one place or moment to another: blocks in SLC mode, pages of a word line, old data, several write
+//! Differences from one place or moment to another: blocks in SLC mode, pages of a word line, old data, several write
 //! streams, a drive that is too hot.
 
 use ssdlab_nand::Nand;
