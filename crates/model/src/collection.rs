@@ -5,8 +5,8 @@ use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
 use crate::policy::Pacing;
 
-/// Blocks with fewer rows than this (and more than two) lose so much room to a power cut that two leave too little.
-/// Flash has 64 and more; only a drive that was made very small has so few.
+/// Blocks with fewer rows than this lose so much room to a power cut that two cuts leave too little. Flash has 64 rows
+/// and more; only a drive that was made very small has so few.
 const FEW_ROWS: u32 = 5;
 
 /// Program units that a block has on each of its dies.
@@ -56,7 +56,7 @@ impl CollectionParameters {
 
     /// Blocks of a group of dies that are kept because blocks have few rows.
     pub(crate) fn blocks_for_few_rows(geometry: &Geometry) -> u32 {
-        u32::from(Self::lets_copies_wait(geometry) && rows(geometry) < FEW_ROWS)
+        u32::from(rows(geometry) < FEW_ROWS)
     }
 
     /// Returns true if copies to the last two rows of their block wait for programs of the host's, so that a power cut

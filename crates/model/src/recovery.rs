@@ -13,7 +13,10 @@
 //!   the host; places in between that were skipped are programmed empty, because flash pages are
 //!   programmed in order. Other blocks that are not full are closed as they are;
 //! - where hardly a block is free, collection makes room before the host may write. Each cut can
-//!   cost a program unit per die and stream, and it may have come in the middle of collection;
+//!   cost a program unit per die and stream, and it may have come in the middle of collection. Copies then go to
+//!   the places that were skipped, too, and the two blocks are those with the most erased places: where one
+//!   die is far ahead of another, most of the room that is left is there. What is left of them is programmed
+//!   empty at the end;
 //! - what capacitors saved of the write buffer is written again. Older copies of it are not current
 //!   from the beginning, so that nobody copies them meanwhile.
 //!

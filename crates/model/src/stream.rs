@@ -194,6 +194,16 @@ struct OpenBlock {
     is_limited: bool,
 }
 
+/// Has an open block be filled behind the program units that are used ahead there, which are forgotten.
+#[cold]
+fn skip_used(used_ahead: &mut Vec<u32>, open: &mut OpenBlock, programs_per_block: u32) {
+    let first = open.block.0 * programs_per_block;
+    while let Ok(place) = used_ahead.binary_search(&(first + open.programs)) {
+        used_ahead.remove(place);
+        open.programs += 1;
+    }
+}
+
 /// One write stream.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteStream {
@@ -205,6 +215,9 @@ pub(crate) struct WriteStream {
     program_end: u32,
     programs_per_block: u32,
     units_per_program: u32,
+    /// Program units of its open blocks that are used although others before them are not, after a power cut;
+    /// in the order of their numbers on the drive.
+    used_ahead: Vec<u32>,
 }
 
 impl WriteStream {
@@ -217,6 +230,7 @@ impl WriteStream {
             program_end: 0,
             programs_per_block: geometry.units_per_block() / geometry.units_per_program(),
             units_per_program: geometry.units_per_program(),
+            used_ahead: Vec::new(),
         }
     }
 
@@ -232,8 +246,8 @@ impl WriteStream {
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let WriteStream { open, group, cursor, program_end, .. } = self;
-        assert!(cursor == program_end, "the drive was shut down");
+        let WriteStream { open, group, cursor, program_end, used_ahead, .. } = self;
+        assert!(cursor == program_end && used_ahead.is_empty(), "the drive was shut down");
         to.word(*group)?;
         for open in open {
             let (block, programs) = open.map_or((u32::MAX, 0), |it| (it.block.0, it.programs));
@@ -295,7 +309,8 @@ impl WriteStream {
             || self.open.iter().zip(0..).any(|(slot, group)| {
                 let being_filled = group == self.group && self.room() > 0;
                 slot.is_some_and(|open| {
-                    open.programs + u32::from(being_filled) < self.programs_per_block
+                    open.programs + self.used_ahead_in(&open) + u32::from(being_filled)
+                        < self.programs_per_block
                 })
             })
     }
@@ -332,8 +347,8 @@ impl WriteStream {
     }
 
     /// The places of the next units that are appended, as far as they follow each other and no
-    /// block is needed from the pool: in a superblock to its end, in single blocks to the end of
-    /// the program unit.
+    /// block is needed from the pool: in a superblock to its end, in single blocks and where some of it is used
+    /// ahead to the end of the program unit.
     #[inline(always)]
     pub(crate) fn places_ahead(&self, geometry: &Geometry) -> Range<u32> {
         let is_begun = self.room() > 0;
@@ -344,7 +359,7 @@ impl WriteStream {
         let first = geometry.first_unit(open.block).0;
         let next = first + open.programs * self.units_per_program;
         let start = if is_begun { self.cursor } else { next };
-        if self.open.len() == 1 {
+        if self.open.len() == 1 && self.used_ahead.is_empty() {
             start..first + open.programs_most * self.units_per_program
         } else {
             start..next + self.units_per_program
@@ -388,6 +403,9 @@ impl WriteStream {
         let index = open.programs;
         let block = open.block;
         open.programs += 1;
+        if !self.used_ahead.is_empty() {
+            skip_used(&mut self.used_ahead, open, self.programs_per_block);
+        }
         let closes = open.programs == open.programs_most;
         if closes {
             *slot = None;
@@ -408,6 +426,59 @@ impl WriteStream {
         *slot = Some(open);
     }
 
+    /// Has the stream fill those program units of `block` that are not `used`, which are fewer than it has.
+    pub(crate) fn fill_gaps(&mut self, group: u32, block: BlockIndex, used: &[u32]) {
+        let first = (0..).zip(used).take_while(|&(index, &used)| used == index).count();
+        self.go_on(group, block, first as u32);
+        let number = |&index: &u32| block.0 * self.programs_per_block + index;
+        self.used_ahead.extend(used[first..].iter().map(number));
+        self.used_ahead.sort_unstable();
+    }
+
+    /// Returns true if something is used in its blocks behind where they are filled.
+    pub(crate) fn has_gaps(&self) -> bool {
+        !self.used_ahead.is_empty()
+    }
+
+    /// Gives up what is not used of its blocks before something that is, between two program units. Adds the first
+    /// unit of each of these program units to `given_up`, and the blocks that are full with that to `full`.
+    pub(crate) fn give_up_gaps(
+        &mut self,
+        given_up: &mut Vec<PhysicalUnit>,
+        full: &mut Vec<BlockIndex>,
+    ) {
+        if self.used_ahead.is_empty() {
+            return;
+        }
+        assert!(self.cursor == self.program_end, "no program unit is being filled");
+        for slot in &mut self.open {
+            let Some(open) = slot else { continue };
+            let first = open.block.0 * self.programs_per_block;
+            let numbers = first + open.programs..first + self.programs_per_block;
+            let used: Vec<u32> =
+                self.used_ahead.extract_if(.., |it| numbers.contains(it)).collect();
+            let Some(&last) = used.last() else { continue };
+            let gaps = (numbers.start..last).filter(|it| used.binary_search(it).is_err());
+            given_up.extend(gaps.map(|it| PhysicalUnit(it * self.units_per_program)));
+            open.programs = last + 1 - first;
+            if open.programs == self.programs_per_block {
+                full.push(open.block);
+                *slot = None;
+            }
+        }
+    }
+
+    /// Gives up the blocks it fills, between two program units, for `to` to fill further. Returns them.
+    pub(crate) fn give_up_blocks_to(&mut self, to: &mut WriteStream) -> Vec<BlockIndex> {
+        let blocks = self.give_up_blocks();
+        for &(group, block, programs) in &blocks {
+            to.go_on(group, block, programs);
+        }
+        to.used_ahead.append(&mut self.used_ahead);
+        to.used_ahead.sort_unstable();
+        blocks.into_iter().map(|it| it.1).collect()
+    }
+
     /// Gives up the blocks it fills, between two program units: of each the group of dies, and the
     /// program units that are filled.
     pub(crate) fn give_up_blocks(&mut self) -> Vec<(u32, BlockIndex, u32)> {
@@ -417,11 +488,18 @@ impl WriteStream {
             .collect()
     }
 
+    /// Returns how many program units of a block are used ahead of where it is filled.
+    fn used_ahead_in(&self, open: &OpenBlock) -> u32 {
+        let first = open.block.0 * self.programs_per_block;
+        let numbers = first..first + self.programs_per_block;
+        self.used_ahead.iter().filter(|it| numbers.contains(it)).count() as u32
+    }
+
     /// Units for which the blocks it fills have room, those in SLC mode left out.
     pub(crate) fn room_in_blocks(&self) -> u32 {
         let programs = |open: &OpenBlock| match open.is_limited {
             true => 0,
-            false => self.programs_per_block - open.programs,
+            false => self.programs_per_block - open.programs - self.used_ahead_in(open),
         };
         let is_whole = self.open[self.group as usize].is_some_and(|open| !open.is_limited);
         let is_begun = self.cursor > 0 && is_whole;
@@ -501,5 +579,87 @@ impl WriteStream {
             }
         }
         panic!("no free block is left to write to");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::geometry::GeometryParameters;
+    use crate::units::KIB;
+
+    /// Blocks of eight program units of one unit each, on two dies.
+    fn geometry() -> Geometry {
+        let parameters = GeometryParameters {
+            channels: 1,
+            dies: 2,
+            planes_per_die: 1,
+            multi_plane_read: true,
+            pages_per_shot: 1,
+            pages_per_block: 4,
+            page_size: KIB * 4,
+            unit_size: KIB * 4,
+            dies_per_collection_unit: 2,
+            collection_units: 4,
+            metadata_collection_units: 0,
+            reserve_collection_units: 0,
+            logical_units: 8,
+        };
+        Geometry::new(parameters).expect("a sound geometry")
+    }
+
+    /// Fills the next program unit; returns which of its block it is, and whether that is full.
+    fn fill(stream: &mut WriteStream, geometry: &Geometry) -> (u32, bool) {
+        let mut pool = FreePool::new(geometry);
+        assert_eq!(stream.begin_program(geometry, &mut pool), None, "the block has room");
+        let room = stream.room();
+        assert_eq!(stream.places_ahead(geometry).len() as u32, room);
+        stream.append_run(room);
+        let filled = stream.finish_program(geometry);
+        (filled.index, filled.closes)
+    }
+
+    #[test]
+    fn a_stream_fills_what_is_erased_of_a_block_and_nothing_else() {
+        let geometry = geometry();
+        let mut stream = WriteStream::new(&geometry);
+        stream.fill_gaps(0, BlockIndex(2), &[0, 2, 4, 5, 7]);
+        assert!(stream.has_gaps() && stream.can_take(1));
+        for (index, left) in [(1, 2), (3, 1)] {
+            assert_eq!(fill(&mut stream, &geometry), (index, false));
+            assert_eq!(stream.room_in_blocks(), left);
+        }
+        assert_eq!(fill(&mut stream, &geometry), (6, true));
+        assert!(!stream.has_gaps() && !stream.can_take(1) && stream.room_in_blocks() == 0);
+    }
+
+    #[test]
+    fn gaps_that_are_given_up_are_not_filled_and_what_lies_behind_them_is() {
+        let geometry = geometry();
+        let give_up = |used: &[u32], filled: usize| {
+            let (mut gaps, mut full) = (Vec::new(), Vec::new());
+            let mut stream = WriteStream::new(&geometry);
+            stream.fill_gaps(0, BlockIndex(1), used);
+            (0..filled).for_each(|_| assert!(!fill(&mut stream, &geometry).1));
+            stream.give_up_gaps(&mut gaps, &mut full);
+            assert!(!stream.has_gaps());
+            let gaps: Vec<u32> = gaps.iter().map(|it| it.0 - 8).collect();
+            let first = stream.can_take(1).then(|| fill(&mut stream, &geometry).0);
+            (gaps, full, first)
+        };
+        assert_eq!(give_up(&[0, 2, 5], 0), (vec![1, 3, 4], vec![], Some(6)));
+        assert_eq!(give_up(&[0, 2, 5], 1), (vec![3, 4], vec![], Some(6)));
+        assert_eq!(give_up(&[0, 2, 7], 2), (vec![4, 5, 6], vec![BlockIndex(1)], None));
+        assert_eq!(give_up(&[0, 1], 0), (vec![], vec![], Some(2)));
+    }
+
+    #[test]
+    fn who_takes_over_a_block_takes_over_what_is_used_of_it() {
+        let geometry = geometry();
+        let (mut from, mut to) = (WriteStream::new(&geometry), WriteStream::new(&geometry));
+        from.fill_gaps(0, BlockIndex(3), &[1, 2]);
+        assert_eq!(from.give_up_blocks_to(&mut to), [BlockIndex(3)]);
+        assert!(!from.has_gaps() && !from.can_take(1));
+        assert_eq!([fill(&mut to, &geometry).0, fill(&mut to, &geometry).0], [0, 3]);
     }
 }

@@ -156,6 +156,11 @@ impl Streams {
         &mut aside.streams[usize::from(stream.0)]
     }
 
+    /// The streams that are put aside; of those that are not, one that was never written.
+    pub(crate) fn put_aside_mut(&mut self) -> impl Iterator<Item = &mut WriteStream> {
+        self.host.streams.iter_mut().chain(&mut self.copies.streams)
+    }
+
     /// Blocks that streams put aside write to, with the program units that are filled.
     pub(crate) fn open_blocks_aside(
         &self,

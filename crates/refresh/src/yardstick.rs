@@ -24,7 +24,7 @@ pub const FILES: u64 = 2;
 
 /// Times that each of its windows is read to know its speed, at least and at most: until two readings of each
 /// request agree.
-const PASSES: std::ops::RangeInclusive<usize> = 3..=50;
+const PASSES: std::ops::RangeInclusive<usize> = 6..=50;
 
 /// A freshly written file without a name, which goes with the process however that ends.
 #[derive(Debug)]

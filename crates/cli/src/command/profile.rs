@@ -15,7 +15,13 @@ pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), F
     let Some(path) = &arguments.output else {
         return terminal.print(&text);
     };
-    let failed = |source| Failure::system(Exit::Usage, path.display().to_string(), source);
+    let failed = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::AlreadyExists => Failure::usage(format!(
+            "{} is there already and is left as it is; remove it, or name another file",
+            path.display()
+        )),
+        _ => Failure::system(Exit::Usage, path.display().to_string(), source),
+    };
     // A profile that somebody has worked on is not lost.
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;

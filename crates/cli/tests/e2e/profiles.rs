@@ -49,6 +49,18 @@ fn a_profile_of_ones_own_runs_and_is_the_same_drive() {
 }
 
 #[test]
+fn a_profile_that_is_there_is_not_written_over() {
+    let place = Place::new();
+    let sheet = ["profile", "new", "A drive", "--capacity", "960GB", "--sequential-read", "6500"];
+    let rates = ["--sequential-write", "1500", "--random-read", "580k", "-o", "some.toml"];
+    let new = || place.run(&[sheet.as_slice(), rates.as_slice()].concat());
+    new().with_code(0);
+    let made = std::fs::read(place.path("some.toml")).expect("it was made");
+    new().fails(2, &["some.toml is there already", "name another file"]);
+    assert_eq!(std::fs::read(place.path("some.toml")).expect("it is there"), made);
+}
+
+#[test]
 fn mistakes_in_a_profile_are_named_with_file_and_line() {
     let place = Place::new();
     let good = profile(&place);

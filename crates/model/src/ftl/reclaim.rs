@@ -15,10 +15,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         &mut self,
         context: &mut Context<'_, H>,
     ) -> Result<bool, (u32, u32)> {
-        let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
         let blocks = self.geometry.blocks();
         for step in 0..4 * blocks {
-            if self.blocks.free() > self.collector.reserve + reserved {
+            if !self.has_to_make_room() {
                 return Ok(step > 0);
             }
             let fewest = self.fewest_valid();
@@ -51,14 +50,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Err((self.room_for_copies(), self.geometry.units_per_block()))
     }
 
+    /// Returns true if the host cannot take a block without taking collection's reserve.
+    pub(super) fn has_to_make_room(&self) -> bool {
+        let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
+        self.blocks.free() <= self.collector.reserve + reserved
+    }
+
     /// Has copies fill the blocks that the host was to fill further, where nothing else is left.
     pub(super) fn take_over_from_host(&mut self) {
         if self.blocks.free() > 0 || self.collector.can_take(1) {
             return;
         }
-        for (group, block, programs) in self.placement.stream_mut().give_up_blocks() {
+        let given_up = self.placement.stream_mut().give_up_blocks_to(&mut self.collector.stream);
+        for block in given_up {
             self.blocks.flash_mut().set_state(block, BlockState::OpenForCollection);
-            self.collector.stream.go_on(group, block, programs);
         }
     }
 

@@ -6,6 +6,7 @@
 //! until all of that is on the flash: it could fill the last erased block meanwhile, and leave none to copy to
 //! if power is cut again. What capacitors have saved is written again after that.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use ssdlab_nand::{ProgramUnit as NandProgram, Tag};
@@ -110,7 +111,7 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         };
         let saved = ssd.ftl.media.saved().to_vec();
         recovery.units_saved = saved.len() as u32;
-        let left = if makes_room { Left::Room } else { Left::Saved(0) };
+        let left = if makes_room || ssd.ftl.has_gaps() { Left::Room } else { Left::Saved(0) };
         Ok(Opening { ssd, recovery, saved, left })
     }
 
@@ -164,7 +165,10 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
             if ftl.log_blocks.is_some() {
                 ftl.reclaim_surplus(context);
             }
-            if !context.nand.is_idle() {
+            if !context.nand.is_idle()
+                || ftl.finish_copies_in_gaps(context)
+                || ftl.pad_gaps(context.nand, &mut self.recovery)
+            {
                 return;
             }
             self.left = Left::Saved(0);
@@ -297,7 +301,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
         order.sort_by_key(|&block| blocks[block as usize].latest);
         self.blocks.empty_pool();
-        let mut room: Vec<Vec<BlockIndex>> = vec![Vec::new(); self.geometry.groups() as usize];
+        let mut rest = Vec::new();
         for block in order.into_iter().map(BlockIndex) {
             let found = blocks[block.0 as usize];
             let group = self.geometry.group_of(block);
@@ -312,59 +316,106 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
                 flash.take_over(block, BlockState::Victim, 0);
                 let erase = self.free_after_erase(nand, block);
                 nand.erase(erase, self.timing.erase);
-            } else if self.log_blocks.is_some() {
-                // What it is for is found out when all are known.
-            } else if found.programs < programs && !self.is_slc(block) {
-                room[group as usize].push(block);
+            } else if self.log_blocks.is_none() {
+                rest.push((group, block));
+            }
+        }
+        if self.log_blocks.is_some() {
+            // What a block is for is found out when all are known.
+            self.sort_log_blocks(blocks);
+            return;
+        }
+        // Where room has to be made, no erased place is left empty.
+        let fills_gaps = self.has_to_make_room();
+        let mut room: Vec<Vec<(u32, BlockIndex)>> =
+            vec![Vec::new(); self.geometry.groups() as usize];
+        for (group, block) in rest {
+            let found = blocks[block.0 as usize];
+            let erased = match fills_gaps {
+                true => programs - self.used_programs(block, found).len() as u32,
+                false => programs - found.programs,
+            };
+            if erased > 0 && !self.is_slc(block) {
+                room[group as usize].push((erased, block));
             } else {
                 self.take_over_closed(block, found);
             }
         }
         for mut with_room in room {
-            with_room.sort_by_key(|block| blocks[block.0 as usize].programs);
+            with_room.sort_by_key(|&(erased, _)| Reverse(erased));
             let by = match self.collector.copies_to_host {
                 true => &FILLED_FURTHER[1..],
                 false => &FILLED_FURTHER[..],
             };
-            for (place, &block) in with_room.iter().enumerate() {
+            for (place, &(_, block)) in with_room.iter().enumerate() {
                 let found = blocks[block.0 as usize];
                 match by.get(place) {
-                    Some(&by) => self.fill_further(nand, block, found, by, recovery),
+                    Some(&by) => self.fill_further(block, found, by),
                     None => self.take_over_closed(block, found),
                 }
             }
         }
-        if self.log_blocks.is_some() {
-            self.sort_log_blocks(blocks);
+        if !fills_gaps {
+            self.pad_gaps(nand, recovery);
         }
     }
 
-    /// Has a stream go on where `block` is not filled, once what was skipped is programmed empty.
-    fn fill_further(
-        &mut self,
-        nand: &mut ssdlab_nand::Nand,
-        block: BlockIndex,
-        found: FoundBlock,
-        by: BlockState,
-        recovery: &mut Recovery,
-    ) {
-        let per_program = self.geometry.units_per_program();
-        let empty = self.geometry.units_per_block() - found.programs * per_program;
+    /// Returns the program units of a block that are not erased, in their order.
+    fn used_programs(&self, block: BlockIndex, found: FoundBlock) -> Vec<u32> {
+        let first = self.geometry.first_unit(block).0;
+        let unit = |program| PhysicalUnit(first + program * self.geometry.units_per_program());
+        let is_used = |&it: &u32| !matches!(self.media.program_unit(unit(it)), ProgramUnit::Erased);
+        (0..found.programs).filter(is_used).collect()
+    }
+
+    /// Has a stream fill what is erased of `block`.
+    fn fill_further(&mut self, block: BlockIndex, found: FoundBlock, by: BlockState) {
+        let used = self.used_programs(block, found);
+        let units = used.len() as u32 * self.geometry.units_per_program();
+        let empty = self.geometry.units_per_block() - units;
         self.blocks.flash_mut().take_over(block, by, found.valid + empty);
         let group = self.geometry.group_of(block);
         let stream = match by {
             BlockState::OpenForHost => self.placement.stream_mut(),
             _ => &mut self.collector.stream,
         };
-        stream.go_on(group, block, found.programs);
-        for program in 0..found.programs {
-            let first = self.geometry.first_unit(block).0 + program * per_program;
-            let first = PhysicalUnit(first);
-            if matches!(self.media.program_unit(first), ProgramUnit::Erased) {
-                self.program_empty(nand, first);
-                recovery.program_units_padded += 1;
-            }
+        stream.fill_gaps(group, block, &used);
+    }
+
+    /// Returns true if an erased place is left before something that is programmed, in a block that is filled further.
+    fn has_gaps(&self) -> bool {
+        self.placement.stream().has_gaps() || self.collector.stream.has_gaps()
+    }
+
+    /// Has what was copied to erased places before others that are programmed be programmed. Returns whether there was
+    /// any: what lies behind it on the same die comes after it.
+    fn finish_copies_in_gaps(&mut self, context: &mut Context<'_, Nobody>) -> bool {
+        if self.collector.stream.is_partial() && self.collector.stream.has_gaps() {
+            self.pad_collection_program(context.nand);
         }
+        if self.placement.stream().has_gaps() {
+            self.pad_host_program(context);
+        }
+        !context.nand.is_idle()
+    }
+
+    /// Programs empty what a power cut has left erased before something that is programmed, in the blocks that are
+    /// filled further. Returns whether there was any.
+    fn pad_gaps(&mut self, nand: &mut ssdlab_nand::Nand, recovery: &mut Recovery) -> bool {
+        let aside = self.streams.iter_mut().flat_map(|it| it.put_aside_mut());
+        let streams = [self.placement.stream_mut(), &mut self.collector.stream].into_iter();
+        let (mut gaps, mut full) = (Vec::new(), Vec::new());
+        for stream in streams.chain(aside) {
+            stream.give_up_gaps(&mut gaps, &mut full);
+        }
+        for &gap in &gaps {
+            self.program_empty(nand, gap);
+        }
+        recovery.program_units_padded += gaps.len() as u32;
+        for block in full {
+            self.blocks.flash_mut().close(block, BlockState::Closed);
+        }
+        !gaps.is_empty()
     }
 
     fn program_empty(&mut self, nand: &mut ssdlab_nand::Nand, first: PhysicalUnit) {
@@ -372,6 +423,10 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         let number = self.placement.next_number();
         self.counters.program_units_padding += u64::from(units);
         self.counters.programs += 1;
+        let block = self.geometry.block_of(first);
+        for unit in first.0..first.0 + units {
+            self.blocks.flash_mut().note_padding(PhysicalUnit(unit), block);
+        }
         let spare: SpareArea<'_> = self.blocks.flash().spare_area(first, units);
         self.media.begin_program(first, spare, number);
         let tag = Tag(kind::EMPTY | self.geometry.program_of(first) & kind::NUMBER);

@@ -30,8 +30,11 @@ const ASK_AGAIN: Duration = Duration::from_secs(300);
 /// How often is looked who has a device open that is rewritten in place; that costs some milliseconds.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Readings of a window that seems slow after a rewrite, until two agree.
+/// Readings of a window that was rewritten or seems slow after a rewrite, until two agree.
 const READ_AGAIN: usize = 50;
+
+/// Readings of a window that was rewritten, at least.
+const READ_REWRITTEN: usize = 3;
 
 /// Why it ended before its end.
 enum Stop {
@@ -256,8 +259,8 @@ impl Refresh {
         watch: &mut dyn Watch,
     ) -> Result<(), DriveError> {
         let mut after = Vec::new();
-        let outcome = self.read_all_again(&mut after, watch);
         let rewritten: HashSet<Span> = done.spans.iter().copied().collect();
+        let outcome = self.read_all_again(&rewritten, &mut after, watch);
         let known_before = self.evidence.iter().filter(|it| !rewritten.contains(&it.span));
         let mut known: HashMap<Span, f64> =
             known_before.filter_map(|it| Some((it.span, it.after_rewrite?))).collect();
@@ -281,34 +284,52 @@ impl Refresh {
         Ok(())
     }
 
+    /// Reads every window again; puts how long each takes where nothing else hits it, in seconds a byte, into `after`.
+    ///
+    /// What was rewritten, or seems slow beside fresh data, is read until two readings agree, as it was before. That goes
+    /// round by round, so that the readings of a window lie apart in time: what slows one down may last.
     fn read_all_again(
         &mut self,
+        rewritten: &HashSet<Span>,
         after: &mut Vec<(Span, f64)>,
         watch: &mut dyn Watch,
     ) -> Result<(), DriveError> {
-        for at in 0..self.evidence.len() {
-            go_on(watch, "reading again", at, self.evidence.len())?;
-            after.push((self.evidence[at].span, self.time_again(at)?));
-        }
-        Ok(())
+        let mut again: Vec<Evidence> = Vec::with_capacity(self.evidence.len());
+        let outcome = self.read_in_rounds(rewritten, &mut again, watch);
+        after.extend(again.iter().map(|it| (it.span, it.now())));
+        outcome
     }
 
-    /// Reads a window again; returns how long that takes where nothing else hits it, in seconds a byte. What
-    /// seems slow beside fresh data is read more than once, as it was before.
-    fn time_again(&mut self, at: usize) -> Result<f64, DriveError> {
-        let before = &self.evidence[at];
-        let span = before.span;
-        let mut read = || Ok(self.probe.window(span, &mut self.pace)?.shares());
-        let mut after = Evidence::new(span, before.pieces, read()?);
-        if let Some(fresh) = self.fresh {
-            for _ in 1..READ_AGAIN {
-                if !after.is_suspicious(fresh) || after.is_settled() {
-                    break;
-                }
-                after.read_again(read()?);
+    fn read_in_rounds(
+        &mut self,
+        rewritten: &HashSet<Span>,
+        again: &mut Vec<Evidence>,
+        watch: &mut dyn Watch,
+    ) -> Result<(), DriveError> {
+        let windows = self.evidence.len();
+        for at in 0..windows {
+            go_on(watch, "reading again", at, windows)?;
+            let (span, pieces) = (self.evidence[at].span, self.evidence[at].pieces);
+            let took = self.probe.window(span, &mut self.pace)?.shares();
+            again.push(Evidence::new(span, pieces, took));
+        }
+        let Some(fresh) = self.fresh else { return Ok(()) };
+        for round in 1..READ_AGAIN {
+            let in_doubt = |it: &Evidence| match rewritten.contains(&it.span) {
+                true => round < READ_REWRITTEN || !it.is_settled(),
+                false => it.is_suspicious(fresh) && !it.is_settled(),
+            };
+            let left: Vec<usize> = (0..windows).filter(|&at| in_doubt(&again[at])).collect();
+            if left.is_empty() {
+                break;
+            }
+            for (done, &at) in left.iter().enumerate() {
+                go_on(watch, "reading again what was rewritten or seems slow", done, left.len())?;
+                let took = self.probe.window(again[at].span, &mut self.pace)?.shares();
+                again[at].read_again(took);
             }
         }
-        Ok(after.now())
+        Ok(())
     }
 }
 
