@@ -41,7 +41,7 @@ const BUFFER: (&str, &str) = ("controller.write_buffer", "128K");
 const PROTECTED: (&str, &str) = ("controller.power_loss_protection", "on");
 
 /// All of them.
-pub const SETUPS: [Setup; 14] = [
+pub const SETUPS: [Setup; 15] = [
     Setup { name: "plain", changes: &[BUFFER], time: Time::Fast },
     Setup { name: "protected", changes: &[BUFFER, PROTECTED], time: Time::Fast },
     Setup {
@@ -112,7 +112,19 @@ pub const SETUPS: [Setup; 14] = [
     },
     Setup {
         name: "low-over-provisioning",
-        changes: &[BUFFER, ("capacity.physical", "1920K")],
+        changes: &[BUFFER, ("capacity.logical", "1056K"), ("capacity.physical", "2016K")],
+        time: Time::Fast,
+    },
+    // So many rows that none is kept for what power cuts tear, and no room besides.
+    Setup {
+        name: "few-blocks",
+        changes: &[
+            BUFFER,
+            ("capacity.logical", "1056K"),
+            ("flash.pages_per_block", "15"),
+            ("collection.low_water", "2"),
+            ("capacity.physical", "3M"),
+        ],
         time: Time::Fast,
     },
     Setup { name: MANY_TRIMS, changes: &[BUFFER], time: Time::Fast },

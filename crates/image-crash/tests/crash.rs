@@ -123,6 +123,7 @@ fn so_it_is_while_the_log_of_trims_is_condensed() {
 #[test]
 fn so_it_is_with_low_over_provisioning() {
     explored("low-over-provisioning");
+    explored("few-blocks");
 }
 
 /// Returns true if the drive in `image` has no room when all of its program units that hold are taken over.
@@ -139,7 +140,7 @@ fn is_without_room(image: &Pages) -> bool {
 #[test]
 fn a_drive_that_what_is_left_would_fill_opens_with_what_was_flushed() {
     // So many writes between two flushes that free blocks run out, and parts of all of them may be left.
-    const UNFLUSHED: usize = 48;
+    const UNFLUSHED: usize = 96;
     let setup = Setup::named("low-over-provisioning").expect("it is there");
     let mut steps = Vec::new();
     for writes in setup.collecting(0).expect("a drive").chunks(UNFLUSHED) {

@@ -84,7 +84,7 @@ fn a_block_that_is_punched_out_before_its_copies_are_durable() {
 #[test]
 fn a_block_that_keeps_its_records_when_it_is_written_anew() {
     // Others keep so much erased for recovery that such blocks do not fill them.
-    find_while_collecting("low-over-provisioning", Fault::NeverPunched, Plan::KILLS);
+    find_while_collecting("few-blocks", Fault::NeverPunched, Plan::KILLS);
 }
 
 #[test]
