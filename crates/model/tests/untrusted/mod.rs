@@ -25,7 +25,7 @@ fn tiny_drive(changes: &[(&str, &str)]) -> Configuration {
     let mut profile = Profile::named("generic-tlc").expect("the default profile");
     for (key, value) in [
         ("capacity.logical", "1M"),
-        ("capacity.physical", "3M"),
+        ("capacity.physical", "3264K"),
         ("flash.channels", "1"),
         ("flash.dies", "2"),
         ("flash.planes_per_die", "1"),

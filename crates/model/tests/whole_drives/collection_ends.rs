@@ -376,7 +376,7 @@ fn tiny(more: &[(&'static str, &str)]) -> Changes {
         ("collection.idle_high_water", "3"),
         ("collection.debt_max", "1"),
         ("controller.write_buffer", "96K"),
-        ("capacity.physical", "1344K"),
+        ("capacity.physical", "1472K"),
         ("capacity.logical", "1M"),
     ];
     all.iter().chain(more).map(|&(key, value)| (key, value.to_owned())).collect()
@@ -412,7 +412,7 @@ fn a_drive_at_rest_does_not_pad_away_what_it_gains() {
             ("controller.power_loss_protection", "on"),
             ("streams.count", "2"),
             ("streams.hot_within", "0.5"),
-            ("capacity.physical", "1536K"),
+            ("capacity.physical", "1664K"),
         ];
         put_tiny_through(&streams);
     }
