@@ -359,7 +359,7 @@ fn no_request_has_a_tiny_drive_collect_without_end() {
     assert!(drives > refused / 4, "{refused} refused, {drives} not");
 }
 
-/// A drive of 21 blocks of two program units, full but for what it needs, with changes.
+/// A drive of 23 blocks of two program units, full but for what it needs, with changes.
 fn tiny(more: &[(&'static str, &str)]) -> Changes {
     let all = [
         ("flash.channels", "1"),
