@@ -115,7 +115,7 @@ pub const SETUPS: [Setup; 15] = [
         changes: &[BUFFER, ("capacity.logical", "1056K"), ("capacity.physical", "2016K")],
         time: Time::Fast,
     },
-    // So many rows that none is kept for what power cuts tear, and no room besides.
+    // Blocks of five rows: no block is kept for the rows that power cuts tear, and hardly any is free.
     Setup {
         name: "few-blocks",
         changes: &[

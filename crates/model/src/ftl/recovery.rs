@@ -382,13 +382,13 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         stream.fill_gaps(group, block, &used);
     }
 
-    /// Returns true if an erased place is left before something that is programmed, in a block that is filled further.
+    /// Returns true if an erased place is left in front of one that is programmed, in a block that is filled further.
     fn has_gaps(&self) -> bool {
         self.placement.stream().has_gaps() || self.collector.stream.has_gaps()
     }
 
-    /// Has what was copied to erased places before others that are programmed be programmed. Returns whether there was
-    /// any: what lies behind it on the same die comes after it.
+    /// Programs what was copied to places in front of others that are programmed, where it does not fill its program
+    /// unit. Returns whether the flash is busy: places behind these on the same die are programmed after them.
     fn finish_copies_in_gaps(&mut self, context: &mut Context<'_, Nobody>) -> bool {
         if self.collector.stream.is_partial() && self.collector.stream.has_gaps() {
             self.pad_collection_program(context.nand);
@@ -399,7 +399,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         !context.nand.is_idle()
     }
 
-    /// Programs empty what a power cut has left erased before something that is programmed, in the blocks that are
+    /// Programs empty what a power cut has left erased in front of something that is programmed, in the blocks that are
     /// filled further. Returns whether there was any.
     fn pad_gaps(&mut self, nand: &mut ssdlab_nand::Nand, recovery: &mut Recovery) -> bool {
         let aside = self.streams.iter_mut().flat_map(|it| it.put_aside_mut());

@@ -286,8 +286,8 @@ impl Refresh {
 
     /// Reads every window again; puts how long each takes where nothing else hits it, in seconds a byte, into `after`.
     ///
-    /// What was rewritten, or seems slow beside fresh data, is read until two readings agree, as it was before. That goes
-    /// round by round, so that the readings of a window lie apart in time: what slows one down may last.
+    /// A window that was rewritten, or seems slow beside fresh data, is read until two readings agree, as it was before.
+    /// That goes round by round, so that the readings of a window lie apart in time: what slows one down may last.
     fn read_all_again(
         &mut self,
         rewritten: &HashSet<Span>,
