@@ -3,16 +3,19 @@
 //! Each drive has a file of its own, in which anybody can add figures: an experiment with its
 //! settings, and of its report a table, a row and a column.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde::Deserialize;
 use ssdlab_blockio::RealOptions;
+use ssdlab_units::ByteLength;
 
 use crate::error::LabError;
 use crate::experiment::{self, Experiment, Record, Settings, Watcher, side_by_side};
 use crate::import::empty;
 use crate::machine;
+use crate::memory::{self, Need};
 use crate::output::format::significant;
 use crate::quick::quick;
 use crate::report::{
@@ -177,9 +180,11 @@ pub fn compare(
     let (wall, cpu, started) = (Instant::now(), machine::cpu_seconds(), jiff::Timestamp::now());
     let runs = all_runs(drives, seed)?;
     watcher.step(&format!("{} experiments on {}", runs.len(), names(drives)), 1.0);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = threads_in(&runs, memory::available(), processors)?;
+    let weight = |run: &Prepared| run.memory.bytes() as f64;
     let (found, outcome) =
-        side_by_side::run(&runs, |_| 1.0, threads, watcher, &|run, watcher| match run
+        side_by_side::run(&runs, weight, threads, watcher, &|run, watcher| match run
             .carry_out(seed, watcher)
         {
             Ok(found) => (found, Ok(())),
@@ -241,6 +246,39 @@ struct Prepared<'a> {
     experiment: &'static dyn Experiment,
     settings: Settings,
     target: Target,
+    /// What it takes at most.
+    memory: ByteLength,
+}
+
+/// Returns how many of `runs` may be made side by side where so much memory is `available`: as many as there are
+/// processors, if the largest of them fit together.
+fn threads_in(
+    runs: &[Prepared],
+    available: Option<ByteLength>,
+    processors: usize,
+) -> Result<usize, LabError> {
+    let Some(available) = available else { return Ok(processors) };
+    let mut by_memory: Vec<&Prepared> = runs.iter().collect();
+    by_memory.sort_by_key(|it| Reverse(it.memory));
+    let mut together = ByteLength::ZERO;
+    for (count, run) in by_memory.iter().enumerate().take(processors) {
+        together += run.memory;
+        if together <= available {
+            continue;
+        }
+        if count > 0 {
+            return Ok(count);
+        }
+        return Err(LabError::Unsupported(format!(
+            "{}: {} needs about {:.1} GiB of memory, and {:.1} GiB are available; 'quick = true' takes a smaller \
+             drive of the same kind",
+            run.drive,
+            run.experiment.name(),
+            run.memory.gibibytes(),
+            available.gibibytes()
+        )));
+    }
+    Ok(processors)
 }
 
 /// Reads what is to be run on `drives`; runs nothing.
@@ -274,9 +312,27 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<Prepared<'_>>, LabErro
         // Runs go side by side themselves.
         settings.set_threads(1);
         let figures = &run.figure;
-        runs.push(Prepared { drive: &drive.name, figures, experiment, settings, target });
+        let memory = memory_of(experiment, &settings, &target).map_err(named)?;
+        runs.push(Prepared { drive: &drive.name, figures, experiment, settings, target, memory });
     }
     Ok(runs)
+}
+
+/// Returns the memory that a run takes, one workload after the other. A stack may write its members when it is opened, so
+/// it counts as whole.
+fn memory_of(
+    experiment: &dyn Experiment,
+    settings: &Settings,
+    target: &Target,
+) -> Result<ByteLength, LabError> {
+    let need = match Need::of_opening(target) {
+        Some(need) => Some(need),
+        None => {
+            let drive = target.open(&RealOptions::default())?;
+            Need::of(target, &experiment.plan(settings, &drive.description())?)
+        }
+    };
+    Ok(need.map_or(ByteLength::ZERO, |need| need.least()))
 }
 
 /// The model's values for the figures of a run, in their order, and the requests that it took.
@@ -509,6 +565,24 @@ mod tests {
             let error = error(&SMALL.replace(good, bad));
             assert!(error.contains(words), "{bad}: {error}");
         }
+    }
+
+    #[test]
+    fn runs_are_made_side_by_side_as_far_as_their_memory_goes() {
+        let drive = Published::parse("mine", SMALL).unwrap();
+        let mut runs = drive_runs(&drive, 1).unwrap();
+        assert!(runs[0].memory > ByteLength::new(64 << 20));
+        let mib = |count: u64| ByteLength::new(count << 20);
+        for memory in [100, 300, 200] {
+            runs.push(drive_runs(&drive, 1).unwrap().pop().unwrap());
+            runs.last_mut().unwrap().memory = mib(memory);
+        }
+        runs.remove(0);
+        let threads = |available| threads_in(&runs, Some(mib(available)), 3).unwrap();
+        assert_eq!([300, 499, 500, 599, 600, 6000].map(threads), [1, 1, 2, 2, 3, 3]);
+        assert_eq!(threads_in(&runs, None, 3).unwrap(), 3);
+        let error = threads_in(&runs, Some(mib(299)), 3).unwrap_err().to_string();
+        assert!(error.contains("mine: fragmentation needs about 0.3 GiB of memory"), "{error}");
     }
 
     #[test]

@@ -22,9 +22,11 @@ pub const LENGTH: u64 = 32 << 20;
 /// How many files that is.
 pub const FILES: u64 = 2;
 
-/// Times that each of its windows is read to know its speed, at least and at most: until two readings of each
-/// request agree.
-const PASSES: std::ops::RangeInclusive<usize> = 6..=50;
+/// Times that each of its windows is read to know its speed, at least.
+pub const PASSES_MIN: usize = 6;
+
+/// As often at most, until two readings of each request agree.
+const PASSES_MAX: usize = 50;
 
 /// A freshly written file without a name, which goes with the process however that ends.
 #[derive(Debug)]
@@ -109,9 +111,9 @@ impl Yardstick {
         // From end to end, as what it is held against was read: a window that is read again by itself is
         // read ahead of later than one that follows another.
         let mut passes: Vec<Vec<Vec<f64>>> = vec![Vec::new(); yardstick.windows.len()];
-        for pass in 0..*PASSES.end() {
+        for pass in 0..PASSES_MAX {
             let is_settled = passes.iter().all(|it| agree(it.iter().map(Vec::as_slice)));
-            if pass >= *PASSES.start() && is_settled {
+            if pass >= PASSES_MIN && is_settled {
                 break;
             }
             for (window, passes) in yardstick.windows.iter().zip(&mut passes) {

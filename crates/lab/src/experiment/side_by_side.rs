@@ -20,7 +20,7 @@ struct Board {
     /// The share of each that is done, as the bits of a number from 0 to 1.
     done: Vec<AtomicU64>,
     cancelled: AtomicBool,
-    /// The next one that no thread has taken.
+    /// How many threads have taken.
     next: AtomicUsize,
     /// Threads that still work.
     working: AtomicUsize,
@@ -65,6 +65,16 @@ impl Drop for Working<'_> {
     }
 }
 
+/// Returns the order in which threads take pieces of these weights: the heaviest first where there are several, so that
+/// none is left with a heavy one at the end.
+fn order(weights: &[f64], threads: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    if threads > 1 {
+        order.sort_by(|&one, &other| weights[other].total_cmp(&weights[one]));
+    }
+    order
+}
+
 /// Does `work` with each of `pieces`, from `threads` threads; the weights of the steps of one piece sum up to one. Returns the results
 /// in the order of the pieces, incomplete or default where `work` failed or `watcher` ended it, and the error of that.
 pub(crate) fn run<T: Sync, R: Default + Send>(
@@ -75,6 +85,8 @@ pub(crate) fn run<T: Sync, R: Default + Send>(
     work: &(dyn Fn(&T, &mut dyn Watcher) -> Piece<R> + Sync),
 ) -> Piece<Vec<R>> {
     let threads = threads.min(pieces.len());
+    let weights: Vec<f64> = pieces.iter().map(weight).collect();
+    let order = order(&weights, threads);
     let board = Board {
         done: pieces.iter().map(|_| AtomicU64::new(0.0_f64.to_bits())).collect(),
         cancelled: AtomicBool::new(false),
@@ -86,8 +98,8 @@ pub(crate) fn run<T: Sync, R: Default + Send>(
     let take = || {
         let _working = Working(&board.working);
         while !board.cancelled.load(Relaxed) {
-            let index = board.next.fetch_add(1, Relaxed);
-            let Some(piece) = pieces.get(index) else { return };
+            let Some(&index) = order.get(board.next.fetch_add(1, Relaxed)) else { return };
+            let piece = &pieces[index];
             let mut watch = OnBoard { board: &board, index, before: 0.0, weight: 0.0 };
             let slot = work(piece, &mut watch);
             if slot.1.is_err() {
@@ -97,7 +109,6 @@ pub(crate) fn run<T: Sync, R: Default + Send>(
             slots.lock().expect("no thread panics while it holds this")[index] = slot;
         }
     };
-    let weights: Vec<f64> = pieces.iter().map(weight).collect();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(take);
@@ -128,4 +139,27 @@ fn gather<R>(slots: Vec<Piece<R>>, was_cancelled: bool) -> Piece<Vec<R>> {
         }
     }
     (done, outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Unwatched;
+
+    #[test]
+    fn several_threads_take_the_heaviest_first_and_one_takes_them_as_they_come() {
+        let weights = [1.0, 3.0, 2.0, 3.0];
+        assert_eq!(order(&weights, 1), [0, 1, 2, 3]);
+        assert_eq!(order(&weights, 2), [1, 3, 2, 0]);
+    }
+
+    #[test]
+    fn results_stand_in_the_order_of_the_pieces() {
+        let pieces: Vec<u32> = (0..20).collect();
+        let weight = |piece: &u32| f64::from(piece * 7 % 20);
+        let work = |piece: &u32, _: &mut dyn Watcher| (*piece + 1, Ok(()));
+        let (results, outcome) = run(&pieces, weight, 3, &mut Unwatched, &work);
+        assert!(outcome.is_ok());
+        assert_eq!(results, (1..=20).collect::<Vec<u32>>());
+    }
 }

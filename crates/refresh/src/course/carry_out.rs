@@ -19,6 +19,7 @@ use crate::strategy::xfs::CommitRange;
 use crate::strategy::{Left, Strategy};
 use crate::survey::Way;
 use crate::window::Span;
+use crate::yardstick;
 use crate::{DriveError, ErrorKind, io};
 
 /// How long a drive has to cool before we give up.
@@ -35,6 +36,10 @@ const READ_AGAIN: usize = 50;
 
 /// Readings of a window that was rewritten, at least.
 const READ_REWRITTEN: usize = 3;
+
+/// Where no more bytes than this are rewritten, each of their windows is read as often as one of a yardstick: the second
+/// fastest of few readings is a slower one than that of many, and few windows do not make up for each other.
+const FEW_BYTES: u64 = 1 << 30;
 
 /// Why it ended before its end.
 enum Stop {
@@ -307,6 +312,8 @@ impl Refresh {
         watch: &mut dyn Watch,
     ) -> Result<(), DriveError> {
         let windows = self.evidence.len();
+        let is_little = rewritten.iter().map(|it| it.length).sum::<u64>() <= FEW_BYTES;
+        let rounds = if is_little { yardstick::PASSES_MIN } else { READ_REWRITTEN };
         for at in 0..windows {
             go_on(watch, "reading again", at, windows)?;
             let (span, pieces) = (self.evidence[at].span, self.evidence[at].pieces);
@@ -316,7 +323,7 @@ impl Refresh {
         let Some(fresh) = self.fresh else { return Ok(()) };
         for round in 1..READ_AGAIN {
             let in_doubt = |it: &Evidence| match rewritten.contains(&it.span) {
-                true => round < READ_REWRITTEN || !it.is_settled(),
+                true => round < rounds || !it.is_settled(),
                 false => it.is_suspicious(fresh) && !it.is_settled(),
             };
             let left: Vec<usize> = (0..windows).filter(|&at| in_doubt(&again[at])).collect();
