@@ -13,6 +13,7 @@ use crate::journal::Journal;
 use crate::judge::Evidence;
 use crate::lateness::Tell;
 use crate::pace::Pace;
+use crate::plan::FreshPace;
 use crate::probe::Probe;
 use crate::survey::{Agreed, Needed, Survey};
 use crate::window::Span;
@@ -72,7 +73,7 @@ pub struct Refresh {
     evidence: Vec<Evidence>,
     /// Seconds a byte of fresh data when nobody else is there, where it is known.
     fresh: Option<f64>,
-    /// Seconds a byte of fresh data in the mean, where it was measured now.
-    typical: Option<f64>,
+    /// The time that fresh data takes in the mean, where it was measured now.
+    typical: Option<FreshPace>,
     notes: Vec<String>,
 }

@@ -134,12 +134,37 @@ pub fn speed(windows: impl Iterator<Item = (Span, f64)>) -> f64 {
     if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
 }
 
-/// Bytes a second that are expected once `rewrite` is as fast as fresh data, which takes `typical`
-/// seconds a byte.
-pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], typical: f64) -> f64 {
+/// The time that fresh data takes to be read, in seconds a byte.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FreshPace {
+    /// The first window of a stretch: the drive does not read ahead of its first requests yet.
+    pub first: f64,
+    /// A window that follows one that was just read.
+    pub following: f64,
+}
+
+impl FreshPace {
+    /// Every window alike.
+    pub fn even(pace: f64) -> FreshPace {
+        FreshPace { first: pace, following: pace }
+    }
+
+    /// Returns the mean of some, which are not none.
+    pub fn mean(paces: &[FreshPace]) -> FreshPace {
+        let mean =
+            |part: fn(&FreshPace) -> f64| paces.iter().map(part).sum::<f64>() / paces.len() as f64;
+        FreshPace { first: mean(|it| it.first), following: mean(|it| it.following) }
+    }
+}
+
+/// Bytes a second that are expected once `rewrite` is as fast as fresh data.
+pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], fresh: FreshPace) -> f64 {
+    let mut read_until = None;
     speed(evidence.iter().map(|it| {
+        let follows = read_until.replace(it.span.end()) == Some(it.span.offset);
+        let fresh = if follows { fresh.following } else { fresh.first };
         let is_rewritten = rewrite.binary_search(&it.span).is_ok();
-        (it.span, if is_rewritten { it.expected(typical).min(it.now()) } else { it.now() })
+        (it.span, if is_rewritten { it.expected(fresh).min(it.now()) } else { it.now() })
     }))
 }
 
@@ -181,8 +206,22 @@ mod tests {
         let now = speed(evidence.iter().map(|it| (it.span, it.now())));
         assert!((now - 0.4).abs() < 1e-12);
         let rewrite = [Span::new(100, 100), Span::new(200, 100)];
-        assert!((expected_speed(&evidence, &rewrite, 1.0) - 1.0).abs() < 1e-12);
-        assert!((expected_speed(&evidence, &rewrite[..1], 1.0) - 4.0 / 7.0).abs() < 1e-12);
+        let even = FreshPace::even(1.0);
+        assert!((expected_speed(&evidence, &rewrite, even) - 1.0).abs() < 1e-12);
+        assert!((expected_speed(&evidence, &rewrite[..1], even) - 4.0 / 7.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_begins_a_stretch_is_expected_to_take_longer_than_what_follows() {
+        let evidence: Vec<Evidence> = [0, 100, 200, 400]
+            .map(|at| Evidence::new(Span::new(at, 100), 1, vec![8.0]))
+            .into_iter()
+            .collect();
+        let rewrite: Vec<Span> = evidence.iter().map(|it| it.span).collect();
+        let fresh = FreshPace { first: 3.0, following: 1.0 };
+        // Two of each.
+        assert!((expected_speed(&evidence, &rewrite, fresh) - 0.5).abs() < 1e-12);
+        assert!((expected_speed(&evidence, &rewrite[1..3], fresh) - 4.0 / 18.0).abs() < 1e-12);
     }
 
     #[test]

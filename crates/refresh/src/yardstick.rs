@@ -12,6 +12,7 @@ use ssdlab_units::ByteLength;
 use crate::buffer::Buffer;
 use crate::interval::{agree, undisturbed};
 use crate::pace::Pace;
+use crate::plan::FreshPace;
 use crate::probe::{Probe, REQUEST};
 use crate::window::{Span, divide};
 use crate::{DriveError, ErrorKind, io};
@@ -36,6 +37,8 @@ pub struct Yardstick {
     /// Seconds a byte where nothing else hits it, read from end to end. The second fastest reading of each
     /// request: of a stream that is read ahead of, the fastest of each would never come together.
     pub fresh: f64,
+    /// The same time for its first window and for the others.
+    pub pace: FreshPace,
 }
 
 /// A file without a name in a directory.
@@ -77,7 +80,7 @@ fn refuse_without_room(directory: &Path, length: u64) -> Result<(), DriveError> 
 }
 
 impl Yardstick {
-    /// Writes one of `length` in `directory`, with data that no drive can make smaller, and times it
+    /// Writes one of `length` bytes, not none, in `directory`, with data that no drive can make smaller, and times it
     /// in windows of `window` bytes.
     ///
     /// # Errors
@@ -107,7 +110,8 @@ impl Yardstick {
         }
         rustix::fs::fsync(&file).map_err(cannot)?;
         let windows = divide(&[Span::new(0, length)], window);
-        let mut yardstick = Yardstick { probe: Probe::new(file), windows, fresh: 0.0 };
+        let mut yardstick =
+            Yardstick { probe: Probe::new(file), windows, fresh: 0.0, pace: FreshPace::even(0.0) };
         // From end to end, as what it is held against was read: a window that is read again by itself is
         // read ahead of later than one that follows another.
         let mut passes: Vec<Vec<Vec<f64>>> = vec![Vec::new(); yardstick.windows.len()];
@@ -120,8 +124,15 @@ impl Yardstick {
                 passes.push(yardstick.probe.window(*window, pace)?.seconds);
             }
         }
-        let seconds: f64 = passes.iter().map(|it| undisturbed(it.iter().map(Vec::as_slice))).sum();
-        yardstick.fresh = seconds / length as f64;
+        let seconds: Vec<f64> =
+            passes.iter().map(|it| undisturbed(it.iter().map(Vec::as_slice))).collect();
+        yardstick.fresh = seconds.iter().sum::<f64>() / length as f64;
+        yardstick.pace = FreshPace::even(yardstick.fresh);
+        let first = yardstick.windows[0].length;
+        if first < length {
+            let following = seconds[1..].iter().sum::<f64>() / (length - first) as f64;
+            yardstick.pace = FreshPace { first: seconds[0] / first as f64, following };
+        }
         Ok(yardstick)
     }
 

@@ -12,7 +12,7 @@ use crate::ground::Ground;
 use crate::journal::{Earlier, Journal};
 use crate::judge::{BASELINES_MIN, Evidence, SUSPICIOUS, TURNS_MAX, Turn, Verdict, WORTH};
 use crate::pace::Pace;
-use crate::plan::{self, Found, Plan, SCHEMA};
+use crate::plan::{self, Found, FreshPace, Plan, SCHEMA};
 use crate::probe::Probe;
 use crate::survey::{Needed, Survey, Way, refuse_deadlock};
 use crate::window::{Span, divide};
@@ -199,7 +199,7 @@ impl Refresh {
         let (mut standard, written) =
             match known.and_then(|fresh| fresh_windows(&self.evidence, fresh)) {
                 Some(windows) => {
-                    self.typical = Some(self.mean_of(&windows));
+                    self.typical = Some(FreshPace::even(self.mean_of(&windows)));
                     (Standard::of_own(windows), 0)
                 }
                 None => self.standard(watch)?,
@@ -291,13 +291,15 @@ impl Refresh {
                      of their own; where all are equally slow, none is found slow. --all rewrites \
                      everything."
                 ));
-                (self.fresh, self.typical) = (Some(own_fresh), Some(self.mean_of(&own)));
+                let typical = FreshPace::even(self.mean_of(&own));
+                (self.fresh, self.typical) = (Some(own_fresh), Some(typical));
                 return Ok((Standard::of_own(own), 0));
             }
         };
         // What is not slower than the slowest of them is not slow.
         let mut fresh = made.iter().map(|it| it.fresh).fold(0.0, f64::max);
-        let typical = made.iter().map(|it| it.fresh).sum::<f64>() / made.len() as f64;
+        let paces: Vec<FreshPace> = made.iter().map(|it| it.pace).collect();
+        let typical = FreshPace::mean(&paces);
         let mut baselines: Vec<Baseline> =
             made.into_iter().map(|it| Baseline::Written(Box::new(it))).collect();
         if let Some(why) = &self.survey.hidden_flash {
@@ -390,6 +392,7 @@ impl Refresh {
     fn plan_of(&self, rewrite: Vec<Span>, found: Found) -> Plan {
         let bytes_to_write = rewrite.iter().map(|it| it.length).sum();
         let now = plan::speed(self.evidence.iter().map(|it| (it.span, it.now())));
+        let fresh = self.typical.or(self.fresh.map(FreshPace::even));
         Plan {
             schema: SCHEMA,
             path: self.survey.path.clone(),
@@ -403,11 +406,8 @@ impl Refresh {
             bytes_to_write,
             yardstick_bytes: 0,
             speed_now: now,
-            speed_fresh: self.typical.or(self.fresh).map(|fresh| 1.0 / fresh),
-            speed_expected: self
-                .typical
-                .or(self.fresh)
-                .map(|typical| plan::expected_speed(&self.evidence, &rewrite, typical)),
+            speed_fresh: fresh.map(|it| 1.0 / it.following),
+            speed_expected: fresh.map(|it| plan::expected_speed(&self.evidence, &rewrite, it)),
             slowdown: self.fresh.and_then(|it| plan::slowdown(&self.evidence, &rewrite, it)),
             share_of_life: self.survey.disks.ask().share_of_life(bytes_to_write),
             rewrite,
