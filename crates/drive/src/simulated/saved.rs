@@ -431,6 +431,8 @@ impl<R: Read> Read for Counting<R> {
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
     use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 
     use super::*;
@@ -620,5 +622,54 @@ mod tests {
         newer[8] = 5;
         assert!(error(&newer).contains("saved in form 5, and this ssdlab reads forms 3 to 4"));
         assert!(!is_saved(&place.path().join("missing")).unwrap_or(false));
+    }
+    /// Whoever changes a file can make its checksum anew.
+    #[test]
+    fn a_changed_file_with_a_right_checksum_is_refused_or_works() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("used.ssd");
+        let mut drive = used();
+        let capacity = drive.description().capacity;
+        save(&mut drive, &profile(), "", &path, false).unwrap();
+        let sound = fs::read(&path).unwrap();
+        let state = SavedDrive::open(&path).unwrap().state;
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        let mut opened = 0;
+        for number in 0..600 {
+            // In the tables, behind them, or anywhere.
+            let places = match number % 3 {
+                0 => 0..state.start,
+                1 => state.start..sound.len() as u64 - CHECKSUM_BYTES,
+                _ => 0..sound.len() as u64 - CHECKSUM_BYTES,
+            };
+            let mut changed = sound.clone();
+            for _ in 0..generator.random_range(1..=3) {
+                let at = generator.random_range(places.clone()) as usize;
+                changed[at] = match generator.random_range(0..4) {
+                    0 => 0,
+                    1 => 0xff,
+                    2 => changed[at].wrapping_add(1),
+                    _ => changed[at] ^ 1 << generator.random_range(0..8),
+                };
+            }
+            let covered = changed.len() - CHECKSUM_BYTES as usize;
+            let checksum = crc32fast::hash(&changed[..covered]);
+            changed[covered..].copy_from_slice(&checksum.to_le_bytes());
+            let path = place.path().join(format!("{number}.ssd"));
+            fs::write(&path, changed).unwrap();
+            let saved = SavedDrive::open(&path);
+            let again = saved.ok().and_then(|saved| {
+                SimulatedDrive::of("again", Composition::Saved(Box::new(saved))).ok()
+            });
+            if let Some(mut again) = again {
+                let phase = Phase { amount: Amount::Bytes(MIB * 64), ..phase(2, capacity) };
+                // A drive that others described may be worn out.
+                let _ = again.run_phase(&phase, &mut Unobserved);
+                opened += 1;
+            }
+            fs::remove_file(&path).unwrap();
+        }
+        println!("{opened} of 600 opened");
+        assert!(opened > 0, "not all of them were refused");
     }
 }

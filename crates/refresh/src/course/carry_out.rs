@@ -413,6 +413,27 @@ mod tests {
     }
 
     #[test]
+    fn a_few_windows_are_read_as_often_as_a_yardstick_and_in_rounds() {
+        let Some((mounted, file)) = with_file("ext4", "readings after a rewrite") else { return };
+        let (mut refresh, plan) = refresh_of(&mounted, &file);
+        // Of no account here: what was rewritten is read again however fast it is.
+        refresh.fresh = Some(1.0);
+        let mut shares = Vec::new();
+        let mut watch = |step: &str, share| {
+            if step.starts_with("reading again") {
+                shares.push((step == "reading again", share));
+            }
+            true
+        };
+        refresh.carry_out(&plan, &mut watch).unwrap();
+        let round = |is_first| [0.0, 0.25, 0.5, 0.75].map(|share| (is_first, share));
+        let rounds: Vec<&[(bool, f64)]> = shares.chunks(4).collect();
+        assert!(rounds.len() >= yardstick::PASSES_MIN, "{shares:?}");
+        assert_eq!(rounds[0], round(true));
+        assert!(rounds[1..yardstick::PASSES_MIN].iter().all(|it| **it == round(false)));
+    }
+
+    #[test]
     fn a_window_that_there_was_no_room_for_is_not_done() {
         let Some((mounted, file)) = with_file("ext4", "refreshes without room") else { return };
         let found = rustix::fs::statvfs(mounted.point()).unwrap();
