@@ -3,7 +3,8 @@
 //! # What it never does
 //! A file that cannot be read, is not ours or was written by a later version is left exactly as
 //! it is: nothing here deletes, truncates or replaces a file, and nothing is written before the
-//! file is known to be ours. Mending is for the person whose runs these are.
+//! file is known to be ours. Mending is for the person whose runs these are. What SQLite mends by itself is a write of ours
+//! that was broken off: it takes that back.
 //!
 //! # Layout
 //! One table, `runs`; the columns beside `report` repeat what is in it, to list runs without
@@ -23,6 +24,9 @@ pub use drive_figures::DriveFigures;
 pub use selection::Selection;
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -34,6 +38,8 @@ use crate::report::Report;
 
 /// Says in the file's header that it is ours: "ssdl".
 const APPLICATION_ID: i32 = 0x7373_646c;
+/// Where in the header (SQLite, Database File Format, 1.3).
+const MARK: Range<usize> = 68..72;
 /// The layout that this version writes.
 const VERSION: i32 = 1;
 /// How long to wait for another process that is writing.
@@ -136,6 +142,14 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
     },
+    /// A program was killed while it wrote, and what is half written cannot be taken back here.
+    #[error(
+        "a write to the store {path} was broken off, and ssdlab cannot take it back: the file or its file system is read-only, or it is another program's (whatever you do with it, keep {path}-journal beside it)"
+    )]
+    HalfWritten {
+        /// The store.
+        path: PathBuf,
+    },
     /// There cannot be a store in that place.
     #[error("cannot open or create the store {path}")]
     Unwritable {
@@ -229,7 +243,8 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a store that is there already, to read only.
+    /// Opens a store that is there already, to read only. Where a program was killed while it wrote, SQLite first takes
+    /// back what is half written.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store, StoreError> {
         let path = path.as_ref();
         let missing = || StoreError::Missing { path: path.to_owned() };
@@ -237,8 +252,21 @@ impl Store {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
             _ => {}
         }
+        let store = match Store::to_read(path) {
+            Err(StoreError::HalfWritten { .. }) if has_our_mark(path) => {
+                // Who may write takes back what is half written by looking at it.
+                Store::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, false)?.is_ours()?;
+                Store::to_read(path)?
+            }
+            opened => opened?,
+        };
+        store.ok_or_else(missing)
+    }
+
+    /// Opens a file to read only; `None` where it holds nothing yet.
+    fn to_read(path: &Path) -> Result<Option<Store>, StoreError> {
         let store = Store::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, true)?;
-        if store.is_ours()? { Ok(store) } else { Err(missing()) }
+        Ok(store.is_ours()?.then_some(store))
     }
 
     fn connect(path: &Path, flags: OpenFlags, is_read_only: bool) -> Result<Store, StoreError> {
@@ -394,6 +422,14 @@ fn digits(text: &str) -> Option<i64> {
     text.parse().ok().filter(|_| is_number)
 }
 
+/// Returns true if the header of a file, which may be half written, says that it is a store, or there is none yet.
+fn has_our_mark(path: &Path) -> bool {
+    let mut header = Vec::with_capacity(MARK.end);
+    let read = File::open(path).and_then(|it| it.take(MARK.end as u64).read_to_end(&mut header));
+    let mark = header.get(MARK).unwrap_or(&[]);
+    read.is_ok() && (header.is_empty() || mark == APPLICATION_ID.to_be_bytes())
+}
+
 /// What the header and the catalogue of a file say.
 struct Identity {
     application_id: i32,
@@ -435,6 +471,10 @@ impl Identity {
 /// Returns what an error of SQLite's means for the person whose runs these are.
 fn classify(error: rusqlite::Error, path: &Path) -> StoreError {
     let path = path.to_owned();
+    let extended = error.sqlite_error().map(|it| it.extended_code);
+    if extended == Some(rusqlite::ffi::SQLITE_READONLY_ROLLBACK) {
+        return StoreError::HalfWritten { path };
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             StoreError::Damaged { path, source: error.into() }

@@ -341,3 +341,48 @@ fn figures_of_drives_come_back_in_order_of_time() {
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error}");
     assert_eq!(store.drive_figures().unwrap().len(), 2);
 }
+
+/// A store of two runs, as a program leaves it that is killed while it writes.
+fn half_written() -> (TempDir, PathBuf) {
+    let (directory, path) = place();
+    let mut store = Store::open(&path).unwrap();
+    for seed in [1, 2] {
+        store.insert(&report(seed)).unwrap();
+    }
+    let before = std::fs::read(&path).unwrap();
+    let writing = Connection::open(&path).unwrap();
+    // What is changed goes to the file at once.
+    writing.pragma_update(None, "cache_size", 1).unwrap();
+    let update = "BEGIN IMMEDIATE; UPDATE runs SET seed = 9, report = replace(report, 'a', 'b')";
+    writing.execute_batch(update).unwrap();
+    let left = directory.path().join("left");
+    std::fs::create_dir(&left).unwrap();
+    for name in ["runs.db", "runs.db-journal"] {
+        std::fs::copy(directory.path().join(name), left.join(name)).unwrap();
+    }
+    let path = left.join("runs.db");
+    assert!(std::fs::read(&path).unwrap() != before, "the file is half written");
+    (directory, path)
+}
+
+#[test]
+fn who_reads_has_what_a_killed_program_left_half_written_taken_back() {
+    let (_directory, path) = half_written();
+    let store = Store::open_read_only(&path).unwrap();
+    let seeds: Vec<u64> = store.list().unwrap().iter().map(|run| run.seed).collect();
+    assert_eq!(seeds, [2, 1]);
+    assert_eq!(store.get(store.latest().unwrap().unwrap()).unwrap().seed, 2);
+    assert!(!path.with_file_name("runs.db-journal").exists());
+}
+
+#[test]
+fn what_another_program_left_half_written_is_left_as_it_is() {
+    let (_directory, path) = half_written();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[68..72].fill(7);
+    std::fs::write(&path, &bytes).unwrap();
+    let error = Store::open_read_only(&path).unwrap_err();
+    assert!(matches!(error, StoreError::HalfWritten { .. }), "{error:?}");
+    assert!(bytes == std::fs::read(&path).unwrap() && error.to_string().contains("-journal"));
+    assert!(path.with_file_name("runs.db-journal").exists());
+}
