@@ -365,7 +365,6 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     ///
     /// # Panics
     /// When no block was emptied: collection has failed its duty.
-    #[inline(never)]
     pub(super) fn free_oldest_emptied<H: Host>(&mut self, context: &mut Context<'_, H>) {
         let &Emptied { block, copies, host, own, .. } =
             self.collector.oldest_emptied().expect("a block can be erased");

@@ -68,9 +68,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 true => end,
                 false => ((next >> per_sense) + 1) << per_sense,
             };
-            self.make_room_for_copies(context, sensed_until - next);
-            moved += self.move_sensed_together(context.nand, next, sensed_until - next);
-            next = sensed_until;
+            let until = self.make_room_for_copies(context, next..sensed_until);
+            moved += self.move_sensed_together(context.nand, next, until - next);
+            next = until;
         }
         moved
     }
@@ -210,17 +210,36 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Sees to it that `units` units can be copied where only the blocks that were emptied last are left to copy to:
-    /// they wait for what replaces them to be durable. Not while a read is copied: programs that wait for their read
-    /// cannot be carried out.
+    /// Sees to it that what is valid of the units in `sensed` can be copied, at least of the first of them;
+    /// returns before which. Not while they are: programs that wait for their read cannot be carried out.
     #[inline(always)]
-    fn make_room_for_copies<H: Host>(&mut self, context: &mut Context<'_, H>, units: u32) {
+    fn make_room_for_copies<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        sensed: Range<u32>,
+    ) -> u32 {
         let is_short = self.blocks.free() == 0
-            && !self.collector.can_take(units)
+            && !self.collector.can_take(sensed.end - sensed.start)
             && self.collector.emptied() > 0;
-        if is_short {
+        if is_short { self.make_room_with_emptied(context, sensed) } else { sensed.end }
+    }
+
+    /// Makes room where only the blocks that were emptied last are left to copy to, which wait for what
+    /// replaces them to be durable. What is filled for that is filled with copies: units that stay empty would
+    /// have to be collected, too.
+    #[inline(never)]
+    fn make_room_with_emptied<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        sensed: Range<u32>,
+    ) -> u32 {
+        if self.collector.stream.room() == 0 {
             self.free_oldest_emptied(context);
+            return sensed.end;
         }
+        let is_valid = |physical: &u32| self.blocks.is_valid(&self.map, PhysicalUnit(*physical));
+        let beyond = self.collector.stream.room() as usize;
+        sensed.clone().filter(is_valid).nth(beyond).unwrap_or(sensed.end)
     }
 
     #[inline(always)]
