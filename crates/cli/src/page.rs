@@ -2,10 +2,13 @@
 //! fails before an hour of work and not after it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Exit, Failure};
+
+/// Bytes in which a file shows what it is.
+const HEAD: u64 = 4096;
 
 /// Directories made for a file: those of them that stay empty are removed again.
 #[derive(Debug, Default)]
@@ -74,9 +77,21 @@ impl Page {
         Ok(Page { file, _directories: directories, path, is_new, is_written: false })
     }
 
-    /// Reserves the file of a page.
+    /// Reserves the file of a page. Of what is there a page alone is replaced: anything else is named by mistake, such as
+    /// the drive that the page is about.
     pub fn html(path: &Path) -> Result<Page, Failure> {
+        refuse_other(path, "--html", "page", |head| head.starts_with(b"<!DOCTYPE html>"))?;
         Page::reserve(path, "--html", "report.html")
+    }
+
+    /// Reserves the file of a log of latencies, and replaces such alone.
+    pub fn latencies(path: &Path) -> Result<Page, Failure> {
+        let is_log = |head: &[u8]| {
+            let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            first.starts_with(b"#") && first.ends_with(b", by ssdlab")
+        };
+        refuse_other(path, "--hdr", "log of ssdlab's", is_log)?;
+        Page::reserve(path, "--hdr", "latencies.hlog")
     }
 
     /// Writes it.
@@ -105,6 +120,31 @@ impl Drop for Page {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Refuses to replace a plain file that does not begin as a `kind` does, and is not empty.
+fn refuse_other(
+    path: &Path,
+    option: &str,
+    kind: &str,
+    is_kind: impl Fn(&[u8]) -> bool,
+) -> Result<(), Failure> {
+    // Nothing else is opened: what a pipe holds is for others.
+    if !path.metadata().is_ok_and(|it| it.is_file()) {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|it| it.take(HEAD).read_to_end(&mut head));
+    if read.is_ok() && (head.is_empty() || is_kind(&head)) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Exit::Refused,
+        anyhow::anyhow!(
+            "{option} {}: that file is no {kind}, and is not replaced; name a new one",
+            path.display()
+        ),
+    ))
 }
 
 fn open(path: &Path) -> io::Result<(File, bool)> {

@@ -22,7 +22,7 @@ impl<'a> Places<'a> {
     /// Makes what was asked for, empty.
     pub fn reserve(files: &'a Files) -> Result<Places<'a>, Failure> {
         let hdr = |path: &'a PathBuf| -> Result<(&'a Path, Page), Failure> {
-            Ok((path, Page::reserve(path, "--hdr", "latencies.hlog")?))
+            Ok((path, Page::latencies(path)?))
         };
         Ok(Places {
             csv: files.csv.as_deref().map(Directory::reserve).transpose()?,

@@ -103,18 +103,41 @@ pub fn directory() -> Result<PathBuf, RunDirectoryError> {
 }
 
 /// Writes `text` to a file as a whole, and then under its name, so that whoever reads it, such as
-/// Prometheus' textfile collector, never reads half of it.
+/// Prometheus' textfile collector, never reads half of it. Links are followed; what is no plain file, such as a device
+/// or a pipe, is written in place.
 ///
 /// # Errors
 /// When it cannot be written.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = path.with_file_name(format!(".{name}.{}.draft", std::process::id()));
-    let write = || {
-        fs::File::create(&draft)?.write_all(text.as_bytes())?;
-        fs::rename(&draft, path)
+    write_whole_with(path, false, |file| file.write_all(text.as_bytes()))
+}
+
+/// Has `write` write a file as [`write_whole`] does; nobody else may read it where it `is_private`.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_whole_with(
+    path: &Path,
+    is_private: bool,
+    write: impl FnOnce(&mut fs::File) -> io::Result<()>,
+) -> io::Result<()> {
+    let place = match fs::metadata(path) {
+        Ok(found) if found.is_file() => fs::canonicalize(path)?,
+        Ok(_) => return write(&mut fs::OpenOptions::new().write(true).open(path)?),
+        Err(_) => path.to_owned(),
     };
-    write().inspect_err(|_| {
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    let draft = place.with_file_name(format!(".{name}.{}.draft", std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    if is_private {
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    }
+    #[cfg(not(unix))]
+    let _ = is_private;
+    let mut file = options.open(&draft)?;
+    write(&mut file).and_then(|()| fs::rename(&draft, &place)).inspect_err(|_| {
         let _ = fs::remove_file(&draft);
     })
 }
@@ -134,5 +157,26 @@ mod tests {
         fs::create_dir(directory.path().join("taken")).unwrap();
         write_whole(&directory.path().join("taken"), "three").unwrap_err();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_what_is_no_plain_file_stays_what_it_is() {
+        use std::os::unix::fs::FileTypeExt;
+
+        let directory = tempfile::tempdir().unwrap();
+        let [file, link] = ["file", "link"].map(|name| directory.path().join(name));
+        fs::write(&file, "before").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_whole(&link, "after").unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read_to_string(&file).unwrap(), "after");
+        // As /dev/stdout may be.
+        let null = directory.path().join("null");
+        std::os::unix::fs::symlink("/dev/null", &null).unwrap();
+        write_whole(&null, "gone").unwrap();
+        assert!(fs::symlink_metadata(&null).unwrap().is_symlink());
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);
     }
 }

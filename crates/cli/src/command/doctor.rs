@@ -7,8 +7,8 @@ mod proof;
 use std::io::Write;
 use std::path::Path;
 
+use ssdlab_host::Live;
 use ssdlab_host::doctor::{self, Diagnosis, Options, Verdict};
-use ssdlab_host::{Captured, Live};
 
 use super::layers::machine;
 use crate::cli::DoctorArguments;
@@ -79,7 +79,7 @@ fn capture(path: &Path, target: Option<&str>, terminal: &Terminal) -> Result<Exi
         captured.write(&mut stdout).and_then(|()| stdout.flush()).map_err(failed)?;
         return Ok(Exit::Done);
     }
-    write_whole(&captured, path).map_err(failed)?;
+    ssdlab_rundir::write_whole_with(path, true, |file| captured.write(file)).map_err(failed)?;
     terminal.note(&format!(
         "Written to {}, for you alone to read. It holds names, serial numbers, mount points, /etc/fstab \
          and what cron is told of fstrim: look through it before giving it away (tar -xOzf {0} \
@@ -87,20 +87,4 @@ fn capture(path: &Path, target: Option<&str>, terminal: &Terminal) -> Result<Exi
         path.display()
     ));
     Ok(Exit::Done)
-}
-
-/// Under its name when it is whole, and not before; nobody else may read it.
-fn write_whole(captured: &Captured, path: &Path) -> std::io::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let draft = path.with_file_name(format!(".{name}.{}.draft", std::process::id()));
-    let write = || {
-        let mut options = std::fs::OpenOptions::new();
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        captured.write(options.write(true).create_new(true).open(&draft)?)?;
-        std::fs::rename(&draft, path)
-    };
-    write().inspect_err(|_| {
-        let _ = std::fs::remove_file(&draft);
-    })
 }

@@ -79,6 +79,28 @@ fn what_was_saved_stays_unless_told_otherwise() {
 }
 
 #[test]
+fn what_was_named_by_mistake_is_not_replaced() {
+    let place = Place::new();
+    place.run(&["precondition", SMALL, "--state", "new", "-o", "drive.ssd"]).with_code(0);
+    let before = fs::read(place.path("drive.ssd")).unwrap();
+    let notes = place.file("notes", "precious");
+    place.run(&["precondition", SMALL, "-o", &notes, "--force"]).fails(3, &["no saved drive"]);
+    let run = ["run", "fragmentation", "sim:./drive.ssd", "--quick"];
+    for option in ["--html", "--hdr"] {
+        for file in ["drive.ssd", &notes] {
+            place.run(&[&run[..], &[option, file]].concat()).fails(3, &[option, "not replaced"]);
+        }
+    }
+    assert_eq!(fs::read_to_string(&notes).unwrap(), "precious");
+    assert_eq!(fs::read(place.path("drive.ssd")).unwrap(), before);
+    // An earlier page or log is.
+    for _ in 0..2 {
+        let both = ["--html", "page.html", "--hdr", "log.hlog"];
+        place.run(&[&run[..], &both].concat()).with_code(0);
+    }
+}
+
+#[test]
 fn the_seed_reaches_the_victims_that_the_drive_draws() {
     let place = Place::new();
     // Sequential writes are the same for every seed; what collection moves is not.

@@ -92,8 +92,8 @@ pub fn is_saved(path: &Path) -> io::Result<bool> {
 }
 
 /// Shuts `drive` down and saves it at `path`. `profile` is what it was made of, and `history` says
-/// how it came to its state. A file that is there is replaced only if `replace` says so, and then
-/// as a whole.
+/// how it came to its state. A file that is there is replaced only if `replace` says so and it is a saved drive or empty,
+/// and then as a whole.
 ///
 /// # Errors
 /// When a file is there and must stay, when the drive cannot be saved, or when writing fails; the
@@ -106,10 +106,12 @@ pub fn save(
     replace: bool,
 ) -> Result<(), DriveError> {
     refuse_existing(path, replace)?;
+    // What a link leads to is replaced, and the link stays.
+    let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     drive.now = drive.model.shut_down(drive.now);
-    let draft = draft_beside(path);
+    let draft = draft_beside(&place);
     let outcome = write_draft(drive, profile, history, &draft, path)
-        .and_then(|()| give_name(&draft, path, replace));
+        .and_then(|()| give_name(&draft, &place, replace));
     if outcome.is_err() {
         // What is left of it is of no use, and the first error is the one to tell.
         let _ = fs::remove_file(&draft);
@@ -117,7 +119,8 @@ pub fn save(
     outcome
 }
 
-/// Refuses to save where a file is, unless it may be replaced, and where there is no directory.
+/// Refuses to save where a file is, unless it may be replaced and nothing else is lost with it, and where there is no
+/// directory.
 ///
 /// # Errors
 /// [`ErrorKind::Refused`] and [`ErrorKind::Usage`].
@@ -128,11 +131,20 @@ pub fn refuse_existing(path: &Path, replace: bool) -> Result<(), DriveError> {
         let message = format!("{shown} cannot be saved: there is no directory {directory}");
         return Err(DriveError::new(ErrorKind::Usage, message));
     }
-    if replace || path.symlink_metadata().is_err() {
+    if path.symlink_metadata().is_err() {
         return Ok(());
     }
     let shown = path.display();
-    let message = format!("{shown} exists; name a new file, or say --force to replace it");
+    // A device is not opened: that alone may do something.
+    let found = path.metadata().ok().filter(|it| it.is_file());
+    let may_go = found.is_some_and(|it| it.len() == 0 || is_saved(path).unwrap_or(false));
+    let message = match (replace, may_go) {
+        (true, true) => return Ok(()),
+        (true, false) => format!(
+            "{shown} is no saved drive, and is not replaced, even with --force; name a new file"
+        ),
+        (false, _) => format!("{shown} exists; name a new file, or say --force to replace it"),
+    };
     Err(DriveError::new(ErrorKind::Refused, message))
 }
 
@@ -593,9 +605,31 @@ mod tests {
         fs::write(&path, "precious").unwrap();
         let error = save(&mut used(), &profile(), "", &path, false).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Refused);
+        let error = save(&mut used(), &profile(), "", &path, true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused);
+        assert!(error.to_string().contains("is no saved drive"), "{error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
-        save(&mut used(), &profile(), "", &path, true).unwrap();
-        assert!(is_saved(&path).unwrap());
+        fs::write(&path, "").unwrap();
+        for history in ["one", "two"] {
+            save(&mut used(), &profile(), history, &path, true).unwrap();
+            assert_eq!(SavedDrive::open(&path).unwrap().history(), history);
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_a_link_leads_to_is_replaced_and_a_device_never() {
+        let place = tempfile::tempdir().unwrap();
+        let [path, link, null] = ["used.ssd", "link", "null"].map(|name| place.path().join(name));
+        save(&mut used(), &profile(), "one", &path, false).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        save(&mut used(), &profile(), "two", &link, true).unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(SavedDrive::open(&path).unwrap().history(), "two");
+        std::os::unix::fs::symlink("/dev/null", &null).unwrap();
+        let error = save(&mut used(), &profile(), "", &null, true).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Refused, "{error}");
+        assert!(fs::symlink_metadata(&null).unwrap().is_symlink());
     }
 
     #[test]
