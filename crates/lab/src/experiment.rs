@@ -219,8 +219,9 @@ impl Plan {
             return Ok(());
         };
         Err(LabError::Unsupported(format!(
-            "{}: this experiment writes {block} blocks; the drive takes multiples of {unit}",
-            drive.name
+            "{}: this experiment writes blocks of {} bytes; the drive takes multiples of {unit}",
+            drive.name,
+            block.bytes()
         )))
     }
 

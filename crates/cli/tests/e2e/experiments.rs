@@ -198,6 +198,31 @@ fn reads_take_longer_beside_a_load_of_writes_until_the_drive_is_overrun() {
     assert!(p99[0] < p99[1] && p99[1] < p99[2], "{p99:?}");
     assert_eq!(codes(&report)[..2], ["beside-a-load", "load-not-written"]);
     run(&["--set", "rates=5000,5000"]).fails(2, &["rates", "rising numbers of writes a second"]);
+    // The measured stream alone makes 5,000 writes a second.
+    let set = ["area=256M", "rates=1000", "time=1s"].map(|set| ["--set", set]).concat();
+    let report = run(&set).with_code(0).json();
+    assert_eq!(codes(&report)[..2], ["beside-a-load", "probes-write-more"]);
+    let findings = report["findings"].as_array().unwrap();
+    let said: Vec<&str> = findings.iter().map(|it| it["text"].as_str().unwrap()).collect();
+    assert!(!said[0].contains("Beside 1,000 writes/s"), "{said:?}");
+    assert!(said[1].starts_with("More than 1,000 writes/s were made"), "{said:?}");
+}
+
+#[test]
+fn settings_that_make_no_measurement_are_refused_by_name() {
+    let place = Place::new();
+    for (experiment, set, code, words) in [
+        ("write-cliff", "block=0", 2, "it must be more than nothing"),
+        ("write-cliff", "interval=1ns", 2, "at least 1 ms"),
+        ("overprovision", "time=1ns", 2, "at least 1 s"),
+        ("overprovision", "free=0", 2, "from 1 to 99"),
+        ("overprovision", "spare=0", 2, "more than 0"),
+        ("trim-check", "wait=500y", 2, "at most 1 day"),
+        ("steady", "block=4097", 4, "blocks of 4097 bytes"),
+    ] {
+        let run = place.run(&["run", experiment, SMALL, "--quick", "--set", set]);
+        run.fails(code, &[words]);
+    }
 }
 
 #[test]

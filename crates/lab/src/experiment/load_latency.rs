@@ -246,18 +246,26 @@ struct Beside {
     rate: f64,
     /// Writes a second that were made in all.
     written: f64,
+    /// True if the measured stream alone makes more writes than were asked for.
+    is_exceeded: bool,
     probes: LaneResult,
 }
 
 impl Beside {
-    fn of(rate: f64, mut results: Vec<LaneResult>, measured: Nanoseconds) -> Beside {
+    fn of(rate: f64, mut results: Vec<LaneResult>, protocol: &Protocol) -> Beside {
         let writes: u64 = results.iter().map(|lane| lane.phase.write_latencies.count()).sum();
-        let written = writes as f64 / measured.seconds();
-        Beside { rate, written, probes: results.swap_remove(0) }
+        let written = writes as f64 / protocol.time.seconds();
+        let is_exceeded = rate < protocol.probes / 2.0;
+        Beside { rate, written, is_exceeded, probes: results.swap_remove(0) }
     }
 
     fn is_overrun(&self) -> bool {
         self.written < KEEPS_UP * self.rate
+    }
+
+    /// The load's name in sentences: what was asked for, unless the measured stream alone wrote more.
+    fn writes(&self) -> String {
+        significant(if self.is_exceeded { self.written } else { self.rate })
     }
 }
 
@@ -353,7 +361,7 @@ fn carry_out(
     let trials: Vec<Trial<f64>> = rates.into_iter().map(trial).collect();
     let work = |rate: &f64, course: &mut Course, slot: &mut Option<Beside>| {
         let results = course.run_lanes("load", protocol.lanes(*rate), 1.0)?;
-        *slot = Some(Beside::of(*rate, results, protocol.time));
+        *slot = Some(Beside::of(*rate, results, protocol));
         Ok(())
     };
     let done = trials::run(course, Start::AsItIs, &trials, &work);
@@ -404,11 +412,26 @@ fn conclude(measured: &Measured, record: &mut Record) {
                 "The drive takes {} writes/s. Beside {} writes/s half of the reads take up to {}, and one \
                  of a hundred longer than {}; beside {} writes/s one of a hundred takes longer than {}.",
                 significant(peak),
-                significant(high.rate),
+                high.writes(),
                 span(median.seconds()),
                 span(p99_high.seconds()),
-                significant(low.rate),
+                low.writes(),
                 span(p99_low.seconds()),
+            ),
+        );
+    }
+    let exceeded: Vec<String> = (measured.loads.iter())
+        .filter(|load| load.is_exceeded)
+        .map(|load| significant(load.rate))
+        .collect();
+    if !exceeded.is_empty() {
+        record.find(
+            Level::Notice,
+            "probes-write-more",
+            format!(
+                "More than {} writes/s were made: half of the probes are writes, too. For lower rates \
+                 set fewer probes.",
+                words::list(&exceeded)
             ),
         );
     }

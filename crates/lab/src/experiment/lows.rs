@@ -169,9 +169,9 @@ fn median(slices: &[Stretch]) -> f64 {
 fn lowest_mean(series: &[(f64, f64)], seconds: f64) -> f64 {
     let (mut lowest, mut first) = (f64::INFINITY, 0);
     let (mut length, mut amount) = (0.0, 0.0);
-    for &(span, speed) in series {
+    for (last, &(span, speed)) in series.iter().enumerate() {
         (length, amount) = (length + span, amount + span * speed);
-        while length - series[first].0 >= seconds * 0.99 {
+        while first < last && length - series[first].0 >= seconds * 0.99 {
             length -= series[first].0;
             amount -= series[first].0 * series[first].1;
             first += 1;

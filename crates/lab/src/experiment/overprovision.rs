@@ -82,6 +82,9 @@ const PARAMETERS: [ParameterSpec; 7] = [
     },
 ];
 
+/// In less, rounds hold too few requests to judge.
+const TIME_LEAST: Nanoseconds = Nanoseconds::from_secs(1);
+
 /// Rounds in one run of the shortest time.
 const ROUNDS_PER_TIME: u64 = 180;
 
@@ -421,7 +424,21 @@ impl Experiment for OverProvision {
 
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")?;
-        super::check_time(settings, "limit")
+        super::check_time(settings, "limit")?;
+        let wrong = |name, why: &str| {
+            let value = settings.text(name).to_owned();
+            Err(LabError::Range { name, value, why: why.to_owned() })
+        };
+        if settings.duration("time") < TIME_LEAST {
+            return wrong("time", "it must be at least 1 s: its rounds are a 180th of it");
+        }
+        if !(1..=99).contains(&settings.percent("free")) {
+            return wrong("free", "it must be from 1 to 99");
+        }
+        if settings.factor("spare") <= 0.0 {
+            return wrong("spare", "it must be more than 0");
+        }
+        Ok(())
     }
 
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {

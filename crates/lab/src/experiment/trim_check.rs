@@ -43,6 +43,9 @@ const PARAMETERS: [ParameterSpec; 2] = [
     },
 ];
 
+/// A drive that has not trimmed after a day does not.
+const WAIT_MOST: Nanoseconds = Nanoseconds::from_secs(24 * 3600);
+
 /// What a block of 4 KiB reads as: counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Contents {
@@ -143,6 +146,13 @@ impl Experiment for TrimCheck {
                 name: "size",
                 value: settings.text("size").to_owned(),
                 why: "it must be a multiple of 4 KiB, from 1 MiB to 64 GiB".to_owned(),
+            });
+        }
+        if settings.duration("wait") > WAIT_MOST {
+            return Err(LabError::Range {
+                name: "wait",
+                value: settings.text("wait").to_owned(),
+                why: "it must be at most 1 day".to_owned(),
             });
         }
         Ok(())

@@ -38,6 +38,22 @@ pub(super) fn mix(settings: &Settings) -> Mix {
     Mix { read_percent: settings.percent("read_percent") }
 }
 
+/// The length of the requests of `settings`.
+///
+/// # Errors
+/// When it is none, or does not fit into `area`.
+pub(super) fn block(settings: &Settings, area: ByteLength) -> Result<ByteLength, LabError> {
+    let block = settings.length("block");
+    if block > ByteLength::ZERO && block <= area {
+        return Ok(block);
+    }
+    Err(LabError::Range {
+        name: "block",
+        value: block.to_string(),
+        why: format!("it must be more than nothing and fit into the area of {area}"),
+    })
+}
+
 /// The workload of `settings` on `drive`, with the share of reads, the name and the time given.
 ///
 /// # Errors
@@ -50,14 +66,7 @@ pub(super) fn phase(
     (name, time): (&str, Nanoseconds),
 ) -> Result<Phase, LabError> {
     let area = settings.area("area", drive)?;
-    let block = settings.length("block");
-    if block > area || block == ByteLength::ZERO {
-        return Err(LabError::Range {
-            name: "block",
-            value: block.to_string(),
-            why: format!("it must be more than nothing and fit into the area of {area}"),
-        });
-    }
+    let block = block(settings, area)?;
     Ok(Phase {
         name: name.to_owned(),
         pattern: settings.pattern("pattern"),

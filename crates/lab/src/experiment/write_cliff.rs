@@ -13,6 +13,7 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 use super::course::Course;
 use super::figures::whole;
 use super::words::{list, speed};
+use super::workload;
 use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::output::format::significant;
@@ -60,6 +61,9 @@ const PARAMETERS: [ParameterSpec; 5] = [
     },
 ];
 
+/// Points of the curve are kept in memory: shorter ones would be too many.
+const INTERVAL_LEAST: Nanoseconds = Nanoseconds::from_millis(1);
+
 /// Speeds this far apart, as a share of the faster, are a cliff.
 const CLIFF: f64 = 0.2;
 
@@ -75,10 +79,11 @@ struct Protocol {
 
 impl Protocol {
     fn new(settings: &Settings, drive: &Description) -> Result<Protocol, LabError> {
+        let area = settings.area("area", drive)?;
         Ok(Protocol {
-            block: settings.length("block"),
+            block: workload::block(settings, area)?,
             depth: settings.count("depth"),
-            area: settings.area("area", drive)?,
+            area,
             interval: settings.duration("interval"),
             rest: settings.duration("rest"),
         })
@@ -139,7 +144,15 @@ impl Experiment for WriteCliff {
     }
 
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
-        super::check_time(settings, "interval")
+        super::check_time(settings, "interval")?;
+        if settings.duration("interval") < INTERVAL_LEAST {
+            return Err(LabError::Range {
+                name: "interval",
+                value: settings.text("interval").to_owned(),
+                why: "it must be at least 1 ms".to_owned(),
+            });
+        }
+        Ok(())
     }
 
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {

@@ -46,7 +46,7 @@ pub(super) fn conclude(
     let worst = scattered.iter().copied().max_by(|a, b| a.best().total_cmp(&b.best()));
     if let (Some(worst), Some(last)) = (worst, scattered.last()) {
         let comparison = Comparison::of(fill, worst, last);
-        verdict(protocol, &comparison, record);
+        verdict(protocol, &comparison, inside, record);
         if comparison.outcome() == Outcome::Slower {
             cause(&comparison, inside, record);
             half_of_it(protocol, &comparison, &scattered, record);
@@ -72,9 +72,12 @@ pub(super) fn conclude(
             Level::Notice,
             "noisy",
             format!(
-                "Repeated reads of one state differed by up to {:.0} %; something else used the \
-                 drive, or its speed is not steady.",
-                spread * 100.0
+                "Repeated reads of one state differed by up to {:.0} %; {}",
+                spread * 100.0,
+                match inside {
+                    Inside::Visible => "the drive still did something from before.",
+                    _ => "something else used the drive, or its speed is not steady.",
+                }
             ),
         );
     }
@@ -162,7 +165,12 @@ fn speed(protocol: &Protocol, step: &Reads) -> f64 {
     protocol.file.bytes() as f64 / 1e6 / step.best()
 }
 
-fn verdict(protocol: &Protocol, comparison: &Comparison, record: &mut Record) {
+fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record: &mut Record) {
+    // Nobody else uses a simulated drive.
+    let repeat = match inside {
+        Inside::Visible => "Repeat the run with longer rests: --set rest=1m",
+        _ => "Repeat the run while nothing else uses the drive",
+    };
     let &Comparison { fill, worst, factor, threshold, .. } = comparison;
     let (before, after) = (speed(protocol, fill), speed(protocol, worst));
     let amount = mib_words(worst.written);
@@ -181,8 +189,7 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, record: &mut Record) {
             format!(
                 "Whether sequential reads became slower cannot be told: after {amount} of random \
                  writes they took {:.0} % longer ({before:.0} MB/s before, {after:.0} MB/s \
-                 after), but only {:.0} % after {}, and more writes put nothing in order. Repeat the \
-                 run while nothing else uses the drive.",
+                 after), but only {:.0} % after {}, and more writes put nothing in order. {repeat}.",
                 (factor - 1.0) * 100.0,
                 comparison.kept().max(0.0) * 100.0,
                 mib_words(comparison.last.written)
@@ -194,9 +201,8 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, record: &mut Record) {
             format!(
                 "Whether sequential reads became slower cannot be told: after {amount} of random \
                  writes they took {:.0} % longer ({before:.0} MB/s before, {after:.0} MB/s \
-                 after), which reads of one and the same state may differ by ({:.0} %). Repeat \
-                 the run while nothing else uses the drive, with more reads per state: --set \
-                 reads={}.",
+                 after), which reads of one and the same state may differ by ({:.0} %). {repeat}, \
+                 with more reads per state: --set reads={}.",
                 (factor - 1.0) * 100.0,
                 threshold * 100.0,
                 protocol.reads.saturating_mul(3)
