@@ -139,6 +139,16 @@ impl Published {
     pub fn parse(name: &str, text: &str) -> Result<Published, LabError> {
         let contents: Contents = toml::from_str(text)
             .map_err(|error| LabError::Figures { name: name.to_owned(), why: error.to_string() })?;
+        let figures = || contents.run.iter().flat_map(|run: &Run| &run.figure);
+        if let Some(figure) = figures().find(|it| !it.published.is_normal()) {
+            return Err(LabError::Figures {
+                name: name.to_owned(),
+                why: format!(
+                    "figure '{}': published = {}: errors are shares of it, so it is a number other than 0",
+                    figure.name, figure.published
+                ),
+            });
+        }
         Ok(Published { name: name.to_owned(), contents })
     }
 
@@ -561,6 +571,8 @@ mod tests {
             ("\"fragmentation\"", "\"fragmentatoin\"", "there is no experiment"),
             ("held out", "kept", "unknown variant `kept`"),
             ("column =", "colum =", "unknown field `colum`"),
+            ("= 0.8", "= 0", "published = 0: errors are shares of it"),
+            ("= 0.8", "= nan", "published = NaN"),
         ] {
             let error = error(&SMALL.replace(good, bad));
             assert!(error.contains(words), "{bad}: {error}");

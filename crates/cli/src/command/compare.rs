@@ -1,6 +1,7 @@
 //! `compare`: several runs of one experiment side by side.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 
 use ssdlab_lab::compare::Comparison;
@@ -46,13 +47,21 @@ pub fn compare(arguments: &CompareArguments, terminal: &Terminal) -> Result<(), 
     }
 }
 
+/// No report is longer, in bytes.
+const LONGEST: u64 = 256 << 20;
+
 fn is_file(name: &str) -> bool {
     name.ends_with(".json") || Path::new(name).exists()
 }
 
 fn from_file(name: &str) -> Result<Report, Failure> {
-    let text = fs::read_to_string(name).map_err(|source| {
+    let mut text = String::new();
+    let read = fs::File::open(name).and_then(|it| it.take(LONGEST + 1).read_to_string(&mut text));
+    read.map_err(|source| {
         Failure::system(Exit::Usage, format!("cannot read the report {name}"), source)
     })?;
+    if text.len() as u64 > LONGEST {
+        return Err(Failure::usage(format!("{name} is no report: it is longer than 256 MiB")));
+    }
     json::from_json(&text, name).map_err(|error| Failure::new(Exit::Usage, error))
 }

@@ -58,6 +58,12 @@ impl Work {
                 return wrong(format!("offset={bytes} is no multiple of {unit}"));
             }
         };
+        if space.is_fixed && offset >= space.capacity {
+            return wrong(format!(
+                "it begins at {offset}, behind the end of the target ({}); give a smaller offset",
+                space.capacity
+            ));
+        }
         let rest = ByteLength::new(space.capacity.bytes().saturating_sub(offset.bytes()));
         let size = job.size.map_or(rest, |size| size.of(space.capacity));
         if matches!(job.size, Some(Extent::Bytes(_))) && !size.is_multiple_of(block) {

@@ -53,7 +53,16 @@ pub(super) fn differences(runs: &[Labelled]) -> Option<(Table, Finding)> {
     for other in others {
         all.extend(between(first, other));
     }
+    let compared = all.len();
     all.retain(|one| one.first != one.second);
+    if compared > 0 && all.is_empty() {
+        let finding = Finding {
+            level: Level::Info,
+            code: "no-differences".to_owned(),
+            text: format!("All {compared} figures that can be compared are equal."),
+        };
+        return Some((table(&all, others.len() > 1), finding));
+    }
     let finding = finding(&groups, &all)?;
     Some((table(&all, others.len() > 1), finding))
 }

@@ -81,7 +81,7 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
     }
     for (index, table) in comparison.tables.iter().enumerate() {
         if table.name == LATENCIES {
-            page.table(&only_p99(table));
+            page.table(&only_highest(table));
         } else {
             page.table(table);
         }
@@ -102,11 +102,22 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
 /// The table of a comparison that holds every percentile of every histogram.
 const LATENCIES: &str = "latencies";
 
-/// The percentile that tells most, one row a histogram: the page and the JSON have them all.
-fn only_p99(table: &Table) -> Table {
-    let p99 = Cell::from("p99");
+/// The percentile that tells most, one row a histogram: p99, or the highest one below it where there are too few requests
+/// for that. The page and the JSON have them all.
+fn only_highest(table: &Table) -> Table {
+    let percent = |row: &[Cell]| match row.get(1) {
+        Some(Cell::Text(text)) => text.strip_prefix('p').and_then(|it| it.parse::<f64>().ok()),
+        _ => None,
+    };
     let mut short = table.clone();
-    short.rows.retain(|row| row.get(1) == Some(&p99));
+    short.rows.clear();
+    for row in table.rows.iter().filter(|row| percent(row).is_some_and(|it| it <= 99.0)) {
+        // Percentiles of a histogram rise.
+        match short.rows.last_mut() {
+            Some(last) if last.first() == row.first() => last.clone_from(row),
+            _ => short.rows.push(row.clone()),
+        }
+    }
     short
 }
 

@@ -72,6 +72,15 @@ fn what_all_runs_agree_on_stands_once_in_each_table() {
 }
 
 #[test]
+fn runs_that_are_equal_are_said_to_be() {
+    let run = || fragmentation("sim:xg5", &XG5);
+    let comparison = compare(vec![("one", run()), ("two", run())]).unwrap();
+    let finding = comparison.findings.last().unwrap();
+    assert_eq!(finding.code, "no-differences");
+    assert!(finding.text.ends_with("figures that can be compared are equal."), "{finding:?}");
+}
+
+#[test]
 fn what_stands_against_a_comparison_is_said_first() {
     let mut shortened = fragmentation("/srv", &PM983);
     shortened.target.kind = TargetKind::Directory;
