@@ -204,8 +204,8 @@ fn reads_take_longer_beside_a_load_of_writes_until_the_drive_is_overrun() {
     assert_eq!(codes(&report)[..2], ["beside-a-load", "probes-write-more"]);
     let findings = report["findings"].as_array().unwrap();
     let said: Vec<&str> = findings.iter().map(|it| it["text"].as_str().unwrap()).collect();
-    assert!(!said[0].contains("Beside 1,000 writes/s"), "{said:?}");
-    assert!(said[1].starts_with("More than 1,000 writes/s were made"), "{said:?}");
+    assert!(!said[0].contains("Beside 1000 writes/s"), "{said:?}");
+    assert!(said[1].starts_with("More than 1000 writes/s were made"), "{said:?}");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn settings_that_make_no_measurement_are_refused_by_name() {
     for (experiment, set, code, words) in [
         ("write-cliff", "block=0", 2, "it must be more than nothing"),
         ("write-cliff", "interval=1ns", 2, "at least 1 ms"),
-        ("overprovision", "time=1ns", 2, "at least 1 s"),
+        ("overprovision", "time=1ns", 2, "at least 10 ms"),
         ("overprovision", "free=0", 2, "from 1 to 99"),
         ("overprovision", "spare=0", 2, "more than 0"),
         ("trim-check", "wait=500y", 2, "at most 1 day"),

@@ -180,7 +180,8 @@ fn a_page_is_written_where_it_can_be_and_refused_before_the_run_where_it_cannot(
     place.run(&create).with_code(0);
     assert!(place.path("deep/in/aged.ssd").exists() && place.path("deep/below/disk.ssd").exists());
 
-    let page = place.file("report.html", "an older page, much shorter than a report");
+    let page =
+        place.file("report.html", "<!DOCTYPE html>an older page, much shorter than a report");
     with_page(&page).with_code(0).json();
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.starts_with("<!DOCTYPE html>") && html.contains("fragmentation"));

@@ -83,7 +83,7 @@ const PARAMETERS: [ParameterSpec; 7] = [
 ];
 
 /// In less, rounds hold too few requests to judge.
-const TIME_LEAST: Nanoseconds = Nanoseconds::from_secs(1);
+const TIME_LEAST: Nanoseconds = Nanoseconds::from_millis(10);
 
 /// Rounds in one run of the shortest time.
 const ROUNDS_PER_TIME: u64 = 180;
@@ -430,7 +430,7 @@ impl Experiment for OverProvision {
             Err(LabError::Range { name, value, why: why.to_owned() })
         };
         if settings.duration("time") < TIME_LEAST {
-            return wrong("time", "it must be at least 1 s: its rounds are a 180th of it");
+            return wrong("time", "it must be at least 10 ms: its rounds are a 180th of it");
         }
         if !(1..=99).contains(&settings.percent("free")) {
             return wrong("free", "it must be from 1 to 99");
