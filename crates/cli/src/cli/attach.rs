@@ -58,7 +58,7 @@ pub struct CreateArguments {
     pub target: String,
     /// The image to make
     pub image: PathBuf,
-    /// Replace the file if it is there
+    /// Replace the image that is there; nothing else is replaced
     #[arg(long)]
     pub force: bool,
     /// Random seed.

@@ -72,7 +72,7 @@ pub struct PreconditionArguments {
     /// File to save the drive in
     #[arg(short, long, value_name = "PATH")]
     pub output: PathBuf,
-    /// Replace the file if it is there
+    /// Replace the saved drive that is there; nothing else is replaced
     #[arg(long)]
     pub force: bool,
     /// Random seed.
