@@ -372,6 +372,7 @@ impl Drive {
 /// Returns what the program calls `--force` is an argument here.
 fn force_in_python(error: LabError) -> Failure {
     let words = crate::failure::chain(&error).replace("say --force", "say replace=True");
+    let words = words.replace("even with --force", "even with replace=True");
     match error.kind() {
         ssdlab_drive::ErrorKind::Refused => Failure::refused(words),
         kind => Failure::of(kind, &error),

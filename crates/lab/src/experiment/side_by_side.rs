@@ -20,7 +20,7 @@ struct Board {
     /// The share of each that is done, as the bits of a number from 0 to 1.
     done: Vec<AtomicU64>,
     cancelled: AtomicBool,
-    /// How many threads have taken.
+    /// The number of pieces that threads have taken.
     next: AtomicUsize,
     /// Threads that still work.
     working: AtomicUsize,
