@@ -38,7 +38,7 @@ use crate::report::Report;
 
 /// Says in the file's header that it is ours: "ssdl".
 const APPLICATION_ID: i32 = 0x7373_646c;
-/// Where in the header (SQLite, Database File Format, 1.3).
+/// Its place in the header (SQLite, Database File Format, 1.3).
 const MARK: Range<usize> = 68..72;
 /// The layout that this version writes.
 const VERSION: i32 = 1;

@@ -256,7 +256,7 @@ struct Prepared<'a> {
     experiment: &'static dyn Experiment,
     settings: Settings,
     target: Target,
-    /// What it takes at most.
+    /// The most that it takes.
     memory: ByteLength,
 }
 

@@ -37,7 +37,7 @@ pub struct Yardstick {
     /// Seconds a byte where nothing else hits it, read from end to end. The second fastest reading of each
     /// request: of a stream that is read ahead of, the fastest of each would never come together.
     pub fresh: f64,
-    /// The same time for its first window and for the others.
+    /// Seconds a byte of its first window, and of the others.
     pub pace: FreshPace,
 }
 

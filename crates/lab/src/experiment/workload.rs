@@ -41,7 +41,7 @@ pub(super) fn mix(settings: &Settings) -> Mix {
 /// The length of the requests of `settings`.
 ///
 /// # Errors
-/// When it is none, or does not fit into `area`.
+/// Refuses none, and what does not fit into `area`.
 pub(super) fn block(settings: &Settings, area: ByteLength) -> Result<ByteLength, LabError> {
     let block = settings.length("block");
     if block > ByteLength::ZERO && block <= area {

@@ -470,3 +470,21 @@ fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
         ),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_each_histogram_the_highest_percentile_up_to_p99_is_shown() {
+        let rows = [("a", "p50"), ("a", "p99"), ("a", "p99.9"), ("b", "p50"), ("b", "p90")];
+        let table = Table {
+            name: LATENCIES.to_owned(),
+            columns: Vec::new(),
+            rows: rows.map(|(of, percent)| vec![Cell::from(of), Cell::from(percent)]).into(),
+        };
+        let shown = [("a", "p99"), ("b", "p90")];
+        let shown = shown.map(|(of, percent)| vec![Cell::from(of), Cell::from(percent)]);
+        assert_eq!(only_highest(&table).rows, shown);
+    }
+}

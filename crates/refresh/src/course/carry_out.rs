@@ -37,8 +37,8 @@ const READ_AGAIN: usize = 50;
 /// Readings of a window that was rewritten, at least.
 const READ_REWRITTEN: usize = 3;
 
-/// Where no more bytes than this are rewritten, each of their windows is read as often as one of a yardstick: the second
-/// fastest of few readings is a slower one than that of many, and few windows do not make up for each other.
+/// Up to so many rewritten bytes, each of their windows is read as often as one of a yardstick: the second fastest of few
+/// readings is a slower one than that of many, and few windows do not make up for each other.
 const FEW_BYTES: u64 = 1 << 30;
 
 /// Why it ended before its end.
