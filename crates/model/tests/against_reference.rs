@@ -9,21 +9,6 @@
 mod cases;
 #[path = "against_reference/drives.rs"]
 mod drives;
-/// Figures that are beyond their limit for a cause that is not found.
-mod known_deviations {
-    /// Returns how far the model may be off, where that is more than the limit.
-    pub fn bound(case: &str, figure: &str) -> Option<f64> {
-        match (case, figure) {
-            // Low by 8 to 20 % with each of ten seeds, while the mean is right within 0.1 %: 1 % of the writes find
-            // no room in the buffer, and how long those wait differs.
-            ("sata 8x2 super steady RandomWrite depth 8", "write p99") => Some(0.25),
-            // -6.0 and +15.1 %.
-            ("nvme 4x2 tlc steady Journal Durable depth 32", "read mean") => Some(0.07),
-            ("nvme 4x2 tlc steady Journal Durable depth 32", "durable p99") => Some(0.18),
-            _ => None,
-        }
-    }
-}
 #[path = "against_reference/pair.rs"]
 mod pair;
 mod reference;
@@ -34,11 +19,14 @@ mod workloads;
 
 use ssdlab_model::ftl::Ssd;
 
-/// How far means and 99th percentiles may be off.
-const LIMITS: (f64, f64) = (0.01, 0.05);
+/// How far means may be off, as a share.
+const LIMIT_OF_MEANS: f64 = 0.01;
 
-/// How far they may be off while collection goes on.
-const LIMITS_COLLECTING: (f64, f64) = (0.05, 0.10);
+/// How far 99th percentiles may be off.
+const LIMIT_OF_P99: f64 = 0.02;
+
+/// By so many standard errors a figure may be further off: with eight runs one in six hundred is by chance.
+const CHANCE: f64 = 5.0;
 
 /// True if the host pauses between an answer and the next operation, so that requests do not fall into step.
 const HOST_PAUSES: bool = true;

@@ -82,8 +82,8 @@ pub(super) struct MapTraffic {
     /// Erases that are not over, with their blocks.
     erases: VecDeque<(EraseId, BlockIndex)>,
     progress: Vec<Progress>,
-    /// Requests that know where their units lie, and have to be gone on with.
-    known: Vec<RequestTag>,
+    /// Requests that know where their units lie, and have to be gone on with, in that order.
+    known: VecDeque<RequestTag>,
     /// Time to read an entry of a map page that is in RAM.
     cache_read: Nanoseconds,
 }
@@ -103,7 +103,7 @@ impl MapTraffic {
             to_erase: VecDeque::new(),
             erases: VecDeque::new(),
             progress: Vec::new(),
-            known: Vec::new(),
+            known: VecDeque::new(),
             cache_read,
         }
     }
@@ -136,7 +136,7 @@ impl MapTraffic {
         let progress = &mut self.progress[tag.0 as usize];
         progress.loads -= 1;
         if progress.loads == 0 {
-            self.known.push(tag);
+            self.known.push_back(tag);
         }
     }
 
@@ -571,7 +571,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Goes on with the requests that know where their units lie.
     #[inline(never)]
     pub(super) fn go_on_with_known<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        while let Some(tag) = self.traffic.known.pop() {
+        while let Some(tag) = self.traffic.known.pop_front() {
             let Progress { acted, received, .. } = self.traffic.progress[tag.0 as usize];
             let now = context.nand.now();
             match self.requests.get(tag).command {

@@ -2,14 +2,13 @@
 
 use ssdlab_model::mapping::Mapping;
 
+use crate::Ssd;
 use crate::drives::{DRIVES, Drive, FLASH_PAGES_PER_BLOCK, Feature, with_cached_map};
 use crate::pair::Pair;
-use crate::reference::Measured;
-use crate::rows::{Row, check, compare};
+use crate::rows::{Row, amplification, check, compare};
 use crate::workloads::Workload::{self, *};
-use crate::{LIMITS, LIMITS_COLLECTING, Ssd};
 
-/// Requests that are measured per case: enough for a p99 that does not depend on single ones.
+/// Requests of a run where nothing is collected: enough for a p99 that does not depend on single ones.
 const REQUESTS: usize = 20_000;
 
 /// The same where reads and writes are mixed at depth 32: few writes find no room in the buffer, and
@@ -17,36 +16,25 @@ const REQUESTS: usize = 20_000;
 /// 160,000 by 3.
 const REQUESTS_MIXED: usize = 160_000;
 
-/// So often, each time with other requests; also while collection of single blocks goes on, where
-/// the mean of writes over three runs is off by 10 % by chance, in either simulator.
-const RUNS_MIXED: u64 = 16;
-
 /// The same while collection goes on. What is slow then comes from a block's erase, once in some
-/// thousand requests: of those 20,000 see a few tens, and even 120,000 so few that a p99 is off by
-/// 10 % by chance.
-const REQUESTS_STEADY: usize = 360_000;
-
-/// So often, each time with other requests from the same state on: what happens after one bunch of
-/// erases stays alike for long, and a single run is off by as much as 25 % by chance.
-const RUNS: u64 = 3;
-
-/// The same for a p99 that lies on a cliff: with a cached map one write in a hundred meets one of a
-/// hundred bunches of waits for a dirty map page, 98.5 % take 1.5 ms at most and 0.8 % more than 3 ms. Over
-/// three runs it is off by 14 % by chance (standard deviation of 400 seeds, -44 to +63 %), and not biased: the
-/// mean of the logarithms of model over reference is +0.6 %, within 1.4 at 95 %.
-///
-/// What else is pooled over `RUNS_MIXED` with a cached map and flushes on single blocks was looked at
-/// with 12 seeds a figure at depths of 2, 8 and 32: no p99 is off by more than its interval (-0.9 within 1.0 % is
-/// the largest, of durable writes at depth 8), and no mean by more than 0.25 %. Random writes and mixed
-/// requests of single blocks while collection goes on are biased, by what two seeds of 16 runs
-/// agree in: at depth 32 means by up to -3.4 and p99 by up to -7 %, within their limits of 5 and 10.
-const RUNS_ON_A_CLIFF: u64 = 400;
+/// thousand requests: of those 20,000 see a few tens.
+const REQUESTS_STEADY: usize = 135_000;
 
 /// The same with a map on flash, whose own traffic leaves less to single erases.
-const REQUESTS_CACHED: usize = 60_000;
+const REQUESTS_CACHED: usize = 30_000;
 
-/// Units written at random before each of those runs, so that map pages change their places.
-const RESCATTERED: u32 = 2_000;
+/// So often where that is not enough, each time with other requests and, while collection goes on, from another state:
+/// what happens after one bunch of erases stays alike for long, and a single run is off by as much as 25 % by chance.
+/// A p99 may lie on a cliff besides: with a cached map one write in a hundred meets one of a hundred bunches of waits
+/// for a dirty map page, and 98.5 % take 1.5 ms at most, 0.8 % more than 3 ms.
+const RUNS: u64 = 8;
+
+/// So often where even that leaves much to chance: with single blocks time decides which block is free.
+const RUNS_MIXED: u64 = 16;
+
+/// So often a drive is written over before it is compared while it collects: it takes that until map pages are
+/// collected as often as ever after.
+const WRITTEN_OVER: u32 = 3;
 
 #[test]
 fn without_collection_latencies_agree() {
@@ -80,7 +68,7 @@ fn without_collection_latencies_agree() {
                 let results = filled.run_often(runs, depth, |run| {
                     workload.operations(requests, units, seed(depth) + 100 * run)
                 });
-                rows.extend(compare(case, &results, LIMITS));
+                rows.extend(compare(&case, &results));
             }
         }
     }
@@ -113,7 +101,7 @@ fn from_page_registers_latencies_agree() {
                 let results = filled.run_often(runs, depth, |run| {
                     workload.operations(requests, units, seed(depth) + 100 * run)
                 });
-                rows.extend(compare(case, &results, LIMITS));
+                rows.extend(compare(&case, &results));
             }
         }
     }
@@ -124,7 +112,7 @@ fn from_page_registers_latencies_agree() {
 fn steady_rows<M: Mapping + Clone>(
     steady: &Pair<M>,
     drive: &str,
-    (single_blocks, cached): (bool, bool),
+    single_blocks: bool,
     requests: usize,
 ) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -134,51 +122,16 @@ fn steady_rows<M: Mapping + Clone>(
             if !is_asked_for(&case) {
                 continue;
             }
-            let mut results = (Measured::default(), Measured::default());
-            let mut written = [(0, 0); 2];
-            let rare = single_blocks && workload == Mixed && (cached || depth >= 8);
-            let (runs, requests) = if rare {
-                (RUNS_MIXED, requests)
-            } else if cached && (single_blocks || workload == RandomRead) {
-                (RUNS_MIXED, requests / 3)
-            } else if workload == RandomRead {
-                // Nothing is collected while there are only reads.
-                (RUNS, REQUESTS)
-            } else {
-                (RUNS, requests)
-            };
-            for run in 0..runs {
-                let mut pair = steady.clone();
-                if cached {
-                    // Each from a state of its own: which map pages are in RAM at rest is chance.
-                    pair.scatter_by(RESCATTERED, seed(depth) + 100 * run);
-                }
-                let before = [pair.model.written(), pair.reference.written()];
-                let seed = seed(depth) + 100 * run;
-                let operations = workload.operations(requests, pair.logical_units, seed);
-                let (model, reference) = pair.run(depth, &operations);
-                results.0.append(model);
-                results.1.append(reference);
-                let after = [pair.model.written(), pair.reference.written()];
-                for (written, (before, after)) in written.iter_mut().zip(before.iter().zip(after)) {
-                    written.0 += after.0 - before.0;
-                    written.1 += after.1 - before.1;
-                }
-            }
+            let runs = if single_blocks && depth >= 8 { RUNS_MIXED } else { RUNS };
+            let requests = if workload == RandomRead { REQUESTS } else { requests };
+            let (results, written) = steady.run_from_several_states(runs, depth, |run| {
+                workload.operations(requests, steady.logical_units, seed(depth) + 100 * run)
+            });
             if workload != RandomRead {
                 // The same placement, so the same write amplification.
-                let of = |(host, flash): (u64, u64)| flash as f64 / host as f64;
-                rows.push(Row {
-                    case: case.clone(),
-                    figure: "A x 1000",
-                    model: of(written[0]) * 1000.0,
-                    reference: of(written[1]) * 1000.0,
-                    // With single blocks it depends on time which block is free, and so
-                    // do the victims: that is chance, not deviation.
-                    limit: if single_blocks { 0.05 } else { 0.01 },
-                });
+                rows.push(amplification(&case, &written));
             }
-            rows.extend(compare(case, &results, LIMITS_COLLECTING));
+            rows.extend(compare(&case, &results));
         }
     }
     rows
@@ -191,9 +144,9 @@ fn with_collection_latencies_agree() {
         let configuration = drive.configuration(60, 0.8);
         let mut steady = Pair::new(&configuration, Ssd::new(&configuration));
         steady.fill(steady.logical_units);
-        steady.scatter(1);
+        steady.write_over(WRITTEN_OVER);
         let case = format!("{} steady", drive.name);
-        rows.extend(steady_rows(&steady, &case, (drive.stripe == 1, false), REQUESTS_STEADY));
+        rows.extend(steady_rows(&steady, &case, drive.stripe == 1, REQUESTS_STEADY));
     }
     check(&rows);
 }
@@ -228,24 +181,16 @@ fn with_a_cached_map_latencies_agree() {
                 }
                 // One flush in a hundred meets an erase of single blocks.
                 let rare = drive.stripe == 1 && workload == FlushedWrite;
-                let is_cliff = case == ON_A_CLIFF;
-                let runs = match (is_cliff, rare) {
-                    (true, _) => RUNS_ON_A_CLIFF,
-                    (_, true) => RUNS_MIXED,
-                    _ => RUNS,
-                };
+                let runs = if rare { RUNS_MIXED } else { RUNS };
                 let results = filled.run_often(runs, depth, |run| {
                     workload.operations(REQUESTS, units, seed(depth) + 100 * run)
                 });
-                rows.extend(compare(case, &results, LIMITS));
+                rows.extend(compare(&case, &results));
             }
         }
     }
     check(&rows);
 }
-
-/// The one case of a cached map whose p99 lies on a cliff.
-const ON_A_CLIFF: &str = "nvme 4x2 tlc cached RandomWrite depth 32";
 
 /// Which workload each feature shows in, and with how many requests.
 const FEATURES: [(Feature, usize, &[Workload]); 7] = [
@@ -288,7 +233,7 @@ fn with_cache_flush_and_suspend_latencies_agree() {
                     let results = filled.run_often(RUNS, depth, |run| {
                         workload.operations(requests, units, seed(depth) + 100 * run)
                     });
-                    rows.extend(compare(case, &results, LIMITS));
+                    rows.extend(compare(&case, &results));
                 }
             }
         }
@@ -314,23 +259,22 @@ fn with_cache_flush_suspend_and_collection_latencies_agree() {
             let configuration = feature.of(&plain);
             let mut steady = Pair::new(&configuration, Ssd::new(&configuration));
             steady.fill(steady.logical_units);
-            steady.scatter(1);
+            steady.write_over(WRITTEN_OVER);
             for depth in [1, 8, 32] {
                 let case = format!("{} steady {feature:?} {workload:?} depth {depth}", drive.name);
                 if !is_asked_for(&case) {
                     continue;
                 }
-                // The few writes that find no room come in bunches: over three runs their p99 is off by
-                // 15 % by chance.
+                // The few writes that find no room come in bunches.
                 let runs = match (feature, depth) {
                     (Feature::Suspend | Feature::SuspendWithRoom, 32) => RUNS_MIXED,
                     _ => RUNS,
                 };
-                let results = steady.run_often(runs, depth, |run| {
+                let (results, _) = steady.run_from_several_states(runs, depth, |run| {
                     let seed = seed(depth) + 100 * run;
                     workload.operations(REQUESTS_STEADY / 2, steady.logical_units, seed)
                 });
-                rows.extend(compare(case, &results, LIMITS_COLLECTING));
+                rows.extend(compare(&case, &results));
             }
         }
     }
@@ -344,9 +288,9 @@ fn with_a_cached_map_and_collection_latencies_agree() {
         let configuration = with_cached_map(&drive.configuration(60, 0.8));
         let mut steady = Pair::new(&configuration, Ssd::with_cached_map(&configuration));
         steady.fill(steady.logical_units);
-        steady.scatter(1);
+        steady.write_over(WRITTEN_OVER);
         let case = format!("{} cached steady", drive.name);
-        rows.extend(steady_rows(&steady, &case, (drive.stripe == 1, true), REQUESTS_CACHED));
+        rows.extend(steady_rows(&steady, &case, drive.stripe == 1, REQUESTS_CACHED));
     }
     check(&rows);
 }

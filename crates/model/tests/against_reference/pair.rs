@@ -21,6 +21,16 @@ const PIECE: u32 = 13;
 /// Quiet time between preparing a drive and measuring: all that preparing left is done by then.
 const PAUSE: u64 = 10_000_000_000;
 
+/// What is written between two states that runs begin from, as one in so many parts of a drive.
+const BETWEEN: u32 = 4;
+
+/// Units that the host has written, and those programmed.
+#[derive(Clone, Copy, Debug)]
+pub struct Written {
+    pub host: u64,
+    pub flash: u64,
+}
+
 /// An instant after all that happens.
 const END: Instant = Instant::from_nanos(u64::MAX - 1);
 
@@ -135,20 +145,38 @@ impl<M: Mapping + Clone> Pair<M> {
         results
     }
 
-    /// Returns what `runs` runs at this depth measure together, each from here on with operations of its own.
+    /// Returns what `runs` runs at this depth measure, each from here on with operations of its own.
     pub fn run_often(
         &self,
         runs: u64,
         depth: usize,
         operations: impl Fn(u64) -> Vec<Operation>,
-    ) -> (Measured, Measured) {
-        let mut results = (Measured::default(), Measured::default());
-        for run in 0..runs {
-            let (model, reference) = self.clone().run(depth, &operations(run));
-            results.0.append(model);
-            results.1.append(reference);
-        }
-        results
+    ) -> Vec<(Measured, Measured)> {
+        (0..runs).map(|run| self.clone().run(depth, &operations(run))).collect()
+    }
+
+    /// Returns what `runs` runs at this depth measure, each with operations of its own and from a state that random
+    /// writes lead to, and what was written in each.
+    pub fn run_from_several_states(
+        &self,
+        runs: u64,
+        depth: usize,
+        operations: impl Fn(u64) -> Vec<Operation>,
+    ) -> (Vec<(Measured, Measured)>, Vec<(Written, Written)>) {
+        let mut state = self.clone();
+        let one = |run| {
+            state.scatter(self.logical_units / BETWEEN, 1000 + run);
+            let mut pair = state.clone();
+            let before = [pair.model.written(), pair.reference.written()];
+            let results = pair.run(depth, &operations(run));
+            let after = [pair.model.written(), pair.reference.written()];
+            let of = |at: usize| Written {
+                host: after[at].0 - before[at].0,
+                flash: after[at].1 - before[at].1,
+            };
+            (results, (of(0), of(1)))
+        };
+        (0..runs).map(one).unzip()
     }
 
     /// Writes `units` units in order.
@@ -169,12 +197,12 @@ impl<M: Mapping + Clone> Pair<M> {
     }
 
     /// Writes single units at random, `times` as many as the drive has.
-    pub fn scatter(&mut self, times: u32) {
-        self.scatter_by(self.logical_units * times, 99);
+    pub fn write_over(&mut self, times: u32) {
+        self.scatter(self.logical_units * times, 99);
     }
 
     /// Writes `count` single units at random.
-    pub fn scatter_by(&mut self, count: u32, seed: u64) {
+    fn scatter(&mut self, count: u32, seed: u64) {
         let mut generator = Pcg64Mcg::seed_from_u64(seed);
         let units = self.logical_units;
         let scatter: Vec<Operation> = (0..count)

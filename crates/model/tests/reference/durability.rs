@@ -23,8 +23,10 @@ pub struct Waiting {
 pub struct Journal {
     /// Changes of the map that no page holds.
     pending: usize,
-    /// Pages that were given their place.
+    /// Pages that were numbered.
     pages: u64,
+    /// Pages that were given their place.
+    placed: u64,
     /// Those of which that are not programmed.
     under_way: BTreeSet<u64>,
     /// Pages that have reached their die.
@@ -51,12 +53,18 @@ impl Reference {
     }
 
     fn pad(&mut self) {
-        if let Some(Chunk { program, fills, .. }) = self.placement.pad() {
-            let data = fills.as_ref().map_or(0, |filled| filled.data_units);
-            self.host_writes.get_mut(&program).expect("it is being filled").filled = fills;
-            self.map_changed(data as usize, Some(program));
-            self.send_if_complete(program);
+        if let Some(padded) = self.placement.pad() {
+            self.padded(padded);
         }
+    }
+
+    /// The host's program unit is full, with padding.
+    pub(super) fn padded(&mut self, padded: Chunk) {
+        let Chunk { program, fills, .. } = padded;
+        let data = fills.as_ref().map_or(0, |filled| filled.data_units);
+        self.host_writes.get_mut(&program).expect("it is being filled").filled = fills;
+        self.map_changed(data as usize, Some(program));
+        self.send_if_complete(program);
     }
 
     fn wait_until_durable(&mut self, request: usize, first: u64, last: u64) {
@@ -94,7 +102,8 @@ impl Reference {
     }
 
     fn program_page(&mut self, page: u64) {
-        let die = (page % self.shape.dies as u64) as usize;
+        let die = (self.journal.placed % self.shape.dies as u64) as usize;
+        self.journal.placed += 1;
         let job = Job::Journal { page };
         self.dies[die].booked.push_back(job);
         self.over_channel(die, self.shape.units_per_page, Transfer::ToDie { die, job });

@@ -14,6 +14,8 @@ pub enum Event {
     EntryRead { request: usize },
     /// The host sends its next operation.
     Send,
+    /// Erases were issued that programs of the host's wait for.
+    Issued,
     /// What a command's length costs has passed since its data was there.
     Answered { request: usize },
     /// A lane has moved what it was moving.

@@ -280,6 +280,7 @@ impl Reference {
             Event::Act { request } => self.begin_request(request),
             Event::EntryRead { request } => self.map_page_known(request),
             Event::Send => self.send(),
+            Event::Issued => self.send_what_waited(),
             Event::Answered { request } => self.answered(request),
             Event::LaneDone { lane } => {
                 let transfer = self.lanes[lane].done(lane, &mut self.events);
@@ -435,14 +436,6 @@ impl Reference {
 }
 
 impl Measured {
-    /// Adds what another run measured.
-    pub fn append(&mut self, other: Measured) {
-        self.reads.extend(other.reads);
-        self.writes.extend(other.writes);
-        self.durable.extend(other.durable);
-        self.elapsed += other.elapsed;
-    }
-
     /// Notes the latency of one operation.
     pub fn note(&mut self, operation: &Operation, latency: u64) {
         match operation {

@@ -17,7 +17,9 @@ pub enum Background {
     /// Sense some pages of one multi-plane group, which takes `took`, and transfer `units` units of them.
     Read { read: u64, die: usize, units: usize, took: u64 },
     /// Program a full unit, once `reads` have delivered what goes into it.
-    Program { copy: u64, die: usize, block: usize, reads: Vec<u64> },
+    ///
+    /// Not before the host's programs up to `after_held` are over, of those that wait for erases.
+    Program { copy: u64, die: usize, block: usize, reads: Vec<u64>, after_held: Option<u64> },
     /// Erase a block as soon as the copy program `after`, the host's program `after_host`, and
     /// all before them are over: then what it held is durable elsewhere, moved or written anew.
     Erase { block: usize, after: u64, after_host: u64 },
@@ -31,10 +33,8 @@ pub struct HostProgram {
     /// True if it is the first on its die in this block, so that the erase there comes before.
     pub first_on_die: bool,
     pub data_units: u32,
-    /// What had to be done so that there was a block to write to.
-    pub before: Vec<Background>,
-    /// What collection does to keep pace.
-    pub after: Vec<Background>,
+    /// It waits until so many erases are issued in all.
+    pub after_issued: u64,
 }
 
 /// Units of one request that go into one program unit.
@@ -98,6 +98,7 @@ pub struct Placement {
     emptied: VecDeque<(usize, u64, u64)>,
     /// Those of which that program is full, until it is over.
     not_durable: VecDeque<usize>,
+    reserve: Reserve,
     credit: f64,
     changes: u64,
     /// Reads that feed the copy program being filled.
@@ -109,6 +110,34 @@ pub struct Placement {
     pub flash_units: u64,
 }
 
+/// What the host does not program before emptied blocks are erased, so that a power cut leaves a row of erased places:
+/// where no block is free but those that wait for their erase, the first programs to a block and those to its last row
+/// wait until the erases are issued, and copies to the last rows wait for those programs.
+#[derive(Clone, Debug, Default)]
+struct Reserve {
+    /// Blocks that are free although their erase was not issued.
+    announced: VecDeque<usize>,
+    /// Erases that were issued.
+    issued: u64,
+    /// Blocks that the host has begun to fill, each with how many erases have to be issued before.
+    begun: Vec<(usize, u64)>,
+    /// The same of the program unit that the host fills.
+    host_waits: u64,
+    /// The host's program units that had to wait and are not over, by number.
+    held: VecDeque<u64>,
+    /// The last of them that the copies being filled wait for.
+    before_copies: Option<u64>,
+    /// The host's program units that were padded so that copies can wait for them.
+    padded: Vec<Chunk>,
+}
+
+impl Reserve {
+    /// How many erases are issued once those of the blocks announced are.
+    fn all_issued(&self) -> u64 {
+        self.issued + self.announced.len() as u64
+    }
+}
+
 impl Stream {
     fn new(groups: usize) -> Stream {
         Stream { open: vec![None; groups], group: groups - 1, filled: 0, programs: 0 }
@@ -118,8 +147,9 @@ impl Stream {
         (self.group + 1) % self.open.len()
     }
 
-    /// Begins a program unit on the next group that has an open or a free block.
-    fn begin(&mut self, free: &mut [VecDeque<usize>], blocks: &mut [Block]) {
+    /// Begins a program unit on the next group that has an open or a free block. Returns that block, if it was free.
+    fn begin(&mut self, free: &mut [VecDeque<usize>], blocks: &mut [Block]) -> Option<usize> {
+        let mut opened = None;
         for _ in 0..self.open.len() {
             self.group = self.next_group();
             let slot = &mut self.open[self.group];
@@ -128,13 +158,19 @@ impl Stream {
             {
                 blocks[block].state = State::Open;
                 *slot = Some(Place { block, offset: 0 });
+                opened = Some(block);
             }
             if slot.is_some() {
                 self.programs += 1;
-                return;
+                return opened;
             }
         }
         panic!("no block is left to write to");
+    }
+
+    /// Units for which the open blocks have room.
+    fn room_in_blocks(&self, shape: &Shape) -> usize {
+        self.open.iter().flatten().map(|place| shape.units_per_block - place.offset).sum()
     }
 
     /// The next place, and whether the program unit is full with it.
@@ -167,6 +203,7 @@ impl Placement {
             victim: None,
             emptied: VecDeque::new(),
             not_durable: VecDeque::new(),
+            reserve: Reserve::default(),
             credit: 0.0,
             changes: 0,
             feeding: Vec::new(),
@@ -240,7 +277,77 @@ impl Placement {
         if self.host.open[self.host.next_group()].is_none() {
             self.before = self.ensure_free_block();
         }
-        self.host.begin(&mut self.free, &mut self.blocks);
+        let opened = self.host.begin(&mut self.free, &mut self.blocks);
+        let waits = self.all_free_are_announced();
+        if let Some(block) = opened
+            && waits
+            && !self.reserve.announced.contains(&block)
+        {
+            self.reserve.begun.push((block, self.reserve.all_issued()));
+        }
+        let block = self.host.open[self.host.group].expect("a block is open").block;
+        let begun = self.reserve.begun.iter().find(|it| it.0 == block).map(|it| it.1);
+        let row = self.shape.dies * self.shape.units_per_program;
+        let is_last = self.host.room_in_blocks(&self.shape) <= row;
+        let last = (is_last && waits).then(|| self.reserve.all_issued());
+        let after = begun.max(last);
+        if after.is_some() {
+            self.reserve.held.push_back(self.host.programs);
+        }
+        self.reserve.host_waits = after.unwrap_or(0);
+    }
+
+    /// Has the copies that are being begun wait for the host's programs that wait, where no other block is erased.
+    fn keep_reserve_of_copies(&mut self) {
+        self.reserve.before_copies = None;
+        let row = self.shape.dies * self.shape.units_per_program;
+        let rows = self.shape.units_per_block / self.shape.stripe / self.shape.units_per_program;
+        let announced = &self.reserve.announced;
+        let is_erased = |block: &usize| !announced.contains(block);
+        let Some(&last) = self.reserve.held.back() else { return };
+        if rows <= 2
+            || self.copies.room_in_blocks(&self.shape) > 2 * row
+            || self.free.iter().flatten().any(is_erased)
+        {
+            return;
+        }
+        // What the host would fill it with may wait for these copies.
+        if last == self.host.programs
+            && let Some(padded) = self.pad()
+        {
+            self.reserve.padded.push(padded);
+        }
+        self.reserve.before_copies = Some(last);
+    }
+
+    pub fn take_padded(&mut self) -> Vec<Chunk> {
+        std::mem::take(&mut self.reserve.padded)
+    }
+
+    /// What had to be done so that there was a block to write to.
+    pub fn take_before(&mut self) -> Vec<Background> {
+        std::mem::take(&mut self.before)
+    }
+
+    /// A program of the host's is over.
+    pub fn host_programmed(&mut self, program: u64) {
+        self.reserve.held.retain(|&it| it != program);
+    }
+
+    /// Returns true if a program of the host's waits for erases, or is not over since, of those up to `program`.
+    pub fn is_held_up_to(&self, program: u64) -> bool {
+        self.reserve.held.front().is_some_and(|&first| first <= program)
+    }
+
+    /// Returns true if blocks are announced, and no other is free.
+    fn all_free_are_announced(&self) -> bool {
+        let announced = &self.reserve.announced;
+        !announced.is_empty() && self.free.iter().flatten().all(|block| announced.contains(block))
+    }
+
+    /// Returns true if what waits until so many erases are issued need not wait any more.
+    pub fn are_issued(&self, erases: u64) -> bool {
+        self.reserve.issued >= erases
     }
 
     fn host_program_filled(&mut self, last: Place, padding: usize) -> HostProgram {
@@ -252,8 +359,7 @@ impl Placement {
             die: self.shape.die_of(last),
             first_on_die: last.offset / units < self.shape.stripe,
             data_units: (units - padding) as u32,
-            before: std::mem::take(&mut self.before),
-            after: self.keep_pace(),
+            after_issued: self.reserve.host_waits,
         }
     }
 
@@ -292,7 +398,7 @@ impl Placement {
 
     /// Collection's share for a program unit of the host's: in proportion to what the victim
     /// yields, and up to four times faster the further behind it is.
-    fn keep_pace(&mut self) -> Vec<Background> {
+    pub fn keep_pace(&mut self) -> Vec<Background> {
         let mut work = Vec::new();
         if self.victim.is_none() && self.blocks_coming() >= self.shape.low_water {
             return work;
@@ -371,6 +477,7 @@ impl Placement {
     fn copy(&mut self, unit: u32, programs: &mut Vec<Background>) {
         if self.copies.filled == 0 {
             self.copies.begin(&mut self.free, &mut self.blocks);
+            self.keep_reserve_of_copies();
         }
         if self.feeding.last() != Some(&self.reads) {
             self.feeding.push(self.reads);
@@ -393,6 +500,7 @@ impl Placement {
             die: self.shape.die_of(last),
             block: last.block,
             reads: std::mem::take(&mut self.feeding),
+            after_held: self.reserve.before_copies.take(),
         });
         self.release_emptied(work);
     }
@@ -419,8 +527,18 @@ impl Placement {
         }
     }
 
-    /// The copies of what `block` held are durable: it is as good as erased.
+    /// The copies of what `block` held are durable, and its erase is issued.
     pub fn durable(&mut self, block: usize) {
+        self.set_free(block);
+        let reserve = &mut self.reserve;
+        reserve.announced.retain(|&it| it != block);
+        reserve.issued += 1;
+        let issued = reserve.issued;
+        reserve.begun.retain(|it| it.1 > issued);
+    }
+
+    /// The block is as good as erased.
+    fn set_free(&mut self, block: usize) {
         if let Some(place) = self.not_durable.iter().position(|&waiting| waiting == block) {
             self.not_durable.remove(place);
             self.blocks[block].state = State::Free;
@@ -434,7 +552,8 @@ impl Placement {
         while self.free_blocks() <= self.shape.groups {
             // What is written to the block will wait until it is durable and erased.
             if let Some(&block) = self.not_durable.front() {
-                self.durable(block);
+                self.set_free(block);
+                self.reserve.announced.push_back(block);
                 continue;
             }
             // Collecting on fills the program unit that an emptied block waits for.

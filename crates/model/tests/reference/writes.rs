@@ -2,6 +2,7 @@
 //! programmed after it was read, and a block is erased after its copies were programmed.
 
 use super::die::Job;
+use super::events::Event;
 use super::placement::{Background, Chunk, HostProgram};
 use super::{Operation, Reference, Request, Transfer};
 
@@ -30,6 +31,8 @@ pub struct CopyProgram {
     die: usize,
     block: usize,
     reads: Vec<u64>,
+    /// It waits for the host's programs up to this one, of those that had to wait.
+    after_held: Option<u64>,
     /// True if a host program waits for it: then it is booked like one.
     urgent: bool,
 }
@@ -81,6 +84,8 @@ impl Reference {
     /// asks for the link; returns the number of the program unit.
     fn let_in(&mut self, request: usize, first: u32, units: u32) -> u64 {
         let chunks = self.placement.write(first, units);
+        let before = self.placement.take_before();
+        self.collect(before);
         let [Chunk { program, row, units, fills }] = &chunks[..] else {
             panic!("it goes into one program unit");
         };
@@ -113,23 +118,34 @@ impl Reference {
 
     /// Sends a program unit to its die once all its data is there, and collection's share with it.
     pub(super) fn send_if_complete(&mut self, program: u64) {
-        let write = self.host_writes.get_mut(&program).expect("it is in the buffer");
+        let write = &self.host_writes[&program];
         let Some(filled) = &write.filled else {
             return;
         };
-        if write.received < filled.data_units || write.sent_to_die {
+        let is_complete = write.received >= filled.data_units;
+        if !is_complete || write.sent_to_die || !self.placement.are_issued(filled.after_issued) {
             return;
         }
-        write.sent_to_die = true;
-        let HostProgram { row, die, first_on_die, before, after, .. } = filled.clone();
-        self.collect(before);
+        let HostProgram { row, die, first_on_die, .. } = filled.clone();
+        // A die programs a block in order.
+        let unsent = |at: usize| {
+            let is_it = |it: &&HostWrite| {
+                !it.sent_to_die && it.filled.as_ref().is_some_and(|it| it.row == (row.0, at))
+            };
+            self.host_writes.range(..program).map(|it| it.1).any(|it| is_it(&it))
+        };
+        if row.1.checked_sub(self.shape.stripe).is_some_and(unsent) {
+            return;
+        }
+        self.host_writes.get_mut(&program).expect("it is in the buffer").sent_to_die = true;
         if first_on_die {
             self.finish_erase(die, row.0);
         }
         let job = Job::HostProgram { program };
         self.dies[die].booked.push_back(job);
         self.over_channel(die, self.shape.units_per_program, Transfer::ToDie { die, job });
-        self.collect(after);
+        let work = self.placement.keep_pace();
+        self.collect(work);
     }
 
     pub(super) fn program_arrived(&mut self, die: usize, job: Job) {
@@ -150,6 +166,8 @@ impl Reference {
         let filled = write.filled.expect("it was full");
         self.buffer_used -= filled.data_units;
         self.buffered.remove(&filled.row);
+        self.placement.host_programmed(program);
+        self.owe_copies_read();
         self.admit();
         self.answer_durable();
         self.begin_durable_erases();
@@ -157,14 +175,17 @@ impl Reference {
 
     /// Gives collection's work to the dies as debt; where there is too much, the oldest is booked.
     fn collect(&mut self, work: Vec<Background>) {
+        for padded in self.placement.take_padded() {
+            self.padded(padded);
+        }
         for operation in work {
             match operation {
                 Background::Read { read, die, units, took } => {
                     self.copy_reads.insert(read, (units, took));
                     self.owe(die, Job::CopyRead { read });
                 }
-                Background::Program { copy, die, block, reads } => {
-                    let program = CopyProgram { die, block, reads, urgent: false };
+                Background::Program { copy, die, block, reads, after_held } => {
+                    let program = CopyProgram { die, block, reads, after_held, urgent: false };
                     self.copies_under_way.insert(copy);
                     self.copies.insert(copy, program);
                     self.copies_to_read.push_back(copy);
@@ -205,10 +226,24 @@ impl Reference {
             .into_iter()
             .partition::<Vec<_>, _>(|erase| erase.after < oldest && erase.after_host < oldest_host);
         self.waiting_erases = waiting;
+        let was_issued = !durable.is_empty();
         for WaitingErase { block, .. } in durable {
             self.placement.durable(block);
             for die in self.dies_of(block) {
                 self.owe_erase(die, block);
+            }
+        }
+        if was_issued {
+            self.events.after(0, Event::Issued);
+        }
+    }
+
+    /// Sends the host's programs that have waited for erases which are issued now.
+    pub(super) fn send_what_waited(&mut self) {
+        let waiting: Vec<u64> = self.host_writes.keys().copied().collect();
+        for program in waiting {
+            if self.host_writes.contains_key(&program) {
+                self.send_if_complete(program);
             }
         }
     }
@@ -301,8 +336,9 @@ impl Reference {
     /// Copies whose data was read are moved to their dies, in the order of their places.
     fn owe_copies_read(&mut self) {
         while let Some(&copy) = self.copies_to_read.front() {
-            let CopyProgram { die, reads, .. } = &self.copies[&copy];
-            if !reads.iter().all(|read| self.copies_read.contains(read)) {
+            let CopyProgram { die, reads, after_held, .. } = &self.copies[&copy];
+            let is_held = after_held.is_some_and(|it| self.placement.is_held_up_to(it));
+            if is_held || !reads.iter().all(|read| self.copies_read.contains(read)) {
                 return;
             }
             let die = *die;
