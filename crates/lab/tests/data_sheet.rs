@@ -68,6 +68,8 @@ impl Drive {
             write_latency: self.latencies.map(|it| Nanoseconds::from_micros(it.1)),
             protected: true,
             cache: None,
+            endurance: None,
+            map_ram: None,
         };
         sheet.profile().unwrap_or_else(|error| panic!("{error}"))
     }

@@ -19,7 +19,10 @@ Examples:
           what it does
   ssdlab profile new 'A client drive' --capacity 1TB --sequential-read 7000 \\
       --sequential-write 1500 --random-read 1M --cache 113GB \\
-      --cache-write 5000";
+      --cache-write 5000 --tbw 600TB
+  ssdlab profile new 'A cheap drive' --capacity 500GB --flash qlc \\
+      --sequential-read 2400 --sequential-write 100 --random-read 200k \\
+      --dram 0";
 
 /// What to do with profiles.
 #[derive(Debug, Subcommand)]
@@ -92,6 +95,22 @@ pub struct NewProfileArguments {
     /// How fast that is written, in MB/s
     #[arg(long, value_name = "MB/S", requires = "cache")]
     pub cache_write: Option<f64>,
+    /// Drive writes per day that it is rated for
+    #[arg(long, value_name = "TIMES", conflicts_with = "tbw")]
+    pub dwpd: Option<f64>,
+    /// For how many years it is
+    #[arg(long, value_name = "YEARS", default_value_t = 5, requires = "dwpd", value_parser = clap::value_parser!(u16).range(1..=20))]
+    pub warranty: u16,
+    /// What may be written to it in all, as client drives are rated, such as 600TB
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub tbw: Option<ByteLength>,
+    /// Its DRAM, such as 1GiB; 0 if it has none [default: enough for all of the map]
+    #[arg(long, value_name = "LENGTH", value_parser = length)]
+    pub dram: Option<ByteLength>,
+    /// The host's memory that a drive without DRAM keeps a part of its map in (HMB)
+    /// [default: 64M over NVMe, none over SATA]
+    #[arg(long, value_name = "LENGTH", value_parser = length, requires = "dram")]
+    pub host_memory: Option<ByteLength>,
     /// The file to make; else the profile is printed
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -3,15 +3,24 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 
-use ssdlab_model::profile::data_sheet::{DataSheet, FlashKind, Interface as Connected, RatedCache};
+use ssdlab_model::profile::data_sheet::{
+    DataSheet, FlashKind, Interface as Connected, MapRam, RatedCache,
+};
+use ssdlab_units::{ByteLength, MIB};
 
 use crate::cli::{Flash, Interface, NewProfileArguments};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
+/// Memory of the host's that a drive without DRAM asks for, as many do.
+const HOST_MEMORY: ByteLength = ByteLength::new(64 << 20);
+
+/// Memory in the controller of a drive without DRAM that keeps nothing in the host's.
+const CONTROLLER_MEMORY: ByteLength = MIB;
+
 /// Makes a profile, and writes or prints it.
 pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), Failure> {
-    let text = sheet(arguments).profile().map_err(ssdlab_lab::LabError::from)?;
+    let text = sheet(arguments)?.profile().map_err(ssdlab_lab::LabError::from)?;
     let Some(path) = &arguments.output else {
         return terminal.print(&text);
     };
@@ -20,7 +29,9 @@ pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), F
             "{} is there already and is left as it is; remove it, or name another file",
             path.display()
         )),
-        _ => Failure::system(Exit::Usage, path.display().to_string(), source),
+        _ => {
+            Failure::system(Exit::Usage, format!("cannot make the file {}", path.display()), source)
+        }
     };
     // A profile that somebody has worked on is not lost.
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
@@ -38,10 +49,14 @@ fn shown(path: &std::path::Path) -> String {
     if text.contains(std::path::is_separator) { text } else { format!("./{text}") }
 }
 
-fn sheet(arguments: &NewProfileArguments) -> DataSheet {
+fn sheet(arguments: &NewProfileArguments) -> Result<DataSheet, Failure> {
     let cache = arguments.cache.zip(arguments.cache_write);
-    DataSheet {
-        name: arguments.name.clone(),
+    let name = arguments.name.trim();
+    if name.is_empty() {
+        return Err(Failure::usage("the drive needs a name, such as 'Some NVMe 960'".to_owned()));
+    }
+    Ok(DataSheet {
+        name: name.to_owned(),
         capacity: arguments.capacity,
         flash: arguments.flash_size,
         unit: arguments.mapping_unit,
@@ -63,5 +78,42 @@ fn sheet(arguments: &NewProfileArguments) -> DataSheet {
         write_latency: arguments.write_latency,
         protected: arguments.power_loss_protection,
         cache: cache.map(|(size, mb_per_second)| RatedCache { size, mb_per_second }),
+        endurance: endurance(arguments)?,
+        map_ram: map_ram(arguments)?,
+    })
+}
+
+/// What may be written to the drive in all.
+fn endurance(arguments: &NewProfileArguments) -> Result<Option<ByteLength>, Failure> {
+    let Some(times) = arguments.dwpd else { return Ok(arguments.tbw) };
+    if !(0.01..=100.0).contains(&times) {
+        return Err(Failure::usage(format!(
+            "--dwpd {times}: from 0.01 to 100 drive writes per day can be"
+        )));
     }
+    let days = 365.0 * f64::from(arguments.warranty);
+    Ok(Some(ByteLength::new((arguments.capacity.bytes() as f64 * times * days) as u64)))
+}
+
+/// The memory that the map may take.
+fn map_ram(arguments: &NewProfileArguments) -> Result<Option<MapRam>, Failure> {
+    let Some(dram) = arguments.dram else { return Ok(None) };
+    if dram > ByteLength::ZERO {
+        return match arguments.host_memory {
+            None => Ok(Some(MapRam::Own(dram))),
+            Some(_) => Err(Failure::usage(
+                "--host-memory is for a drive without DRAM: --dram 0".to_owned(),
+            )),
+        };
+    }
+    Ok(Some(match (arguments.host_memory, arguments.interface) {
+        (Some(length), Interface::Nvme) if length > ByteLength::ZERO => MapRam::Host(length),
+        (None, Interface::Nvme) => MapRam::Host(HOST_MEMORY),
+        (Some(length), Interface::Sata) if length > ByteLength::ZERO => {
+            return Err(Failure::usage(
+                "--host-memory is for NVMe: a drive over SATA cannot reach it".to_owned(),
+            ));
+        }
+        _ => MapRam::Own(CONTROLLER_MEMORY),
+    }))
 }

@@ -61,6 +61,32 @@ fn a_profile_that_is_there_is_not_written_over() {
 }
 
 #[test]
+fn endurance_and_memory_of_a_data_sheet_go_into_the_profile() {
+    let place = Place::new();
+    let sheet = ["profile", "new", "A drive", "--capacity", "500GB", "--sequential-read", "2400"];
+    let rates = ["--sequential-write", "100", "--random-read", "200k"];
+    let new = |more: &[&str]| place.run(&[sheet.as_slice(), &rates, more].concat());
+    let made = |more: &[&str]| new(more).with_code(0).stdout;
+    let plain = made(&["--dram", "1G"]);
+    assert!(!plain.contains("[mapping]") && !plain.contains("pe_cycles"), "{plain}");
+    let worn = made(&["--dwpd", "0.3", "--warranty", "3"]);
+    assert_eq!(worn, made(&["--tbw", "164250GB"]));
+    assert!(worn.contains("pe_cycles = { value = "), "{worn}");
+    let host = made(&["--dram", "0"]);
+    assert!(host.contains("cache = { value = \"64 MiB\"") && host.contains("cache_read"), "{host}");
+    let none = made(&["--dram", "0", "--interface", "sata"]);
+    assert!(none.contains("cache = { value = \"1 MiB\"") && !none.contains("cache_read"), "{none}");
+
+    new(&["--dwpd", "1", "--tbw", "600TB"]).fails(2, &["--dwpd", "cannot be used with"]);
+    new(&["--dwpd", "nan"]).fails(2, &["--dwpd NaN: from 0.01 to 100"]);
+    new(&["--dram", "1G", "--host-memory", "64M"]).fails(2, &["--dram 0"]);
+    new(&["--dram", "0", "--host-memory", "64M", "--interface", "sata"]).fails(2, &["NVMe"]);
+    let nameless = [&["profile", "new", " "], &sheet[3..], &rates].concat();
+    place.run(&nameless).fails(2, &["needs a name"]);
+    new(&["-o", "missing/some.toml"]).fails(2, &["cannot make the file missing/some.toml"]);
+}
+
+#[test]
 fn mistakes_in_a_profile_are_named_with_file_and_line() {
     let place = Place::new();
     let good = profile(&place);

@@ -6,7 +6,10 @@
 //! - the number of **planes** from the rated random reads: each senses one page at a time;
 //! - **command occupancy** from the rated random reads, command latency from the rated latencies;
 //! - **over-provisioning** from the rated random writes: what a copy costs is known from drives that others measured, so
-//!   that the rate says how many copies there are for each write, and theory of what over-provisioning that comes.
+//!   that the rate says how many copies there are for each write, and theory of what over-provisioning that comes;
+//! - the **erases that a block is rated for** from the endurance: what the host may write, times what theory expects to
+//!   be programmed for each write at random, over what the flash holds;
+//! - the **map** from the DRAM: all of it in RAM, or a part, the rest on flash.
 //!
 //! The rest is assumed as of drives of its kind.
 
@@ -109,10 +112,27 @@ pub struct DataSheet {
     pub protected: bool,
     /// Its write cache of flash.
     pub cache: Option<RatedCache>,
+    /// What the host may write before the drive is worn out, where it is rated.
+    pub endurance: Option<ByteLength>,
+    /// RAM that the map may take, of the drive's own or of the host's; enough for all of it where that is not known.
+    pub map_ram: Option<MapRam>,
+}
+
+/// Where a drive keeps the part of its map that is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapRam {
+    /// In memory of its own: DRAM, or some of its controller's.
+    Own(ByteLength),
+    /// In the host's memory (HMB).
+    Host(ByteLength),
 }
 
 /// A page of the flash.
 const PAGE: ByteLength = ByteLength::new(16 * 1024);
+/// What an entry of the map takes.
+const ENTRY: ByteLength = ByteLength::new(4);
+/// Erases that flash may be rated for: the best of one bit a cell takes 100,000.
+const ERASES_MOST: f64 = 200_000.0;
 /// What is mapped at a time in most drives, and what requests are rated in.
 const UNIT: ByteLength = ByteLength::new(4096);
 /// Beyond sensing, a read for copies keeps its plane so long, as fitted to a Micron 7450 MAX and a Solidigm P5520.
@@ -142,6 +162,8 @@ struct Derived {
     /// Why the flash is that large.
     physical_source: String,
     is_fitted: bool,
+    /// Erases that a block is rated for.
+    erases: Option<u32>,
 }
 
 impl DataSheet {
@@ -160,6 +182,7 @@ impl DataSheet {
                 "rated {rate:.0} random writes a second, which a write amplification of {wanted:.2} leaves"
             );
         }
+        derived.erases = self.erases(&derived)?;
         let text = self.text(&derived);
         Profile::parse(&self.name, &self.name, &text)?;
         Ok(text)
@@ -261,7 +284,43 @@ impl DataSheet {
                 None => "the next usual size".to_owned(),
             },
             is_fitted: false,
+            erases: None,
         }
+    }
+
+    /// Returns true if only a part of the map is in RAM.
+    fn keeps_map_on_flash(&self) -> bool {
+        let map = ENTRY * self.capacity.whole(self.unit());
+        self.map_ram.is_some_and(|ram| match ram {
+            MapRam::Own(ram) | MapRam::Host(ram) => ram < map,
+        })
+    }
+
+    /// What theory knows of: the same drive without a cache, and with its whole map in RAM.
+    fn plain(&self) -> DataSheet {
+        DataSheet { cache: None, map_ram: None, ..self.clone() }
+    }
+
+    /// The erases that the rated endurance leaves for each block.
+    fn erases(&self, derived: &Derived) -> Result<Option<u32>, ProfileError> {
+        let Some(endurance) = self.endurance else { return Ok(None) };
+        let amplification = self.plain().expected(derived, derived.physical).unwrap_or(1.0);
+        let erases = endurance.bytes() as f64 * amplification / derived.physical.bytes() as f64;
+        if !(1.0..=ERASES_MOST).contains(&erases) {
+            return Err(self.wrong(format!(
+                "an endurance of {} is {erases:.1} erases of each block: from 1 to {ERASES_MOST:.0} can be",
+                exact_length(endurance)
+            )));
+        }
+        Ok(Some(erases.round() as u32))
+    }
+
+    /// The write amplification that theory expects with so much flash.
+    fn expected(&self, derived: &Derived, physical: ByteLength) -> Option<f64> {
+        let text =
+            self.text(&Derived { physical, physical_source: "tried".to_owned(), ..*derived });
+        let profile = Profile::parse(&self.name, &self.name, &text).ok()?;
+        profile.configuration().ok()?.expectation().map(|it| it.write_amplification)
     }
 
     /// The write amplification that leaves `rate` random writes a second.
@@ -307,15 +366,8 @@ impl DataSheet {
 
     /// The least flash, in GiB, with which theory expects at most `amplification`.
     fn flash_for(&self, derived: &Derived, amplification: f64) -> Result<ByteLength, ProfileError> {
-        let expected = |gib: u64| {
-            let text = self.text(&Derived {
-                physical: GIB * gib,
-                physical_source: "tried".to_owned(),
-                ..*derived
-            });
-            let profile = Profile::parse(&self.name, &self.name, &text).ok()?;
-            profile.configuration().ok()?.expectation().map(|it| it.write_amplification)
-        };
+        let plain = self.plain();
+        let expected = |gib: u64| plain.expected(derived, GIB * gib);
         let (mut low, mut high) =
             (self.capacity.whole(GIB).max(1), self.capacity.whole(GIB) * 3 + 2);
         if let Some(flash) = self.flash {
@@ -438,7 +490,9 @@ impl DataSheet {
         to.number("low_water", 4, "assumed", usual);
         to.number("idle_high_water", 8, "assumed", usual);
         to.number("debt_max", 8, "assumed", usual);
-        to.number("metadata_units", 2, "assumed", usual);
+        let is_on_flash = self.keeps_map_on_flash();
+        let (units, why) = if is_on_flash { (8, "the map lies on flash") } else { (2, usual) };
+        to.number("metadata_units", units, "assumed", why);
         to.text(
             "read_overhead",
             &us(COPY_OVERHEAD_US),
@@ -453,6 +507,29 @@ impl DataSheet {
             Interface::Nvme => "any-order",
         };
         to.text("delivery", delivery, "assumed", usual);
+        if let Some(ram) = self.map_ram.filter(|_| is_on_flash) {
+            let (MapRam::Own(length) | MapRam::Host(length)) = ram;
+            to.section("mapping");
+            to.text("scheme", "cached", "published", "less RAM than the map takes");
+            to.text("cache", &exact_length(length), "assumed", "all the RAM that there is");
+            if matches!(ram, MapRam::Host(_)) {
+                to.text(
+                    "cache_read",
+                    "1us",
+                    "assumed",
+                    "a read of the host's memory over PCI Express",
+                );
+            }
+        }
+        if let Some(erases) = derived.erases {
+            to.section("wear");
+            to.number(
+                "pe_cycles",
+                erases,
+                "fitted",
+                "rated endurance, at the write amplification that theory expects of random writes",
+            );
+        }
         if let Some(cache) = self.cache {
             let program = f64::from(derived.planes) * PAGE.bytes() as f64 / cache.mb_per_second;
             to.section("slc");
@@ -508,6 +585,7 @@ impl Text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mapping::MappingScheme;
 
     fn sheet() -> DataSheet {
         DataSheet {
@@ -525,6 +603,8 @@ mod tests {
             write_latency: None,
             protected: true,
             cache: None,
+            endurance: None,
+            map_ram: None,
         }
     }
 
@@ -598,6 +678,41 @@ mod tests {
         assert!(profile.configuration().unwrap().mechanisms.slc.is_some());
     }
 
+    fn made(sheet: &DataSheet) -> crate::Configuration {
+        let text = sheet.profile().unwrap_or_else(|error| panic!("{error}"));
+        Profile::parse("it", "it", &text).expect("it was checked").configuration().unwrap()
+    }
+
+    #[test]
+    fn endurance_says_how_often_a_block_is_erased() {
+        let day = ByteLength::new(960_000_000_000);
+        let rated = |days| {
+            let sheet = DataSheet { endurance: Some(day * days), ..sheet() };
+            made(&sheet).mechanisms.wear.pe_cycles.expect("it is rated")
+        };
+        // One drive write a day for five years, of which the flash holds 1.15 and takes 4.3 for each.
+        let once = rated(1825);
+        assert!((6_000..8_000).contains(&once), "{once}");
+        assert!(rated(3 * 1825).abs_diff(3 * once) < 3);
+        assert_eq!(made(&sheet()).mechanisms.wear.pe_cycles, None);
+        // With a cache, of which theory knows nothing, too.
+        let cache = Some(RatedCache { size: GIB * 40, mb_per_second: 5_000.0 });
+        let cached = DataSheet { random_write: None, cache, endurance: Some(day * 600), ..sheet() };
+        assert!(made(&cached).mechanisms.wear.pe_cycles.is_some_and(|it| it > 600));
+    }
+
+    #[test]
+    fn a_drive_with_little_memory_has_its_map_on_flash() {
+        let with = |map_ram| made(&DataSheet { map_ram, ..sheet() }).mechanisms;
+        let page = with(None);
+        assert_eq!(with(Some(MapRam::Own(GIB))), page, "960 MB are enough");
+        let host = with(Some(MapRam::Host(MIB * 64)));
+        assert_eq!((host.mapping, host.map_cache_pages), (MappingScheme::Cached, 16 * 1024));
+        assert_eq!(host.map_cache_read, Nanoseconds::from_micros(1));
+        let own = with(Some(MapRam::Own(MIB)));
+        assert_eq!((own.map_cache_pages, own.map_cache_read), (256, Nanoseconds::ZERO));
+    }
+
     #[test]
     fn figures_that_contradict_each_other_are_refused() {
         let refused = |sheet: DataSheet| sheet.profile().unwrap_err().to_string();
@@ -605,6 +720,11 @@ mod tests {
         assert!(cached.contains("Leave the rated random writes out"), "{cached}");
         let none = refused(DataSheet { flash: Some(GIB * 800), ..sheet() });
         assert!(none.contains("leaves no over-provisioning"), "{none}");
+        let worn = refused(DataSheet { endurance: Some(GIB), ..sheet() });
+        assert!(
+            worn.contains("1 GiB is 0.0 erases of each block: from 1 to 200000 can be"),
+            "{worn}"
+        );
         let wrong = refused(DataSheet { sequential_write: 0.0, ..sheet() });
         assert!(wrong.contains("is no rate of sequential writes"), "{wrong}");
     }
