@@ -381,7 +381,7 @@ impl Record {
             self.find(
                 Level::Info,
                 "shortened",
-                "The protocol was shortened; compare these figures only with runs of the same \
+                "The protocol was changed or shortened; compare these figures only with runs of the same \
                  parameters."
                     .to_owned(),
             );

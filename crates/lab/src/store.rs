@@ -150,6 +150,12 @@ pub enum StoreError {
         /// The store.
         path: PathBuf,
     },
+    /// The path is that of a directory.
+    #[error("{path} is a directory, and a store is a file: name one, such as {}", path.join("runs.sqlite").display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// There cannot be a store in that place.
     #[error("cannot open or create the store {path}")]
     Unwritable {
@@ -270,6 +276,9 @@ impl Store {
     }
 
     fn connect(path: &Path, flags: OpenFlags, is_read_only: bool) -> Result<Store, StoreError> {
+        if path.is_dir() {
+            return Err(StoreError::Directory { path: path.to_owned() });
+        }
         let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| classify(error, path))?;
         let store = Store { connection, path: path.to_owned(), is_read_only };

@@ -405,20 +405,19 @@ fn conclude(measured: &Measured, record: &mut Record) {
         && let (Some(p99_low), Some(p99_high)) = (reads(low, 99.0), reads(high, 99.0))
         && let Some(median) = reads(high, 50.0)
     {
-        record.find(
-            Level::Info,
-            "beside-a-load",
-            format!(
-                "The drive takes {} writes/s. Beside {} writes/s half of the reads take up to {}, and one \
-                 of a hundred longer than {}; beside {} writes/s one of a hundred takes longer than {}.",
-                significant(peak),
-                high.writes(),
-                span(median.seconds()),
-                span(p99_high.seconds()),
-                low.writes(),
-                span(p99_low.seconds()),
-            ),
+        let mut text = format!(
+            "The drive takes {} writes/s. Beside {} writes/s half of the reads take up to {}, and one of a \
+             hundred longer than {}",
+            significant(peak),
+            high.writes(),
+            span(median.seconds()),
+            span(p99_high.seconds()),
         );
+        if borne.len() > 1 {
+            let (load, p99) = (low.writes(), span(p99_low.seconds()));
+            text += &format!("; beside {load} writes/s one of a hundred takes longer than {p99}");
+        }
+        record.find(Level::Info, "beside-a-load", text + ".");
     }
     let exceeded: Vec<String> = (measured.loads.iter())
         .filter(|load| load.is_exceeded)

@@ -251,7 +251,8 @@ impl Profile {
         self.changes.push((key.to_owned(), text.to_owned()));
         match key {
             "scale" => {
-                self.check_unit_size()?;
+                // Scaled, a value that no drive has may become one that some drive has.
+                self.check_ranges()?;
                 self.scale(text)
             }
             "trim" => self.document.controller.trim.change(text).map_err(value_error),

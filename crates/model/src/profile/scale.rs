@@ -189,7 +189,8 @@ mod tests {
             };
             let mut small = profile.clone();
             small.set("controller.unit_size", "4K").unwrap();
-            small.set("scale", "1/16").unwrap();
+            // Unlike `set`, this asks for nothing that a drive has to have.
+            small.scale("1/16").unwrap();
             if *key != "controller.unit_size" {
                 let expected = if KEPT.contains(key) { "64 MiB" } else { "4 MiB" };
                 assert_eq!(shown(&small), expected, "{key}");
@@ -205,6 +206,22 @@ mod tests {
             profile.set("controller.unit_size", "0").unwrap();
             let error = profile.set(key, value).unwrap_err().to_string();
             assert!(error.contains("controller.unit_size is 0 B, not within"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_drive_that_cannot_be_is_not_scaled() {
+        for (key, value) in [
+            ("flash.pages_per_block", "0"),
+            ("flash.erase", "0"),
+            ("wear.reserve", "9999999"),
+            ("capacity.physical", "70T"),
+        ] {
+            let mut profile = Profile::named(crate::profile::DEFAULT).unwrap();
+            profile.set(key, value).unwrap();
+            let whole = profile.check().unwrap_err().to_string();
+            let scaled = profile.set("scale", "1/256").unwrap_err().to_string();
+            assert_eq!(scaled, whole);
         }
     }
 
