@@ -78,7 +78,10 @@ fn a_store_that_is_damaged_is_left_as_it_is() {
 fn a_store_that_cannot_be_written_costs_no_report() {
     let place = Place::new();
     let directory = place.directory("a-directory");
-    is_only_warned(with_store(&place, &directory), "cannot open or create the store");
+    is_only_warned(with_store(&place, &directory), "is a directory, and a store is a file");
+    place
+        .run(&["list", "runs", "--store", &directory])
+        .fails(1, &["is a directory", "runs.sqlite"]);
     is_only_warned(with_store(&place, "/proc/self/runs.sqlite"), "cannot open or create");
 }
 
