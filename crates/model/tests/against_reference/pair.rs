@@ -24,6 +24,9 @@ const PAUSE: u64 = 10_000_000_000;
 /// What is written between two states that runs begin from, as one in so many parts of a drive.
 const BETWEEN: u32 = 4;
 
+/// What one run has measured of the model and of the reference.
+pub type Results = (Measured, Measured);
+
 /// Units that the host has written, and those programmed.
 #[derive(Clone, Copy, Debug)]
 pub struct Written {
@@ -162,7 +165,7 @@ impl<M: Mapping + Clone> Pair<M> {
         runs: u64,
         depth: usize,
         operations: impl Fn(u64) -> Vec<Operation>,
-    ) -> (Vec<(Measured, Measured)>, Vec<(Written, Written)>) {
+    ) -> (Vec<Results>, Vec<(Written, Written)>) {
         let mut state = self.clone();
         let one = |run| {
             state.scatter(self.logical_units / BETWEEN, 1000 + run);
