@@ -101,7 +101,7 @@ pub struct NewProfileArguments {
     /// For how many years it is
     #[arg(long, value_name = "YEARS", default_value_t = 5, requires = "dwpd", value_parser = clap::value_parser!(u16).range(1..=20))]
     pub warranty: u16,
-    /// What may be written to it in all, as client drives are rated, such as 600TB
+    /// Terabytes written (TBW) that it is rated for in all, such as 600TB
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub tbw: Option<ByteLength>,
     /// Its DRAM, such as 1GiB; 0 if it has none [default: enough for all of the map]

@@ -83,7 +83,7 @@ fn sheet(arguments: &NewProfileArguments) -> Result<DataSheet, Failure> {
     })
 }
 
-/// What may be written to the drive in all.
+/// Returns the bytes that may be written to the drive in all, where it is rated.
 fn endurance(arguments: &NewProfileArguments) -> Result<Option<ByteLength>, Failure> {
     let Some(times) = arguments.dwpd else { return Ok(arguments.tbw) };
     if !(0.01..=100.0).contains(&times) {

@@ -112,13 +112,13 @@ pub struct DataSheet {
     pub protected: bool,
     /// Its write cache of flash.
     pub cache: Option<RatedCache>,
-    /// What the host may write before the drive is worn out, where it is rated.
+    /// Bytes that the host may write before the drive is worn out, where it is rated.
     pub endurance: Option<ByteLength>,
     /// RAM that the map may take, of the drive's own or of the host's; enough for all of it where that is not known.
     pub map_ram: Option<MapRam>,
 }
 
-/// Where a drive keeps the part of its map that is in use.
+/// RAM for the part of the map that is in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapRam {
     /// In memory of its own: DRAM, or some of its controller's.
@@ -129,7 +129,7 @@ pub enum MapRam {
 
 /// A page of the flash.
 const PAGE: ByteLength = ByteLength::new(16 * 1024);
-/// What an entry of the map takes.
+/// Size of an entry of the map.
 const ENTRY: ByteLength = ByteLength::new(4);
 /// Erases that flash may be rated for: the best of one bit a cell takes 100,000.
 const ERASES_MOST: f64 = 200_000.0;
@@ -296,7 +296,7 @@ impl DataSheet {
         })
     }
 
-    /// What theory knows of: the same drive without a cache, and with its whole map in RAM.
+    /// Returns this drive as theory knows it: without a cache, and with its whole map in RAM.
     fn plain(&self) -> DataSheet {
         DataSheet { cache: None, map_ram: None, ..self.clone() }
     }

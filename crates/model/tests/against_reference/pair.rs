@@ -21,10 +21,10 @@ const PIECE: u32 = 13;
 /// Quiet time between preparing a drive and measuring: all that preparing left is done by then.
 const PAUSE: u64 = 10_000_000_000;
 
-/// What is written between two states that runs begin from, as one in so many parts of a drive.
+/// One in so many parts of a drive is written between two states that runs begin from.
 const BETWEEN: u32 = 4;
 
-/// What one run has measured of the model and of the reference.
+/// Latencies of one run, of the model and of the reference.
 pub type Results = (Measured, Measured);
 
 /// Units that the host has written, and those programmed.

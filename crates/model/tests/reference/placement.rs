@@ -110,7 +110,7 @@ pub struct Placement {
     pub flash_units: u64,
 }
 
-/// What the host does not program before emptied blocks are erased, so that a power cut leaves a row of erased places:
+/// Programs of the host that wait for the erase of emptied blocks, so that a power cut leaves a row of erased places:
 /// where no block is free but those that wait for their erase, the first programs to a block and those to its last row
 /// wait until the erases are issued, and copies to the last rows wait for those programs.
 #[derive(Clone, Debug, Default)]
@@ -324,7 +324,7 @@ impl Placement {
         std::mem::take(&mut self.reserve.padded)
     }
 
-    /// What had to be done so that there was a block to write to.
+    /// Takes the work of collection that made room for a block to write to.
     pub fn take_before(&mut self) -> Vec<Background> {
         std::mem::take(&mut self.before)
     }
