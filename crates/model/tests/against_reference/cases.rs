@@ -4,7 +4,7 @@ use ssdlab_model::mapping::Mapping;
 
 use crate::Ssd;
 use crate::drives::{DRIVES, Drive, FLASH_PAGES_PER_BLOCK, Feature, with_cached_map};
-use crate::pair::Pair;
+use crate::pair::{Pair, run_from};
 use crate::rows::{Row, amplification, check, compare};
 use crate::workloads::Workload::{self, *};
 
@@ -15,6 +15,9 @@ const REQUESTS: usize = 20_000;
 /// they come in bunches, so that a mean over 20,000 requests is off by 4 % by chance, and one over
 /// 160,000 by 3.
 const REQUESTS_MIXED: usize = 160_000;
+
+/// Requests of a run where such rare writes decide what may be suspended.
+const REQUESTS_RARE: usize = 160_000;
 
 /// The same while collection goes on. What is slow then comes from a block's erase, once in some
 /// thousand requests: of those 20,000 see a few tens.
@@ -35,6 +38,11 @@ const RUNS_MIXED: u64 = 16;
 /// So often a drive is written over before it is compared while it collects: it takes that until map pages are
 /// collected as often as ever after.
 const WRITTEN_OVER: u32 = 3;
+
+/// Returns how many of `requests` a run has: all where long runs are asked for, else a third.
+fn of_long_run(requests: usize) -> usize {
+    if std::env::var("REFERENCE_LONG").is_ok() { requests } else { requests / 3 }
+}
 
 #[test]
 fn without_collection_latencies_agree() {
@@ -116,15 +124,16 @@ fn steady_rows<M: Mapping + Clone>(
     requests: usize,
 ) -> Vec<Row> {
     let mut rows = Vec::new();
+    let states = steady.states(if single_blocks { RUNS_MIXED } else { RUNS });
     for workload in [RandomRead, RandomWrite, Mixed] {
         for depth in [1, 2, 8, 32] {
             let case = format!("{drive} {workload:?} depth {depth}");
             if !is_asked_for(&case) {
                 continue;
             }
-            let runs = if single_blocks && depth >= 8 { RUNS_MIXED } else { RUNS };
-            let requests = if workload == RandomRead { REQUESTS } else { requests };
-            let (results, written) = steady.run_from_several_states(runs, depth, |run| {
+            let runs = if depth >= 8 { states.len() } else { RUNS as usize };
+            let requests = if workload == RandomRead { REQUESTS } else { of_long_run(requests) };
+            let (results, written) = run_from(&states[..runs], depth, |run| {
                 workload.operations(requests, steady.logical_units, seed(depth) + 100 * run)
             });
             if workload != RandomRead {
@@ -196,10 +205,9 @@ fn with_a_cached_map_latencies_agree() {
 const FEATURES: [(Feature, usize, &[Workload]); 7] = [
     (Feature::Journal, REQUESTS, &[FlushedWrite, Durable, FuaWrite]),
     (Feature::WriteThrough, REQUESTS, &[RandomWrite, Mixed]),
-    // Writes that find no room are few, and come in bunches.
-    (Feature::Protected, 8 * REQUESTS, &[Durable]),
-    (Feature::Suspend, 8 * REQUESTS, &[Mixed, Durable]),
-    (Feature::SuspendWithRoom, 8 * REQUESTS, &[Mixed]),
+    (Feature::Protected, REQUESTS_RARE, &[Durable]),
+    (Feature::Suspend, REQUESTS_RARE, &[Mixed, Durable]),
+    (Feature::SuspendWithRoom, REQUESTS_RARE, &[Mixed]),
     (Feature::DataTime, REQUESTS, &[RandomRead, Mixed]),
     (Feature::PageReads, REQUESTS, &[RandomRead, LargeRead, Mixed]),
 ];
@@ -230,6 +238,10 @@ fn with_cache_flush_and_suspend_latencies_agree() {
                     if !is_asked_for(&case) || is_rare {
                         continue;
                     }
+                    let requests = match requests {
+                        REQUESTS_RARE => of_long_run(requests),
+                        few => few,
+                    };
                     let results = filled.run_often(RUNS, depth, |run| {
                         workload.operations(requests, units, seed(depth) + 100 * run)
                     });
@@ -260,19 +272,19 @@ fn with_cache_flush_suspend_and_collection_latencies_agree() {
             let mut steady = Pair::new(&configuration, Ssd::new(&configuration));
             steady.fill(steady.logical_units);
             steady.write_over(WRITTEN_OVER);
+            // The few writes that find no room come in bunches.
+            let is_rare = matches!(feature, Feature::Suspend | Feature::SuspendWithRoom);
+            let states = steady.states(if is_rare { RUNS_MIXED } else { RUNS });
             for depth in [1, 8, 32] {
                 let case = format!("{} steady {feature:?} {workload:?} depth {depth}", drive.name);
                 if !is_asked_for(&case) {
                     continue;
                 }
-                // The few writes that find no room come in bunches.
-                let runs = match (feature, depth) {
-                    (Feature::Suspend | Feature::SuspendWithRoom, 32) => RUNS_MIXED,
-                    _ => RUNS,
-                };
-                let (results, _) = steady.run_from_several_states(runs, depth, |run| {
+                let runs = if depth == 32 { states.len() } else { RUNS as usize };
+                let requests = of_long_run(REQUESTS_STEADY / 2);
+                let (results, _) = run_from(&states[..runs], depth, |run| {
                     let seed = seed(depth) + 100 * run;
-                    workload.operations(REQUESTS_STEADY / 2, steady.logical_units, seed)
+                    workload.operations(requests, steady.logical_units, seed)
                 });
                 rows.extend(compare(&case, &results));
             }

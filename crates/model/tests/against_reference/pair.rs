@@ -130,6 +130,27 @@ pub struct Pair<M: Mapping> {
     pub logical_units: u32,
 }
 
+/// Returns what one run from each of `states` measures at this depth, with operations of its own, and what was written
+/// in each.
+pub fn run_from<M: Mapping + Clone>(
+    states: &[Pair<M>],
+    depth: usize,
+    operations: impl Fn(u64) -> Vec<Operation>,
+) -> (Vec<Results>, Vec<(Written, Written)>) {
+    let one = |(run, state): (u64, &Pair<M>)| {
+        let mut pair = state.clone();
+        let before = [pair.model.written(), pair.reference.written()];
+        let results = pair.run(depth, &operations(run));
+        let after = [pair.model.written(), pair.reference.written()];
+        let of = |at: usize| Written {
+            host: after[at].0 - before[at].0,
+            flash: after[at].1 - before[at].1,
+        };
+        (results, (of(0), of(1)))
+    };
+    (0..).zip(states).map(one).unzip()
+}
+
 impl<M: Mapping + Clone> Pair<M> {
     /// The two simulators of a new drive; `ssd` is the model of it.
     pub fn new(configuration: &Configuration, ssd: Result<Ssd<M>, GeometryError>) -> Pair<M> {
@@ -158,28 +179,14 @@ impl<M: Mapping + Clone> Pair<M> {
         (0..runs).map(|run| self.clone().run(depth, &operations(run))).collect()
     }
 
-    /// Returns what `runs` runs at this depth measure, each with operations of its own and from a state that random
-    /// writes lead to, and what was written in each.
-    pub fn run_from_several_states(
-        &self,
-        runs: u64,
-        depth: usize,
-        operations: impl Fn(u64) -> Vec<Operation>,
-    ) -> (Vec<Results>, Vec<(Written, Written)>) {
+    /// Returns `count` states that random writes lead to from here, one after the other.
+    pub fn states(&self, count: u64) -> Vec<Pair<M>> {
         let mut state = self.clone();
-        let one = |run| {
-            state.scatter(self.logical_units / BETWEEN, 1000 + run);
-            let mut pair = state.clone();
-            let before = [pair.model.written(), pair.reference.written()];
-            let results = pair.run(depth, &operations(run));
-            let after = [pair.model.written(), pair.reference.written()];
-            let of = |at: usize| Written {
-                host: after[at].0 - before[at].0,
-                flash: after[at].1 - before[at].1,
-            };
-            (results, (of(0), of(1)))
+        let next = |number| {
+            state.scatter(self.logical_units / BETWEEN, 1000 + number);
+            state.clone()
         };
-        (0..runs).map(one).unzip()
+        (0..count).map(next).collect()
     }
 
     /// Writes `units` units in order.
