@@ -1,5 +1,6 @@
 //! A drive that is attached: the engine, the ways to reach it, and their order at the end.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -36,6 +37,28 @@ pub enum Route {
     /// As a ublk device.
     #[cfg(feature = "ublk")]
     Ublk,
+}
+
+impl Route {
+    /// Fails where a directory is named that is none, before anything is done to the drive.
+    fn check(&self) -> Result<(), AttachError> {
+        let (option, directory) = match self {
+            Route::File(directory) => ("--file", directory),
+            Route::Device { mount: Some((directory, _)) } => ("--mount", directory),
+            _ => return Ok(()),
+        };
+        let place = directory.display();
+        match std::fs::metadata(directory) {
+            Ok(found) if !found.is_dir() => Err(AttachError::Usage(format!(
+                "{option} {place} is no directory; name an empty one, which is to take the drive"
+            ))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(AttachError::Usage(format!(
+                "there is no directory {place}; make it first: mkdir {place}"
+            ))),
+            // One whose drive was killed cannot be looked at, and is cleaned up.
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What the threads that answer questions share with the one that looks after the drive.
@@ -85,6 +108,7 @@ impl Attachment {
     /// # Errors
     /// When the image cannot be opened, or the drive cannot be reached that way.
     pub fn new(image: &Path, route: &Route, options: Options) -> Result<Attachment, AttachError> {
+        route.check()?;
         let open = if options.read_only { Image::open_read_only } else { Image::open };
         let opened = open(image)?;
         let image = &std::fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());

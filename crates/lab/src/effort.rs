@@ -37,8 +37,9 @@ pub fn processor_time(plan: &Plan, target: &Target) -> Option<Duration> {
 /// In seconds, on one drive.
 fn on(plan: &Plan, drive: &Configuration) -> f64 {
     let random = plan.random_writes + plan.large_random_writes;
-    let once = programs(drive, plan.sequential_writes) + random_programs(drive, random);
     let a_second = f64::from(drive.geometry.dies()) / drive.timing.program.seconds();
+    let most = plan.limit.map_or(f64::INFINITY, |limit| limit.seconds() * a_second);
+    let once = programs(drive, plan.sequential_writes) + random_programs(drive, random).min(most);
     let in_time = plan.writing.seconds() * a_second;
     let until_steady = UNTIL_STEADY * random_programs(drive, plan.space);
     let timed = match plan.until_steady {
@@ -73,6 +74,8 @@ pub fn of_ageing(drive: &Configuration, amounts: &Amounts, processors: usize) ->
 
 #[cfg(test)]
 mod tests {
+    use ssdlab_units::Nanoseconds;
+
     use super::*;
     use crate::experiment::{self, Settings};
 
@@ -95,6 +98,22 @@ mod tests {
             assert!((0.4..2.5).contains(&(said / seen)), "{name} on {target}: {said} s");
         }
         assert!(seconds("sim:toshiba-xg5", "fragmentation") < 2.0);
+    }
+
+    #[test]
+    fn what_has_a_limit_of_time_takes_no_longer_than_that_allows() {
+        let of = |random: u64, limit: Option<u64>| {
+            let plan = Plan {
+                random_writes: ByteLength::new(random),
+                limit: limit.map(Nanoseconds::from_secs),
+                ..Plan::default()
+            };
+            processor_time(&plan, &Target::parse("sim:").unwrap()).unwrap()
+        };
+        let without = of(1 << 50, None);
+        assert!(of(1 << 50, Some(60)) < without / 100);
+        assert_eq!(of(1 << 50, Some(60)), of(1 << 51, Some(60)));
+        assert_eq!(of(1 << 20, Some(60)), of(1 << 20, None));
     }
 
     #[test]

@@ -55,13 +55,21 @@ fn is_file(name: &str) -> bool {
 }
 
 fn from_file(name: &str) -> Result<Report, Failure> {
-    let mut text = String::new();
-    let read = fs::File::open(name).and_then(|it| it.take(LONGEST + 1).read_to_string(&mut text));
+    let mut bytes = Vec::new();
+    let read = fs::File::open(name).and_then(|it| it.take(LONGEST + 1).read_to_end(&mut bytes));
     read.map_err(|source| {
         Failure::system(Exit::Usage, format!("cannot read the report {name}"), source)
     })?;
-    if text.len() as u64 > LONGEST {
+    if bytes.len() as u64 > LONGEST {
         return Err(Failure::usage(format!("{name} is no report: it is longer than 256 MiB")));
     }
-    json::from_json(&text, name).map_err(|error| Failure::new(Exit::Usage, error))
+    let text = String::from_utf8(bytes).map_err(|_| {
+        Failure::usage(format!(
+            "{name} is no report: it is not UTF-8. A shell may have made UTF-16 of it, as PowerShell's > does; \
+             --json | Out-File -Encoding utf8 keeps it"
+        ))
+    })?;
+    // Windows begins files with a mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    json::from_json(text, name).map_err(|error| Failure::new(Exit::Usage, error))
 }

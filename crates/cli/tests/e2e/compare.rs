@@ -51,5 +51,12 @@ fn what_cannot_be_compared_is_named() {
     place.run(&["compare", "1", "other.json"]).fails(2, &["other.json"]);
     place.file("broken.json", "{");
     place.run(&["compare", "1", "broken.json"]).fails(2, &["broken.json", "line 1"]);
+    let report = place.run(&["show", "1", "--json"]).with_code(0).stdout;
+    let wide: Vec<u8> =
+        std::iter::once(0xfeff).chain(report.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    place.file("wide.json", wide);
+    place.run(&["compare", "1", "wide.json"]).fails(2, &["wide.json", "UTF-16"]);
+    place.file("marked.json", format!("\u{feff}{report}"));
+    place.run(&["compare", "1", "marked.json"]).with_code(0);
     place.run(&["compare", "1", "2", "--json", "--html", "x"]).fails(2, &["--html"]);
 }

@@ -3,7 +3,7 @@
 use crate::support::Place;
 
 /// Calls that people make, each refused with what would have been right.
-const CALLS: [&str; 27] = [
+const CALLS: [&str; 30] = [
     "run fragmentaton",
     "run Steady",
     "run sim:toshiba-xg5",
@@ -29,6 +29,10 @@ const CALLS: [&str; 27] = [
     "create sim:,capacity.logical=4G,capacity.physical=5G disk.ssd",
     "create sim:,capacity.logical=100M,capacity.physical=500M disk.ssd",
     "create sim:,capacity.physical=60T disk.ssd",
+    "attach disk.ssd --file scartch",
+    "attach disk.ssd --mount note",
+    "profile new X --capacity 960GB --sequential-read 3000 --sequential-write 1000 --random-read 300000 \
+     --read-latency 1s",
     "list experiments latncy",
     "show",
 ];
@@ -37,6 +41,7 @@ const CALLS: [&str; 27] = [
 fn wrong_calls_are_answered_with_the_right_one() {
     let place = Place::new();
     place.directory("scratch");
+    place.file("note", "a file");
     let mut text = String::new();
     for call in CALLS {
         let done = place.run(&call.split(' ').collect::<Vec<_>>());

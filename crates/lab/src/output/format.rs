@@ -143,6 +143,10 @@ pub fn label(name: &str, unit: &str) -> String {
         "IOPS" => &["_iops"],
         _ => &[],
     };
+    // The key of a profile is what users write.
+    if is_key(name) {
+        return name.to_owned();
+    }
     // A name that is nothing but the unit is best said as the unit.
     if endings.iter().any(|ending| *name == ending[1..]) {
         return unit.to_owned();
@@ -168,6 +172,11 @@ pub fn label(name: &str, unit: &str) -> String {
         });
     }
     words
+}
+
+/// Returns true of the name of a key, as `flash.page_read`.
+fn is_key(name: &str) -> bool {
+    name.contains('.') && !name.contains(' ')
 }
 
 fn is_digit(letter: char) -> bool {
@@ -206,6 +215,9 @@ pub(crate) fn without_empty_columns(table: &Table) -> Table {
 /// Returns the label with a capital letter, to begin a line with.
 pub(crate) fn heading(name: &str, unit: &str) -> String {
     let label = label(name, unit);
+    if is_key(name) {
+        return label;
+    }
     let mut letters = label.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
@@ -363,6 +375,8 @@ mod tests {
         assert_eq!(label("p99_9_us", "us"), "p99.9");
         assert_eq!(label("read_after_15_6_mib", ""), "read after 15.6 MiB");
         assert_eq!(label("50_mib_2", ""), "50 MiB 2");
+        assert_eq!(label("flash.pages_per_block", ""), "flash.pages_per_block");
+        assert_eq!(heading("flash.pages_per_block", ""), "flash.pages_per_block");
         assert_eq!(heading("iops", "1/s"), "IOPS");
         assert_eq!(label("raid1_full", ""), "RAID 1 full");
     }

@@ -93,7 +93,13 @@ pub fn from_json(text: &str, origin: &str) -> Result<Report, ReportError> {
         source,
     };
     // The schema first: a report of a later version would fail for a reason that misleads.
-    let head: Head = serde_json::from_str(text).map_err(malformed)?;
+    let head: Head = match serde_json::from_str(text) {
+        // A list or a number.
+        Err(error) if error.is_data() && !text.trim_start().starts_with('{') => {
+            Head { schema: None }
+        }
+        head => head.map_err(malformed)?,
+    };
     match head.schema {
         None => {
             return Err(ReportError::NoSchema { origin: origin.to_owned() });

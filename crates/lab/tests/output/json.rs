@@ -92,8 +92,10 @@ fn another_schema_is_refused_by_its_name() {
     let text = to_json(&report()).replace("ssdlab.report/1", "ssdlab.report/2");
     let error = from_json(&text, "a.json").unwrap_err();
     assert!(matches!(&error, ReportError::OtherSchema { found, .. } if found == "ssdlab.report/2"));
-    let none = from_json("{\"answer\": 42}", "a.json").unwrap_err();
-    assert!(matches!(none, ReportError::NoSchema { .. }));
+    for other in ["{\"answer\": 42}", "[]", "[{}]", "42", "null"] {
+        let none = from_json(other, "a.json").unwrap_err();
+        assert!(matches!(none, ReportError::NoSchema { .. }), "{other}: {none}");
+    }
 }
 
 #[test]

@@ -14,9 +14,10 @@
 //! The rest is assumed as of drives of its kind.
 
 use std::fmt::Write as _;
+use std::ops::RangeInclusive;
 
 use super::{Profile, ProfileError};
-use crate::text::exact_length;
+use crate::text::{exact_duration, exact_length};
 use crate::units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
 
 /// What a cell of the flash holds.
@@ -133,6 +134,9 @@ const PAGE: ByteLength = ByteLength::new(16 * 1024);
 const ENTRY: ByteLength = ByteLength::new(4);
 /// Erases that flash may be rated for: the best of one bit a cell takes 100,000.
 const ERASES_MOST: f64 = 200_000.0;
+/// Reads of one at a time take at least that, and no request of a working drive takes longer.
+const LATENCIES: RangeInclusive<Nanoseconds> =
+    Nanoseconds::from_micros(1)..=Nanoseconds::from_millis(100);
 /// What is mapped at a time in most drives, and what requests are rated in.
 const UNIT: ByteLength = ByteLength::new(4096);
 /// Beyond sensing, a read for copies keeps its plane so long, as fitted to a Micron 7450 MAX and a Solidigm P5520.
@@ -217,6 +221,18 @@ impl DataSheet {
             if !(least..=most).contains(&rate) {
                 return Err(self
                     .wrong(format!("{rate} is no rate of {what}: from {least} to {most} can be")));
+            }
+        }
+        let latencies =
+            [("latency of reads", self.read_latency), ("latency of writes", self.write_latency)];
+        for (what, latency) in latencies {
+            if latency.is_some_and(|it| !LATENCIES.contains(&it)) {
+                return Err(self.wrong(format!(
+                    "{} is no {what}: from {} to {} can be",
+                    exact_duration(latency.unwrap_or_default()),
+                    exact_duration(*LATENCIES.start()),
+                    exact_duration(*LATENCIES.end())
+                )));
             }
         }
         if self.flash.is_some_and(|flash| flash <= self.capacity) {
