@@ -1,6 +1,8 @@
 //! A drive that is attached: the engine, the ways to reach it, and their order at the end.
 
+use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -61,8 +63,45 @@ impl Route {
     }
 }
 
+/// The file of an image while its drive is attached.
+struct Held {
+    path: PathBuf,
+    /// It and its length when the drive was attached; `None` where it cannot be looked at.
+    file: Option<(File, u64)>,
+}
+
+impl Held {
+    fn new(path: &Path) -> Held {
+        // Nothing is read, and no lock ends with it.
+        let open = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);
+        let with_length = |file: File| file.metadata().map(|found| (file, found.len()));
+        Held { path: path.to_owned(), file: open.and_then(with_length).ok() }
+    }
+
+    /// Fails where others have removed it or cut it short since.
+    fn check(&self) -> Result<(), AttachError> {
+        let Some((file, length)) = &self.file else { return Ok(()) };
+        let Ok(found) = file.metadata() else { return Ok(()) };
+        let path = self.path.display();
+        if found.nlink() == 0 {
+            return Err(AttachError::Lost(format!(
+                "the image {path} was removed while its drive was attached: what was on it is gone"
+            )));
+        }
+        if found.len() < *length {
+            return Err(AttachError::Lost(format!(
+                "the image {path} was cut short while its drive was attached, from {length} to {} \
+                 bytes: what was behind that is gone",
+                found.len()
+            )));
+        }
+        Ok(())
+    }
+}
+
 /// What the threads that answer questions share with the one that looks after the drive.
 struct Shared {
+    file: Held,
     engine: Arc<Engine>,
     lateness: Arc<Recorder>,
     began: Instant,
@@ -127,6 +166,7 @@ impl Attachment {
             opened => opened?,
         };
         let shared = Arc::new(Shared {
+            file: Held::new(image),
             engine: Arc::new(engine),
             lateness: Arc::default(),
             began: Instant::now(),
@@ -337,6 +377,7 @@ impl Attachment {
             let _ = helper.join();
         }
         let outcome = released.and(closed);
+        let outcome = outcome.and_then(|outcome| self.shared.file.check().map(|()| outcome));
         self.shared.note_end(&outcome);
         // Whoever has asked for it is told before this ends.
         self.control = None;

@@ -293,7 +293,18 @@ pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
     let question = serde_json::to_string(&ask).map_err(|error| cannot(error.into()))?;
     let mut answer = String::new();
     for _ in 0..ASKS {
-        let stream = UnixStream::connect(&socket).map_err(cannot)?;
+        let stream = UnixStream::connect(&socket).map_err(|error| match error.kind() {
+            io::ErrorKind::ConnectionRefused => AttachError::System(format!(
+                "the program that had {0} attached, process {1}, has ended without detaching it; \
+                 'ssdlab detach {0}' cleans up what it left",
+                record.image.display(),
+                record.pid
+            )),
+            io::ErrorKind::NotFound => {
+                AttachError::System(format!("{} was detached", record.image.display()))
+            }
+            _ => cannot(error),
+        })?;
         let asked = (&stream).write_all(format!("{question}\n").as_bytes());
         let outcome = asked.and_then(|()| read_answer(&stream, PIECE, patience));
         answer = match outcome {

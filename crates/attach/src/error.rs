@@ -94,6 +94,9 @@ pub enum AttachError {
         /// Why it is not trusted, and the way out.
         why: String,
     },
+    /// Somebody else has removed the image, or a part of it, while the drive was attached.
+    #[error("{0}")]
+    Lost(String),
     /// This system cannot do it.
     #[error("{0}")]
     System(String),

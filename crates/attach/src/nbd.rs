@@ -17,6 +17,7 @@ mod transmission;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rustix::net::sockopt::set_socket_send_buffer_size_force;
 
 use crate::engine::{Engine, Time};
@@ -34,6 +36,10 @@ use crate::socket::listen_privately;
 
 /// Connections at a time; more are refused, so that nobody can use up the threads.
 const CONNECTIONS_MAX: usize = 64;
+
+/// Bytes of a socket's path that a URI says in another way.
+const RESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// How long a client may not read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -233,7 +239,8 @@ impl Listener {
             },
             (_, Address::Unix(path)) => {
                 let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-                format!("nbd+unix:///?socket={}", path.display())
+                let encoded = percent_encode(path.as_os_str().as_bytes(), RESERVED);
+                format!("nbd+unix:///?socket={encoded}")
             }
             (_, Address::Tcp(text)) => format!("nbd://{text}"),
         }

@@ -94,6 +94,26 @@ impl Page {
         Page::reserve(path, "--hdr", "latencies.hlog")
     }
 
+    /// Reserves the file of a script or job of `export`, and replaces such alone.
+    pub fn script(path: &Path) -> Result<Page, Failure> {
+        let is_script = |head: &[u8]| {
+            let mut lines = head.split(|byte| *byte == b'\n').take(4);
+            lines.any(|line| line[..].windows(18).any(|part| part == b"Written by ssdlab "))
+        };
+        refuse_other(path, "--output", "script of ssdlab's", is_script)?;
+        Page::reserve(path, "--output", "run.sh")
+    }
+
+    /// Reserves the file of a history, and replaces such alone.
+    pub fn history(path: &Path) -> Result<Page, Failure> {
+        let is_history = |head: &[u8]| {
+            let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+            first.starts_with(b"# ") && first.windows(12).any(|part| part == b": power cut ")
+        };
+        refuse_other(path, "--output", "history of ssdlab's", is_history)?;
+        Page::reserve(path, "--output", "history.txt")
+    }
+
     /// Writes it.
     pub fn write(mut self, html: &str) -> Result<(), Failure> {
         self.replace(html).map_err(|source| {
@@ -122,8 +142,14 @@ impl Drop for Page {
     }
 }
 
+/// Refuses to replace what holds no figures of ssdlab's for Prometheus.
+pub fn refuse_other_than_metrics(path: &Path) -> Result<(), Failure> {
+    let is_metrics = |head: &[u8]| head.starts_with(b"# HELP ssdlab_");
+    refuse_other(path, "--prometheus", "file of figures of ssdlab's", is_metrics)
+}
+
 /// Refuses to replace a plain file that does not begin as a `kind` does, and is not empty.
-fn refuse_other(
+pub fn refuse_other(
     path: &Path,
     option: &str,
     kind: &str,

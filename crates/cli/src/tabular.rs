@@ -8,7 +8,7 @@ use ssdlab_lab::report::Report;
 
 use crate::cli::Files;
 use crate::failure::{Exit, Failure};
-use crate::page::{Directories, Page};
+use crate::page::{Directories, Page, refuse_other};
 use crate::terminal::Terminal;
 
 /// The places of these files, tried before there is anything to write.
@@ -39,6 +39,15 @@ impl<'a> Places<'a> {
             Ok(())
         });
         let hdr = self.hdr.map_or(Ok(()), |(path, page)| {
+            if report.histograms.is_empty() {
+                let words = format!(
+                    "--hdr {}: nothing is written, since this run has no histogram of latencies",
+                    path.display()
+                );
+                let way_out = "latency, load-latency, barrier, job and replay have some";
+                terminal.warn(&[words], way_out);
+                return Ok(());
+            }
             let log = hdr::log(report).map_err(|why| {
                 Failure::new(Exit::Failed, anyhow::anyhow!("--hdr {}: {why}", path.display()))
             })?;
@@ -69,6 +78,9 @@ impl<'a> Directory<'a> {
             let what = format!("--csv {}: nothing can be written there", path.display());
             Failure::system(Exit::Usage, what, source)
         };
+        // Of what is there files of ssdlab's are replaced, and no other: `columns.csv` is the one that tells.
+        let is_ours = |head: &[u8]| head.starts_with(csv::COLUMNS.as_bytes());
+        refuse_other(&path.join("columns.csv"), "--csv", "file of ssdlab's", is_ours)?;
         let directory = Directory { path, _made: Directories::make(path).map_err(failed)? };
         // Whether files can be made there is what the system says, not the rights that are shown.
         let trial = path.join(format!(".ssdlab-{}", std::process::id()));
@@ -77,7 +89,18 @@ impl<'a> Directory<'a> {
     }
 
     fn write(&self, report: &Report) -> Result<(), Failure> {
-        for file in csv::files(report) {
+        let files = csv::files(report);
+        if !self.path.join("columns.csv").exists()
+            && let Some(other) = files.iter().find(|file| self.path.join(&file.name).exists())
+        {
+            let words = format!(
+                "--csv {}: {} is there, and not of ssdlab's; name a new directory",
+                self.path.display(),
+                other.name
+            );
+            return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
+        }
+        for file in files {
             let path = self.path.join(&file.name);
             fs::write(&path, &file.text).map_err(|source| {
                 // Half a table would be taken for a whole one.

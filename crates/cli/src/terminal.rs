@@ -51,12 +51,18 @@ impl Terminal {
 
     /// Writes data to stdout. A reader that has seen enough and left is no failure.
     pub fn print(&self, data: &str) -> Result<(), Failure> {
+        self.print_on(data).map(|_| ())
+    }
+
+    /// Writes data to stdout; returns false if the reader has left.
+    pub fn print_on(&self, data: &str) -> Result<bool, Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(data.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => {
                 Err(Failure::system(Exit::Failed, "cannot write to stdout".to_owned(), error))
             }
-            _ => Ok(()),
         }
     }
 

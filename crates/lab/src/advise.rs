@@ -227,8 +227,12 @@ fn enough(tried: &[Tried]) -> usize {
 
 fn conclude(tried: &[Tried], workload: Workload, record: &mut Record) {
     let (Some(first), Some(best)) = (tried.first(), tried.get(enough(tried))) else { return };
-    let mut text =
-        format!("{} % of the flash as over-provisioning is enough for this workload", best.spare);
+    let is_last = tried.last().is_some_and(|last| last.spare <= best.spare);
+    let mut text = if is_last {
+        format!("{} % of the flash, the most that was tried, is best for this workload", best.spare)
+    } else {
+        format!("{} % of the flash as over-provisioning is enough for this workload", best.spare)
+    };
     if best.spare > first.spare {
         let (least, most) = (shown(first), shown(best));
         let _ = write!(
@@ -241,9 +245,8 @@ fn conclude(tried: &[Tried], workload: Workload, record: &mut Record) {
             least.capacity_gb - most.capacity_gb
         );
     }
-    let is_last = tried.last().is_some_and(|last| last.spare <= best.spare);
     text.push_str(&if is_last {
-        ". More was not tried, and may still be worth it.".to_owned()
+        ". More may still be worth it: --spare tries other shares.".to_owned()
     } else {
         format!(". Beyond it a further percent brings less than {WORTH} % more speed.")
     });

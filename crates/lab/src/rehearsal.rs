@@ -13,7 +13,7 @@ use ssdlab_interchange::script::{Script, Step, Tag};
 use ssdlab_units::ByteLength;
 
 use crate::error::LabError;
-use crate::experiment::{self, Experiment, Record, Settings, Unwatched};
+use crate::experiment::{self, Experiment, Kind, ParameterSpec, Record, Settings, Unwatched};
 use crate::report::{Fact, Report};
 use answers::answer;
 use notes::Notes;
@@ -27,6 +27,21 @@ pub struct Elsewhere {
     pub is_device: bool,
     /// Bytes of the device; of a file, the most it may have.
     pub capacity: ByteLength,
+}
+
+/// Fails where there is no protocol to be exported, whatever the settings are.
+///
+/// # Errors
+/// When the experiment runs a file.
+pub fn check(experiment: &dyn Experiment) -> Result<(), LabError> {
+    let takes_a_file = |spec: &ParameterSpec| spec.kind == Kind::File;
+    if experiment.parameters().iter().any(takes_a_file) {
+        return Err(LabError::Unsupported(format!(
+            "{} runs a file, which needs no export: take the file to the other machine",
+            experiment.name()
+        )));
+    }
+    Ok(())
 }
 
 /// The protocol of `experiment` as steps for a script.
@@ -45,7 +60,15 @@ pub fn script(
         ErrorKind::Unsupported => LabError::Unsupported(format!("{}: {error}", experiment.name())),
         _ => LabError::Drive(error),
     };
-    let plan = experiment.plan(settings, &notes.description())?;
+    let plan = match experiment.plan(settings, &notes.description()) {
+        Err(LabError::Unsupported(_)) => {
+            return Err(LabError::Unsupported(format!(
+                "{} looks at a file system, which fio alone cannot do: run it where the file system is",
+                experiment.name()
+            )));
+        }
+        plan => plan?,
+    };
     notes.prepare(plan.space).map_err(cannot)?;
     let mut record = Record::default();
     let outcome = experiment.run(settings, seed, &mut notes, &mut record, &mut Unwatched);

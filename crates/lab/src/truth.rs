@@ -140,11 +140,11 @@ impl Published {
         let contents: Contents = toml::from_str(text)
             .map_err(|error| LabError::Figures { name: name.to_owned(), why: error.to_string() })?;
         let figures = || contents.run.iter().flat_map(|run: &Run| &run.figure);
-        if let Some(figure) = figures().find(|it| !it.published.is_normal()) {
+        if let Some(figure) = figures().find(|it| !it.published.is_normal() || it.published < 0.0) {
             return Err(LabError::Figures {
                 name: name.to_owned(),
                 why: format!(
-                    "figure '{}': published = {}: errors are shares of it, so it is a number other than 0",
+                    "figure '{}': published = {}: errors are shares of it, so it is a number above 0",
                     figure.name, figure.published
                 ),
             });
@@ -391,6 +391,18 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
         })
     };
     let value = column(&figure.column)?;
+    let unit = &table.columns[value].unit;
+    if figure.against.is_empty() && MEASURES.contains(&measure(unit)) {
+        let is_same = measure(unit) == measure(&figure.unit);
+        is_same.then_some(()).ok_or_else(|| {
+            format!(
+                "{named}: column '{}' is in {}, and not in '{}'",
+                figure.column,
+                measure(unit),
+                figure.unit
+            )
+        })?;
+    }
     let of_row = |which: &str, row: &BTreeMap<String, toml::Value>| {
         let mut conditions = Vec::new();
         for (name, value) in row {
@@ -400,7 +412,14 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
             .filter(|row| conditions.iter().all(|(index, value)| is_same(&row[*index], value)));
         let (Some(row), None) = (rows.next(), rows.next()) else {
             let rows = if conditions.is_empty() { "all rows" } else { "not one row alone" };
-            return Err(format!("{named}: {rows} of table {} are meant by '{which}'", table.name));
+            let firsts = table.rows.iter().filter_map(|row| row.first()).map(shown);
+            let mut there: Vec<String> = firsts.collect();
+            there.dedup();
+            return Err(format!(
+                "{named}: {rows} of table {} are meant by '{which}'; its rows begin with {}",
+                table.name,
+                there.join(", ")
+            ));
         };
         row[value].number().ok_or_else(|| format!("{named}: the model has no figure there"))
     };
@@ -412,6 +431,24 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
         0.0 => Err(format!("{named}: the row that 'against' means has 0 there")),
         other => Ok(model / other),
     }
+}
+
+fn shown(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => "nothing".to_owned(),
+        Cell::Boolean(value) => value.to_string(),
+        Cell::Integer(value) => value.to_string(),
+        Cell::Number(value) => significant(*value),
+        Cell::Text(text) => format!("'{text}'"),
+    }
+}
+
+/// Units of columns that published figures have, too.
+const MEASURES: [&str; 5] = ["IOPS", "MB/s", "us", "ms", "s"];
+
+/// Returns the unit by the name that figures have for it.
+fn measure(unit: &str) -> &str {
+    if unit == "1/s" { "IOPS" } else { unit }
 }
 
 fn is_same(cell: &Cell, value: &toml::Value) -> bool {
@@ -571,6 +608,8 @@ mod tests {
             ("\"fragmentation\"", "\"fragmentatoin\"", "there is no experiment"),
             ("held out", "kept", "unknown variant `kept`"),
             ("column =", "colum =", "unknown field `colum`"),
+            ("= 0.8", "= -0.8", "published = -0.8: errors are shares of it"),
+            ("column = \"slowdown\"", "column = \"best_seconds\"", "is in s, and not in 'x'"),
             ("= 0.8", "= 0", "published = 0: errors are shares of it"),
             ("= 0.8", "= nan", "published = NaN"),
         ] {

@@ -7,12 +7,13 @@ mod proof;
 use std::io::Write;
 use std::path::Path;
 
-use ssdlab_host::Live;
 use ssdlab_host::doctor::{self, Diagnosis, Options, Verdict};
+use ssdlab_host::{Captured, Live};
 
 use super::layers::machine;
 use crate::cli::DoctorArguments;
 use crate::failure::{Exit, Failure};
+use crate::page::{refuse_other, refuse_other_than_metrics};
 use crate::terminal::Terminal;
 
 /// Examines a machine, captures it, or mends something.
@@ -23,7 +24,13 @@ pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, 
             "--yes agrees to a change, and without --fix or --undo there is none".to_owned(),
         ));
     }
+    if let Some(path) = &arguments.prometheus {
+        refuse_other_than_metrics(path)?;
+    }
     if let Some(path) = &arguments.capture {
+        refuse_other(path, "--capture", "machine that was captured", |_| {
+            Captured::open(path).is_ok()
+        })?;
         return capture(path, target, terminal);
     }
     #[cfg(not(target_os = "linux"))]

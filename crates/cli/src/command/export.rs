@@ -17,6 +17,7 @@ const LARGEST_FILE: ByteLength = ByteLength::new(1 << 50);
 /// Writes an experiment as a script.
 pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Failure> {
     let experiment = experiment::named(&arguments.experiment)?;
+    rehearsal::check(experiment)?;
     let settings = Settings::new(experiment, arguments.protocol.quick, &arguments.protocol.set)?;
     let elsewhere = elsewhere(arguments)?;
     let tag = Tag {
@@ -48,7 +49,7 @@ pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Fa
     match &arguments.output {
         None => terminal.print(&text),
         Some(path) => {
-            Page::reserve(path, "--output", "run.sh")?.write(&text)?;
+            Page::script(path)?.write(&text)?;
             terminal.note(&format!("Wrote {}", path.display()));
             Ok(())
         }

@@ -12,6 +12,7 @@ use super::json;
 use crate::cli::ExploreArguments;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::page::Page;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
@@ -34,6 +35,7 @@ pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Ex
         lies: arguments.lie_about_flush,
         fault: arguments.fault.map(Into::into),
     };
+    let page = arguments.output.as_deref().map(Page::history).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
@@ -43,10 +45,8 @@ pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Ex
     let exploration = outcome?;
     let text = if arguments.json { json(&exploration) } else { words(&exploration, arguments) };
     terminal.print(&text)?;
-    if let (Some(broken), Some(path)) = (&exploration.broken, &arguments.output) {
-        fs::write(path, file(&exploration, broken)).map_err(|source| {
-            Failure::system(Exit::Failed, format!("cannot write {}", path.display()), source)
-        })?;
+    if let (Some(broken), Some(page)) = (&exploration.broken, page) {
+        page.write(&file(&exploration, broken))?;
     }
     Ok(match (&exploration.broken, exploration.interrupted) {
         (Some(_), _) => Exit::Failed,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ssdlab_host::Captured;
+use ssdlab_lab::store::{Store, StoreError};
 use ssdlab_serve::{Access, Server, Site, TOKEN_LEAST, Token};
 
 use crate::cli::ServeArguments;
@@ -46,8 +47,14 @@ pub fn serve(arguments: &ServeArguments, terminal: &Terminal) -> Result<(), Fail
         TcpListener::bind(listen).map_err(failed(format!("cannot listen at {listen}")))?;
     let address = listener.local_addr().map_err(failed(format!("cannot listen at {listen}")))?;
     let interrupt = Interrupt::listen().map_err(failed("cannot listen for Ctrl-C".to_owned()))?;
+    let store = keep::path(arguments.store.store.as_deref())?;
+    // What is wrong with it now and for good is said now. There may be none yet, and one in use is free again.
+    match Store::open_read_only(&store) {
+        Ok(_) | Err(StoreError::Missing { .. } | StoreError::Locked { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
     let site = Site {
-        store: keep::path(arguments.store.store.as_deref())?,
+        store,
         program,
         captured: arguments.from.clone(),
         every,

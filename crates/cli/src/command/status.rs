@@ -2,7 +2,7 @@
 
 mod live;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use ssdlab_attach::control::{self, Ask, Record};
@@ -11,8 +11,12 @@ use ssdlab_attach::status::Blocks;
 use crate::cli::StatusArguments;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
+use crate::page::refuse_other_than_metrics;
 use crate::terminal::Terminal;
 use live::{Look, Screen};
+
+/// How often it is looked whether a wait is to end.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Shows the inside of a drive.
 pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Failure> {
@@ -22,6 +26,9 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
     })?;
     if !(arguments.interval >= 0.01 && arguments.interval <= 86_400.0) {
         return Err(Failure::usage("--interval is from 0.01 to 86400 seconds".to_owned()));
+    }
+    if let Some(path) = &arguments.prometheus {
+        refuse_other_than_metrics(path)?;
     }
     let mut before: Option<Value> = None;
     let is_live = arguments.watch && !arguments.json;
@@ -38,32 +45,43 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
                 Failure::system(Exit::Failed, format!("cannot write {}", path.display()), source)
             })?;
         }
-        if arguments.json {
+        let is_read = if arguments.json {
             let one_line = format!("{line}\n");
-            terminal.print(&if arguments.watch { one_line } else { super::json(&status) })?;
+            terminal.print_on(&if arguments.watch { one_line } else { super::json(&status) })?
         } else if let Some(screen) = &mut screen {
             let look = Look { status: &status, before: before.as_ref(), cells: cells(&record) };
             screen.draw(&look, terminal)?;
+            true
         } else {
             let apart = if before.is_some() { "\n" } else { "" };
-            terminal.print(&format!("{apart}{}", words(&status, before.as_ref())))?;
-        }
+            terminal.print_on(&format!("{apart}{}", words(&status, before.as_ref())))?
+        };
         before = Some(status);
-        if !arguments.watch {
+        if !arguments.watch || !is_read {
             return Ok(());
         }
         let interval = Duration::from_secs_f64(arguments.interval);
         let has_quit = match &screen {
             Some(screen) => screen.wait(interval),
-            None => {
-                std::thread::sleep(interval);
-                false
-            }
+            None => !pause(interval, &interrupt),
         };
         if has_quit || interrupt.is_wanted() {
             return Ok(());
         }
     }
+}
+
+/// Waits; returns false as soon as the user has asked for the end.
+fn pause(interval: Duration, interrupt: &Interrupt) -> bool {
+    let until = Instant::now() + interval;
+    while !interrupt.is_wanted() {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+    false
 }
 
 /// Returns the cells of the drive's blocks; `None` where its program is an older one, which has none to give.

@@ -1,6 +1,8 @@
 //! `create` and `attach`.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use crate::support::Place;
@@ -50,6 +52,99 @@ fn an_image_is_made_attached_and_detached_in_order() {
         assert!(said.contains(opened) && said.contains("everything is in the image"), "{said}");
         assert!(!place.path("socket").exists(), "the socket is removed");
     }
+}
+
+/// Attaches `disk.ssd` over NBD at `socket`; returns the program and the address that it prints.
+fn attached(place: &Place, socket: &str) -> (Running, String) {
+    let at = format!("unix:{socket}");
+    let mut command = place.command(&["attach", "disk.ssd", "--nbd", &at, "--time", "fast"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    let mut address = String::new();
+    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut address).unwrap();
+    (running, address)
+}
+
+/// Ends it in order; returns what it said.
+fn ended(mut running: Running) -> (Option<i32>, String) {
+    let pid = rustix::process::Pid::from_child(&running.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let exit = running.0.wait().unwrap();
+    let mut said = String::new();
+    running.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    (exit.code(), said)
+}
+
+#[test]
+fn an_image_that_others_remove_or_cut_is_not_said_to_hold_everything() {
+    let place = Place::new();
+    let create = ["create", "sim:,scale=1/1024", "disk.ssd", "--force"];
+    for (spoil, words) in [
+        (|path: &Path| std::fs::remove_file(path).unwrap(), "was removed"),
+        (
+            |path: &Path| File::options().write(true).open(path).unwrap().set_len(1 << 20).unwrap(),
+            "was cut short",
+        ),
+    ] as [(fn(&Path), &str); 2]
+    {
+        assert_eq!(exit_and_stderr(&place, &create).0, Some(0));
+        let (running, _) = attached(&place, "socket");
+        spoil(&place.path("disk.ssd"));
+        let (exit, said) = ended(running);
+        assert!(exit == Some(1) && !said.contains("everything is in the image"), "{said}");
+        assert!(said.contains(words) || said.contains("cannot"), "{said}");
+    }
+}
+
+#[test]
+fn an_address_is_a_uri_whatever_the_socket_is_called() {
+    let place = Place::new();
+    assert_eq!(exit_and_stderr(&place, &["create", "sim:,scale=1/1024", "disk.ssd"]).0, Some(0));
+    let (running, address) = attached(&place, "my&disk %41.sock");
+    assert!(address.trim_end().ends_with("/my%26disk%20%2541.sock"), "{address}");
+    assert_eq!(ended(running).0, Some(0));
+}
+
+#[test]
+fn watching_ends_with_its_reader_and_with_a_signal_before_the_interval_is_over() {
+    let place = Place::new();
+    assert_eq!(exit_and_stderr(&place, &["create", "sim:,scale=1/1024", "disk.ssd"]).0, Some(0));
+    let (running, _) = attached(&place, "socket");
+    let mut command =
+        place.command(&["status", "disk.ssd", "--watch", "--interval", "0.05", "--json"]);
+    let mut watching = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(watching.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with('{'), "{line}");
+    // The reader is gone.
+    assert_eq!(watching.0.wait().unwrap().code(), Some(0));
+
+    let mut command = place.command(&["status", "disk.ssd", "--watch", "--interval", "86400"]);
+    let mut watching = Running(command.stdout(Stdio::piped()).spawn().unwrap());
+    let mut stdout = BufReader::new(watching.0.stdout.take().unwrap());
+    stdout.read_line(&mut line).unwrap();
+    let pid = rustix::process::Pid::from_child(&watching.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(watching.0.wait().unwrap().code(), Some(0));
+    assert_eq!(ended(running).0, Some(0));
+}
+
+#[test]
+fn a_killed_drive_is_called_so_and_figures_replace_nothing_else() {
+    let place = Place::new();
+    assert_eq!(exit_and_stderr(&place, &["create", "sim:,scale=1/1024", "disk.ssd"]).0, Some(0));
+    let (running, _) = attached(&place, "socket");
+    let figures =
+        |file: &str| exit_and_stderr(&place, &["status", "disk.ssd", "--prometheus", file]);
+    let note = place.file("note", "mine");
+    let (exit, said) = figures(&note);
+    assert!(exit == Some(3) && said.contains("--prometheus"), "{said}");
+    assert_eq!(std::fs::read_to_string(&note).unwrap(), "mine");
+    assert_eq!(figures("drive.prom").0, Some(0));
+    assert_eq!(figures("drive.prom").0, Some(0), "its own are replaced");
+    drop(running);
+    let (exit, said) = exit_and_stderr(&place, &["status", "disk.ssd"]);
+    assert!(exit != Some(0) && said.contains("ssdlab detach "), "{said}");
 }
 
 #[test]

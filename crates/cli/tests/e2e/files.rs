@@ -402,3 +402,54 @@ fn trim_check_needs_a_file_system_that_says_where_files_lie() {
         assert!(done.stderr.contains("no block device below it"), "{}", done.stderr);
     }
 }
+
+#[test]
+fn a_file_that_is_not_of_ssdlabs_is_never_replaced() {
+    let place = Place::new();
+    let mine = "somebody's work";
+    place.file("mine", mine);
+    place.directory("figures");
+    place.file("figures/columns.csv", mine);
+    place.directory("tables");
+    place.file("tables/table-reads.csv", mine);
+    let run = ["run", "fragmentation", "--quick"];
+    place.run(&[&run[..], &["--csv", "figures"]].concat()).fails(3, &["--csv", "columns.csv"]);
+    assert!(!place.path("runs.sqlite").exists(), "it is refused before it runs");
+    place.run(&run).with_code(0);
+    place.run(&["show", "last", "--csv", "tables"]).fails(3, &["tables", "table-reads.csv"]);
+    let explore = ["power-cut", "explore", "--histories", "1", "--output", "mine"];
+    place.run(&explore).fails(3, &["--output", "mine"]);
+    place
+        .run(&["export", "steady", "x.dat", "--quick", "-o", "mine"])
+        .fails(3, &["--output", "mine"]);
+    let here = place.path("").display().to_string();
+    place.run(&["doctor", &here, "--prometheus", "mine"]).fails(3, &["--prometheus", "mine"]);
+    place.run(&["doctor", &here, "--capture", "mine"]).fails(3, &["--capture", "mine"]);
+    for file in ["mine", "figures/columns.csv", "tables/table-reads.csv"] {
+        assert_eq!(fs::read_to_string(place.path(file)).unwrap(), mine, "{file}");
+    }
+    // Its own files are replaced.
+    for _ in 0..2 {
+        place.run(&["show", "last", "--csv", "new"]).with_code(0);
+        place.run(&["export", "steady", "x.dat", "--quick", "-o", "run.sh"]).with_code(0);
+        place.run(&["doctor", &here, "--capture", "machine", "--quiet"]).with_code(0);
+    }
+    // There is none to be written.
+    let steady = ["run", "steady", "sim:,scale=1/256", "--quick", "--hdr", "empty.hlog"];
+    let done = place.run(&steady).with_code(0);
+    assert!(done.stderr.contains("no histogram") && !place.path("empty.hlog").exists(), "{done:?}");
+}
+
+#[test]
+fn what_cannot_be_exported_says_why() {
+    let place = Place::new();
+    for (experiment, words) in [
+        ("trim-check", "looks at a file system"),
+        ("discard", "looks at a file system"),
+        ("job", "take the file"),
+        ("replay", "take the file"),
+        ("load-latency", "one by one, which fio alone cannot do"),
+    ] {
+        place.run(&["export", experiment, "new.dat", "--quick"]).fails(4, &[experiment, words]);
+    }
+}

@@ -13,6 +13,9 @@ pub struct CsvFile {
     pub text: String,
 }
 
+/// The first line of `columns.csv`, by which a directory of these files is known again.
+pub const COLUMNS: &str = "table,column,unit";
+
 /// The files of a report. Names of columns are those of the JSON; `columns.csv` has their units.
 pub fn files(report: &Report) -> Vec<CsvFile> {
     let mut files = Vec::new();
@@ -42,7 +45,7 @@ pub fn files(report: &Report) -> Vec<CsvFile> {
         let rows = buckets.map(|(us, count)| [number(*us), count.to_string()]);
         add("histogram", &histogram.name, lines(&heads, rows));
     }
-    let heads = ["table", "column", "unit"].map(str::to_owned);
+    let heads: Vec<String> = COLUMNS.split(',').map(str::to_owned).collect();
     let columns = report.tables.iter().flat_map(|table| {
         table
             .columns

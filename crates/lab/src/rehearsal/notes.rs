@@ -1,8 +1,8 @@
 //! A drive that takes notes instead of measuring, and answers from results where there are some.
 
 use ssdlab_drive::{
-    Amount, Description, Drive, DriveError, DriveKind, Durability, ErrorKind, Inside, Observer,
-    Phase, PhaseResult, Rate, Region,
+    Amount, Description, Drive, DriveError, DriveKind, Durability, ErrorKind, Inside, Lane,
+    LaneResult, Observer, Phase, PhaseResult, Rate, Region,
 };
 use ssdlab_interchange::script::{Step, step_name};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
@@ -162,6 +162,14 @@ impl Drive for Notes {
         };
         self.now += result.elapsed;
         Ok(result)
+    }
+
+    fn run_lanes(
+        &mut self,
+        _: Vec<Lane<'_>>,
+        _: &mut dyn Observer,
+    ) -> Result<Vec<LaneResult>, DriveError> {
+        self.unsupported("it sends requests of several kinds beside each other, one by one")
     }
 
     /// One step as long as all rounds there may be: a script cannot tell when they are steady, but
