@@ -107,7 +107,7 @@ impl LoopDevice {
         file_system: &str,
         is_blank: bool,
     ) -> Result<(), AttachError> {
-        if !file_system.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        if file_system.is_empty() || !file_system.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
             return Err(AttachError::Usage(format!("'{file_system}' is no file system")));
         }
         if is_blank && self.is_read_only {

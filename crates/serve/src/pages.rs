@@ -138,6 +138,11 @@ impl Problem {
 
 /// Words of an error, which other sentences go on with, as the beginning of one of their own.
 fn capital(words: &str) -> String {
+    // A key or a setting is written as it is.
+    let first = words.split_whitespace().next().unwrap_or_default();
+    if first.ends_with(':') || first.contains(['.', '_', '=']) {
+        return words.to_owned();
+    }
     let mut rest = words.chars();
     rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
 }
@@ -302,6 +307,8 @@ mod tests {
     fn a_problem_is_a_sentence() {
         assert_eq!(capital("there is no such page"), "There is no such page");
         assert_eq!(capital("\"x\" is no seed"), "\"x\" is no seed");
+        assert_eq!(capital("scale: '1/x' is none"), "scale: '1/x' is none");
+        assert_eq!(capital("flash.page_read has no unit"), "flash.page_read has no unit");
         assert_eq!(capital("\u{e4}lter"), "\u{c4}lter");
         assert_eq!(capital(""), "");
     }

@@ -85,7 +85,7 @@ pub struct AttachArguments {
     #[arg(long, value_name = "DIRECTORY")]
     pub mount: Option<PathBuf>,
     /// File system to make for that, if there is none on the drive
-    #[arg(long, value_name = "NAME", default_value = "ext4", requires = "mount")]
+    #[arg(long, value_name = "NAME", default_value = "ext4", requires = "mount", conflicts_with_all = ["file", "nbd"])]
     pub fs: String,
     /// How long requests take
     #[arg(long, value_enum, default_value_t = AttachTime::Real)]
