@@ -44,7 +44,8 @@ impl<'a> Places<'a> {
                     "--hdr {}: nothing is written, since this run has no histogram of latencies",
                     path.display()
                 );
-                let way_out = "latency, load-latency, barrier, job and replay have some";
+                let way_out =
+                    "fragmentation, latency, load-latency, barrier, job and replay have some";
                 terminal.warn(&[words], way_out);
                 return Ok(());
             }
