@@ -392,16 +392,16 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
     };
     let value = column(&figure.column)?;
     let unit = &table.columns[value].unit;
-    if figure.against.is_empty() && MEASURES.contains(&measure(unit)) {
-        let is_same = measure(unit) == measure(&figure.unit);
-        is_same.then_some(()).ok_or_else(|| {
-            format!(
-                "{named}: column '{}' is in {}, and not in '{}'",
-                figure.column,
-                measure(unit),
-                figure.unit
-            )
-        })?;
+    if figure.against.is_empty()
+        && MEASURES.contains(&measure(unit))
+        && measure(unit) != measure(&figure.unit)
+    {
+        return Err(format!(
+            "{named}: column '{}' is in {}, and not in '{}'",
+            figure.column,
+            measure(unit),
+            figure.unit
+        ));
     }
     let of_row = |which: &str, row: &BTreeMap<String, toml::Value>| {
         let mut conditions = Vec::new();

@@ -15,7 +15,7 @@ use crate::page::refuse_other_than_metrics;
 use crate::terminal::Terminal;
 use live::{Look, Screen};
 
-/// How often it is looked whether a wait is to end.
+/// Time between two looks at whether the user has asked for the end.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Shows the inside of a drive.
