@@ -30,9 +30,10 @@ fn a_quick_run_takes_a_smaller_drive_through_the_whole_protocol() {
 #[test]
 fn a_quick_run_takes_every_drive_of_a_stack_as_a_smaller_one() {
     let place = Place::new();
-    let target = "raid1(sim:samsung-pm983;sim:samsung-pm983),sync=none";
-    let report = place.run(&["run", "latency", target, "--quick", "--json"]).with_code(0).json();
-    let name = "raid1(sim:samsung-pm983,scale=1/32;sim:samsung-pm983,scale=1/32),sync=none";
+    let target = "raid1(sim:toshiba-xg5;sim:toshiba-xg5),sync=none";
+    let run = ["run", "latency", target, "--quick", "--json", "--set", "used=0"];
+    let report = place.run(&run).with_code(0).json();
+    let name = "raid1(sim:toshiba-xg5,scale=1/32;sim:toshiba-xg5,scale=1/32),sync=none";
     assert_eq!(report["target"]["name"], name);
 }
 
