@@ -49,6 +49,7 @@ impl Route {
             Route::Device { mount: Some((directory, _)) } => ("--mount", directory),
             _ => return Ok(()),
         };
+        check_name(&full_name(directory))?;
         let place = directory.display();
         match std::fs::metadata(directory) {
             Ok(found) if !found.is_dir() => Err(AttachError::Usage(format!(
@@ -149,8 +150,10 @@ impl Attachment {
     pub fn new(image: &Path, route: &Route, options: Options) -> Result<Attachment, AttachError> {
         route.check()?;
         let open = if options.read_only { Image::open_read_only } else { Image::open };
+        let path = std::fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
+        check_name(&path)?;
         let opened = open(image)?;
-        let image = &std::fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
+        let image = &path;
         // Nobody else has the image, so who had it has ended.
         let mut notes = control::clean_up_after_image(image)?;
         let profile = opened.profile().name().to_owned();
@@ -422,6 +425,18 @@ impl std::fmt::Debug for Attachment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Attachment").field("image", &self.shared.image).finish_non_exhaustive()
     }
+}
+
+/// Checks that a full name can be written into the record by which other programs find the drive.
+fn check_name(path: &Path) -> Result<(), AttachError> {
+    if path.to_str().is_some() {
+        return Ok(());
+    }
+    let words = format!(
+        "{}: only files whose full names are UTF-8 can be attached; rename it",
+        path.display()
+    );
+    Err(AttachError::Usage(words))
 }
 
 /// Describes that an image is only read, because it `does` something.

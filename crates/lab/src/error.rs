@@ -66,7 +66,7 @@ pub enum LabError {
         hint: String,
     },
     /// A parameter that the experiment does not have.
-    #[error("{experiment} has no parameter '{name}'; {hint}")]
+    #[error("the experiment {experiment} has no parameter '{name}'; {hint}")]
     UnknownParameter {
         /// The experiment.
         experiment: &'static str,

@@ -76,6 +76,22 @@ fn ended(mut running: Running) -> (Option<i32>, String) {
 }
 
 #[test]
+fn an_image_whose_name_is_not_utf_8_is_refused_and_left_as_it_is() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let place = Place::new();
+    assert_eq!(exit_and_stderr(&place, &["create", "sim:,scale=1/1024", "disk.ssd"]).0, Some(0));
+    let name = std::ffi::OsStr::from_bytes(b"disk-\xff.ssd");
+    std::fs::rename(place.path("disk.ssd"), place.path("").join(name)).unwrap();
+    let mut command = place.command(&["attach"]);
+    let output = command.arg(name).args(["--nbd", "unix:socket"]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("UTF-8") && said.contains("rename it"), "{said}");
+    assert!(!place.path("socket").exists(), "no socket is left");
+}
+
+#[test]
 fn an_image_that_others_remove_or_cut_is_not_said_to_hold_everything() {
     let place = Place::new();
     let create = ["create", "sim:,scale=1/1024", "disk.ssd", "--force"];

@@ -409,6 +409,7 @@ fn hostile_requests_change_nothing_and_it_still_answers() {
         "/runs/1;DROP%20TABLE%20runs",
         "/runs/last",
         "/experiments/1",
+        "/experiments/1/events",
         "/experiments/..%2f1",
         "/experiments/-1/events",
         "/drives/..%2f..%2fetc%2fpasswd",

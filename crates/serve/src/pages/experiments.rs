@@ -140,6 +140,10 @@ pub(crate) async fn stop(State(app): Shared, Path(pid): Path<String>) -> Answer 
     .await
 }
 
+fn unknown() -> Problem {
+    Problem::missing("no experiment of that process is known")
+}
+
 fn number(pid: &str) -> Result<u32, Problem> {
     pid.parse().map_err(|_| Problem::missing("there is no such experiment"))
 }
@@ -155,7 +159,7 @@ pub(crate) async fn watch(
     let (shown, started) =
         beside(move || Ok((look(&looked, pid)?, looked.runner.find(pid)))).await?;
     let Some((title, fragment)) = shown else {
-        return Err(Problem::missing("no experiment of that process is known"));
+        return Err(unknown());
     };
     let is_ours = started.is_some_and(|one| one.ended.is_none());
     let events = (!fragment.is_final).then(|| format!("/experiments/{pid}/events"));
@@ -173,6 +177,10 @@ pub(crate) async fn watch(
 
 pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> Answer {
     let pid = number(&pid)?;
+    let looked = app.clone();
+    if beside(move || look(&looked, pid)).await?.is_none() {
+        return Err(unknown());
+    }
     let watched = app.clone();
     let stream = app.hub.watch(Topic::Run(pid), move || match look(&watched, pid) {
         Ok(Some((_, fragment))) => fragment,
