@@ -251,6 +251,11 @@ impl SimulatedDrive {
         lasting::writes_last(&self.composition)
     }
 
+    /// Returns true if some drive answers flushes without doing them, and loses what they were to make durable.
+    pub fn ignores_flushes(&self) -> bool {
+        lasting::ignores_flushes(&self.composition)
+    }
+
     /// Returns true if trim gets as far as a drive (which may ignore it).
     pub fn passes_trim(&self) -> bool {
         self.model.passes_trim()

@@ -42,6 +42,14 @@ pub(crate) fn findings(sweep: &Sweep) -> Vec<Finding> {
         let text = format!("{} of {all} runs failed. {}{more}.", failed.len(), reasons.join("; "));
         find(Level::Problem, "runs-failed", text);
     }
+    let silent = without_a_figure(sweep);
+    if silent > 0 {
+        let text = format!(
+            "{silent} of {done} runs have no figure, such as one that did not become steady: what is said of \
+             the others leaves these points out, or rests on fewer runs. The tables have the number of runs."
+        );
+        find(Level::Warning, "runs-without-figures", text);
+    }
     let missing = sweep.runs().filter(|(_, run)| run.state == State::Missing).count();
     if missing > 0 {
         let text =
@@ -59,6 +67,13 @@ pub(crate) fn findings(sweep: &Sweep) -> Vec<Finding> {
         find(Level::Info, "shortened", text.to_owned());
     }
     found
+}
+
+/// Returns how many runs were made that lack a figure which findings speak of.
+fn without_a_figure(sweep: &Sweep) -> usize {
+    let said: Vec<usize> = sweep.charted.iter().take(SAID).copied().collect();
+    let lacks = |values: &[Option<f64>]| said.iter().any(|&it| values[it].is_none());
+    sweep.runs().filter(|(_, run)| run.state == State::Done && lacks(&run.values)).count()
 }
 
 fn effects(sweep: &Sweep) -> Vec<Finding> {
@@ -118,7 +133,8 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
     let whole = effect.change(0, last)?;
     let is_seen = (1..=last).any(|to| effect.change(0, to).is_some_and(|it| it.is_certain()));
     match effect.knee() {
-        None if whole.interval.is_some() && !is_seen => finding(
+        // What is not seen to rise has no place where that ends.
+        None | Some(1..) if whole.interval.is_some() && !is_seen => finding(
             "no-effect",
             format!(
                 "{label} does not depend measurably on {key}: {} from {} to {}.",
@@ -218,6 +234,9 @@ mod tests {
         assert!(text.contains("does not depend measurably on spare"), "{text}");
         let (code, text) = said("greedy,fifo", &[&[100.0, 120.0], &[121.0, 99.0]]);
         assert_eq!(code, "no-effect", "{text}");
+        // Two that scatter before one that does not are no rise that ends.
+        let (code, text) = said("1,2,3", &[&[100.0, 108.0], &[104.0, 104.1], &[104.0, 104.1]]);
+        assert!(code == "no-effect" && !text.contains("Beyond"), "{text}");
         let (code, text) = said("7%,28%", &[&[100.0, 101.0], &[100.1, 101.0]]);
         assert!(code == "no-effect" && text.contains("hardly depends on spare"), "{text}");
     }

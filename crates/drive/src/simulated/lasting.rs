@@ -1,5 +1,7 @@
 //! What outlives a power cut without a flush, on a drive or behind whatever lies before it.
 
+use ssdlab_model::Configuration;
+use ssdlab_model::flush::FlushHandling;
 use ssdlab_model::power_cut::rules::Contract;
 
 use crate::stack::Composition;
@@ -12,6 +14,19 @@ pub(super) fn writes_last(composition: &Composition) -> bool {
         Composition::Saved(saved) => Contract::of(saved.configuration()).writes,
         Composition::Usb(member, _) | Composition::Crypt(member, _) => writes_last(member),
         Composition::Array(array) => array.members.iter().all(writes_last),
+    }
+}
+
+/// Returns true if on some drive a flush is answered and not done, and what was answered does not last without one.
+pub(super) fn ignores_flushes(composition: &Composition) -> bool {
+    let ignores = |it: &Configuration| {
+        it.mechanisms.flush.handling == FlushHandling::Ignored && !Contract::of(it).writes
+    };
+    match composition {
+        Composition::Ssd(configuration) => ignores(configuration),
+        Composition::Saved(saved) => ignores(saved.configuration()),
+        Composition::Usb(member, _) | Composition::Crypt(member, _) => ignores_flushes(member),
+        Composition::Array(array) => array.members.iter().any(ignores_flushes),
     }
 }
 
@@ -44,5 +59,16 @@ mod tests {
         let pair = |one, other| Composition::Array(Level::Raid1.array(vec![one, other]));
         assert!(lasts(pair(capacitors(), capacitors())));
         assert!(!lasts(pair(capacitors(), drive(&[]))));
+    }
+
+    #[test]
+    fn who_ignores_flushes_and_loses_something_by_it_is_known() {
+        let ignores =
+            |composition| SimulatedDrive::of("sim:", composition).unwrap().ignores_flushes();
+        let liar = || drive(&[("controller.flush", "ignored")]);
+        assert!(ignores(liar()) && !ignores(drive(&[])));
+        let on = ("controller.power_loss_protection", "on");
+        assert!(!ignores(drive(&[("controller.flush", "ignored"), on])));
+        assert!(ignores(Composition::Array(Level::Raid1.array(vec![drive(&[]), liar()]))));
     }
 }

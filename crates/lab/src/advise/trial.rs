@@ -147,6 +147,8 @@ pub(super) fn try_spare(
     let after = drive.inside().expect("a simulated drive shows its inside");
     let counted = after.counters.since(&before.counters);
     let write_amplification = counted.write_amplification().unwrap_or(1.0);
+    // A write of part of a unit wears the flash as one of the whole unit does.
+    let of_bytes = counted.write_amplification_of_bytes(geometry.unit_size()).unwrap_or(1.0);
     let latencies = &result.write_latencies;
     let us = |it: Option<Nanoseconds>| it.map_or(0.0, Nanoseconds::micros);
     let physical = geometry.unit_size().bytes() as f64 * f64::from(geometry.physical_units());
@@ -166,7 +168,7 @@ pub(super) fn try_spare(
             deviation_us: latencies.histogram().stdev() / 1e3,
             p99_us: us(latencies.percentile(99.0)),
         }),
-        life: physical * f64::from(cycles) / write_amplification,
+        life: physical * f64::from(cycles) / of_bytes,
         simulated: result.elapsed.seconds(),
         requests: result.requests,
     })

@@ -255,10 +255,11 @@ fn finding(groups: &[Repeats], all: &[Difference]) -> Option<Finding> {
         ),
         Some(one) => format!(
             "With {repeats} runs, {} of {figures} differences are larger than what chance explains \
-             (5 % for all of them together, Holm); the largest is {} of {}: {} % on {}{}.",
+             (5 % for all of them together, Holm); the largest is {} of {}: {}{} % on {}{}.",
             certain.len(),
             one.measurement,
             one.of,
+            if one.percent > 0.0 { "+" } else { "" },
             significant(one.percent),
             one.against,
             one.interval.map_or(String::new(), |(low, high)| format!(

@@ -26,6 +26,7 @@ use super::trials::{self, Start, Trial};
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
+use findings::Known;
 use inserts::Inserts;
 
 /// The experiment.
@@ -373,7 +374,11 @@ impl Experiment for Barrier {
         // SQLite has twelve cases of half the weight.
         let mut course = Course::new(drive, watcher, trials.len() as f64 + 7.0);
         let mut emptied = Emptied::New;
-        let lasts = course.drive.simulated().is_some_and(|drive| drive.writes_last());
+        let known = match course.drive.simulated() {
+            Some(drive) if drive.writes_last() => Known::Lasts,
+            Some(drive) if drive.ignores_flushes() => Known::Ignored,
+            _ => Known::Nothing,
+        };
         let (mut measured, mut inserted) = (Vec::new(), Vec::new());
         let outcome = (|| {
             let area = Region::first(protocol.area);
@@ -396,7 +401,7 @@ impl Experiment for Barrier {
         tabulate(&cases, record);
         // What was left out comes after what was found.
         let noted = std::mem::take(&mut record.findings);
-        findings::conclude(&cases, &inserted, lasts, record);
+        findings::conclude(&cases, &inserted, known, record);
         record.findings.extend(noted);
         emptied.tell(record);
         record.say_if_shortened(settings);

@@ -230,6 +230,8 @@ struct Measured {
     size: ByteLength,
     mb_per_second: f64,
     iops: f64,
+    /// Units that collection moved meanwhile, where the drive shows it.
+    moved: Option<u64>,
 }
 
 impl Experiment for BlockSize {
@@ -338,12 +340,17 @@ fn measure(
 ) -> Result<(Emptied, bool), LabError> {
     let trials = protocol.trials(operation, seed);
     let work = |phase: &Phase, course: &mut Course, slot: &mut Option<Measured>| {
+        let before = course.drive.inside();
         let result = course.run(phase, 1.0)?;
+        let both = before.zip(course.drive.inside());
         *slot = Some(Measured {
             operation,
             size: phase.block_size,
             mb_per_second: result.mb_per_second(),
             iops: result.requests as f64 / result.elapsed.seconds(),
+            moved: both.map(|(before, after)| {
+                after.counters.since(&before.counters).program_units_collection
+            }),
         });
         Ok(())
     };

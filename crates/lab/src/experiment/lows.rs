@@ -37,8 +37,10 @@ pub(super) struct Lows {
     pub(super) window: f64,
     /// The lowest mean over so long.
     pub(super) lowest: f64,
-    /// What the speed is when it does not sag.
+    /// What it sags from: its level.
     pub(super) level: f64,
+    /// The mean speed outside of the sags.
+    pub(super) outside: f64,
     pub(super) sags: Vec<Stretch>,
 }
 
@@ -58,6 +60,7 @@ impl Lows {
             window,
             lowest: lowest_mean(series, window),
             level,
+            outside: mean_above(&slices, SAG * level),
             sags: sags(&slices, SAG * level),
         })
     }
@@ -103,7 +106,7 @@ impl Lows {
     /// sags.
     pub(super) fn words(&self, what: &str, unit: &str) -> Option<String> {
         let deepest = significant(self.sag_speed()?);
-        let (last, level) = (self.sags.last()?, significant(self.level));
+        let (last, outside) = (self.sags.last()?, significant(self.outside));
         let around = |sag: &Stretch| {
             let middle = sag.begin + sag.seconds / 2.0;
             match middle {
@@ -113,13 +116,14 @@ impl Lows {
         };
         Some(match &self.sags[..] {
             [one] => format!(
-                "{what} sag to {deepest} {unit} for {} around {}; else they run at {level}.",
+                "{what} sag to {deepest} {unit} for {} around {}; the rest of the time they run at {outside} on \
+                 average.",
                 span(one.seconds),
                 around(one)
             ),
             many => format!(
                 "{what} sag {} times, to {deepest} {unit} in the deepest sag and for {} in all, the \
-                 last time around {}; else they run at {level}.",
+                 last time around {}; the rest of the time they run at {outside} on average.",
                 many.len(),
                 span(self.sag_seconds()),
                 around(last)
@@ -183,6 +187,14 @@ fn lowest_mean(series: &[(f64, f64)], seconds: f64) -> f64 {
     lowest
 }
 
+/// The mean speed of the slices that are not below `limit`.
+fn mean_above(slices: &[Stretch], limit: f64) -> f64 {
+    let above = || slices.iter().filter(|it| it.speed >= limit);
+    let seconds: f64 = above().map(|it| it.seconds).sum();
+    let amount: f64 = above().map(|it| it.seconds * it.speed).sum();
+    if seconds > 0.0 { amount / seconds } else { 0.0 }
+}
+
 /// Stretches of slices below `limit`.
 fn sags(slices: &[Stretch], limit: f64) -> Vec<Stretch> {
     slices
@@ -216,8 +228,17 @@ mod tests {
         let words = lows.words("Random writes", "IOPS").unwrap();
         assert_eq!(
             words,
-            "Random writes sag to 20.0 IOPS for 40.0 s around minute 5; else they run at 100."
+            "Random writes sag to 20.0 IOPS for 40.0 s around minute 5; the rest of the time they run at \
+             100 on average."
         );
+    }
+
+    #[test]
+    fn a_fast_beginning_is_in_the_mean_outside_of_the_sags() {
+        let parts = [(100, 500.0), (200, 100.0), (40, 20.0), (200, 100.0)];
+        let lows = Lows::of(&series(&parts), 60.0, None).unwrap();
+        assert_eq!((lows.level, lows.sags.len()), (100.0, 1), "{lows:?}");
+        assert_eq!(lows.outside, 180.0);
     }
 
     #[test]

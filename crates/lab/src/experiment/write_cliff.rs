@@ -326,10 +326,17 @@ impl Written {
             ),
         );
         if let Some(again) = self.again {
-            let is_fast = again.mb_per_second > (1.0 - CLIFF) * self.stretches[0].mb_per_second;
-            let words = match is_fast {
-                true => format!("{} were fast again", gb(again.length)),
-                false => format!("nothing was fast again: {}", speed(again.mb_per_second)),
+            let (first, next) = (self.stretches[0].mb_per_second, self.stretches[1].mb_per_second);
+            let words = if again.mb_per_second > (1.0 - CLIFF) * first {
+                format!("{} were fast again", gb(again.length))
+            } else if (1.0 - CLIFF) * again.mb_per_second > next {
+                format!(
+                    "{} were written at {}: faster than after the cliff, and not as fast as before it",
+                    gb(again.length),
+                    speed(again.mb_per_second)
+                )
+            } else {
+                format!("nothing was fast again: {}", speed(again.mb_per_second))
             };
             record.find(Level::Info, "after-a-rest", format!("After a rest, full, {words}."));
         }

@@ -124,13 +124,15 @@ impl TableChart {
     }
 
     /// The measurement to show where there is room for one: the first, unless that is the same in
-    /// all rows and another is not.
+    /// all rows and another is not. A bound of an interval is not shown by itself.
     fn telling(&self) -> &Measure {
         let first = &self.measures[0];
         if !self.slowdown.is_empty() || differs(&first.values) {
             return first;
         }
-        self.measures.iter().find(|measure| differs(&measure.values)).unwrap_or(first)
+        let is_bound = |measure: &&Measure| matches!(&*measure.name, "from" | "to");
+        let mut others = self.measures.iter().filter(|it| !is_bound(it));
+        others.find(|measure| differs(&measure.values)).unwrap_or(first)
     }
 
     /// Returns true if its rows are steps, and so many that their course says more than one over

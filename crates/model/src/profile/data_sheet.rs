@@ -141,6 +141,14 @@ const LATENCIES: RangeInclusive<Nanoseconds> =
 const UNIT: ByteLength = ByteLength::new(4096);
 /// Beyond sensing, a read for copies keeps its plane so long, as fitted to a Micron 7450 MAX and a Solidigm P5520.
 const COPY_OVERHEAD_US: f64 = 100.0;
+/// Data sheets give no smaller capacities: what is less lacks its unit.
+const CAPACITY_LEAST: ByteLength = ByteLength::new(100_000_000);
+/// What SATA moves at most, in MB/s: 6 Gbit/s with ten bits for each byte.
+const SATA_MOST: f64 = 600.0;
+/// Rates of a data sheet may contradict each other by so much: they are rounded.
+const ROUNDED: f64 = 1.05;
+/// Flash that is given may leave so much more write amplification than the rated random writes do.
+const FLASH_TOLERANCE: f64 = 1.25;
 /// Superblocks that a drive has at least.
 const BLOCKS_LEAST: u64 = 600;
 /// The largest mapping unit: a page on each of four planes.
@@ -158,6 +166,8 @@ struct Derived {
     channel_rate: f64,
     pages_per_block: u64,
     page_read_us: f64,
+    /// What the rated latencies leave for sensing a page, where both are known.
+    sensed_us: Option<f64>,
     program_us: f64,
     occupancy_us: f64,
     latency_us: f64,
@@ -185,6 +195,10 @@ impl DataSheet {
             derived.physical_source = format!(
                 "rated {rate:.0} random writes a second, which a write amplification of {wanted:.2} leaves"
             );
+            if let Some(flash) = self.flash {
+                let _ =
+                    write!(derived.physical_source, "; at most the {} given", exact_length(flash));
+            }
         }
         derived.erases = self.erases(&derived)?;
         let text = self.text(&derived);
@@ -235,6 +249,36 @@ impl DataSheet {
                 )));
             }
         }
+        if self.capacity < CAPACITY_LEAST {
+            return Err(self.wrong(format!(
+                "{} is no capacity of a drive: write it with its unit, such as 960GB",
+                exact_length(self.capacity)
+            )));
+        }
+        let fastest = self.sequential_read.max(self.sequential_write);
+        if self.interface == Interface::Sata && fastest > SATA_MOST {
+            return Err(self.wrong(format!(
+                "{fastest} MB/s are more than SATA moves ({SATA_MOST:.0}); say that it is an NVMe drive, or \
+                 look at the rates again"
+            )));
+        }
+        let random = self.random_read * UNIT.bytes() as f64 / 1e6;
+        if random > self.sequential_read * ROUNDED {
+            return Err(self.wrong(format!(
+                "{} random reads a second of 4 KiB are {random:.0} MB/s, more than the {} MB/s of \
+                 sequential reads; look at both again",
+                self.random_read, self.sequential_read
+            )));
+        }
+        if let Some(cache) = self.cache
+            && cache.mb_per_second < self.sequential_write
+        {
+            return Err(self.wrong(format!(
+                "a cache that is written at {} MB/s is slower than the {} MB/s of sequential writes beyond \
+                 it; look at both again",
+                cache.mb_per_second, self.sequential_write
+            )));
+        }
         if self.flash.is_some_and(|flash| flash <= self.capacity) {
             return Err(self.wrong(format!(
                 "flash of {} leaves no over-provisioning beside a capacity of {}; leave the flash out \
@@ -266,19 +310,17 @@ impl DataSheet {
             Interface::Nvme => 10.0,
             Interface::Sata => 30.0,
         };
-        let (latency_us, page_read_us) =
-            match (self.read_latency.map(us), self.write_latency.map(us)) {
-                (read, Some(write)) => {
-                    let latency = (write - rest).max(1.0);
-                    let sensed =
-                        read.map_or(kind_read_us, |read| read - latency - rest - over_channel);
-                    (latency, sensed.clamp(0.7 * kind_read_us, 1.4 * kind_read_us))
-                }
-                (Some(read), None) => {
-                    ((read - kind_read_us - rest - over_channel).max(1.0), kind_read_us)
-                }
-                (None, None) => (default_latency, kind_read_us),
-            };
+        let (latency_us, sensed_us) = match (self.read_latency.map(us), self.write_latency.map(us))
+        {
+            (read, Some(write)) => {
+                let latency = (write - rest).max(1.0);
+                (latency, read.map(|read| read - latency - rest - over_channel))
+            }
+            (Some(read), None) => ((read - kind_read_us - rest - over_channel).max(1.0), None),
+            (None, None) => (default_latency, None),
+        };
+        let can_be = 0.7 * kind_read_us..=1.4 * kind_read_us;
+        let page_read_us = sensed_us.unwrap_or(kind_read_us).clamp(*can_be.start(), *can_be.end());
         let flash = self.flash.unwrap_or_else(|| next_size(self.capacity));
         let of_a_page = PAGE * u64::from(planes * together);
         let bits = self.kind.bits();
@@ -290,6 +332,7 @@ impl DataSheet {
             channel_rate,
             pages_per_block: pages.clamp(bits, 1152 / bits * bits),
             page_read_us,
+            sensed_us,
             program_us,
             occupancy_us,
             latency_us,
@@ -388,8 +431,16 @@ impl DataSheet {
             (self.capacity.whole(GIB).max(1), self.capacity.whole(GIB) * 3 + 2);
         if let Some(flash) = self.flash {
             high = flash.whole(GIB) + 1;
-            if expected(high - 1).is_some_and(|it| it > amplification * 1.02) {
-                return Ok(flash);
+            match expected(high - 1) {
+                Some(found) if found > amplification * FLASH_TOLERANCE => {
+                    return Err(self.wrong(format!(
+                        "flash of {} leaves a write amplification of {found:.1}, and the rated random \
+                         writes ask for {amplification:.1}: leave one of the two out",
+                        exact_length(flash)
+                    )));
+                }
+                Some(found) if found > amplification => return Ok(flash),
+                _ => {}
             }
         }
         while high - low > 1 {
@@ -451,12 +502,17 @@ impl DataSheet {
             "assumed",
             "all pages of a word line are programmed in one go",
         );
-        let sensed = if self.read_latency.is_some() && self.write_latency.is_some() {
-            ("fitted", "rated latencies of reads and writes")
-        } else {
-            ("assumed", usual)
+        let (basis, source) = match derived.sensed_us {
+            None => ("assumed", usual.to_owned()),
+            Some(rated) if rated == derived.page_read_us => {
+                ("fitted", "rated latencies of reads and writes".to_owned())
+            }
+            Some(rated) => {
+                let words = format!("rated latencies leave {rated:.0} us, which no {kind} takes");
+                ("assumed", words)
+            }
         };
-        to.text("page_read", &us(derived.page_read_us), sensed.0, sensed.1);
+        to.text("page_read", &us(derived.page_read_us), basis, &source);
         to.text("program", &us(derived.program_us), "fitted", "rated sequential writes");
         to.text("erase", &us(self.kind.times().1), "assumed", usual);
         to.number(
@@ -741,6 +797,21 @@ mod tests {
             worn.contains("1 GiB is 0.0 erases of each block: from 1 to 200000 can be"),
             "{worn}"
         );
+        let small = refused(DataSheet { capacity: ByteLength::new(960), ..sheet() });
+        assert!(small.contains("960 B is no capacity of a drive"), "{small}");
+        let sata = refused(DataSheet { interface: Interface::Sata, ..sheet() });
+        assert!(sata.contains("more than SATA moves (600)"), "{sata}");
+        let random = refused(DataSheet { random_read: 2e6, ..sheet() });
+        assert!(
+            random.contains("2000000 random reads a second of 4 KiB are 8192 MB/s"),
+            "{random}"
+        );
+        let cache = Some(RatedCache { size: GIB * 16, mb_per_second: 100.0 });
+        let slow = refused(DataSheet { cache, ..sheet() });
+        assert!(slow.contains("slower than the"), "{slow}");
+        let flash = Some(GIB * 940);
+        let few = refused(DataSheet { flash, random_write: Some(150_000.0), ..sheet() });
+        assert!(few.contains("leave one of the two out"), "{few}");
         let wrong = refused(DataSheet { sequential_write: 0.0, ..sheet() });
         assert!(wrong.contains("is no rate of sequential writes"), "{wrong}");
     }

@@ -15,16 +15,26 @@ const PROGRAM_LEAST: Nanoseconds = Nanoseconds::from_micros(75);
 /// From this factor on, what durability costs is a warning.
 const COSTLY: f64 = 3.0;
 
-/// Adds the findings of a run, also of one that did not come to its end. `lasts` says of a simulated
-/// drive that what it answers is durable without a flush.
+/// What is known of a drive's flushes beforehand, since it is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    Nothing,
+    /// What it answers is durable without a flush.
+    Lasts,
+    /// It answers flushes without doing them.
+    Ignored,
+}
+
+/// Adds the findings of a run, also of one that did not come to its end.
 pub(super) fn conclude(
     cases: &[(Case, Measured)],
     inserted: &[(inserts::Case, inserts::Measured)],
-    lasts: bool,
+    known: Known,
     record: &mut Record,
 ) {
-    believable(cases, lasts, record);
-    let is_lost = none_arrived(cases) && !lasts;
+    believable(cases, known, record);
+    let lasts = known == Known::Lasts;
+    let is_lost = known == Known::Ignored || none_arrived(cases) && !lasts;
     if is_lost {
         in_vain(inserted, record);
     } else {
@@ -46,7 +56,7 @@ fn smallest(cases: &[(Case, Measured)], pattern: Pattern) -> Option<&(Case, Meas
 }
 
 /// A flush that is too cheap to be true, or that never arrived.
-fn believable(cases: &[(Case, Measured)], lasts: bool, record: &mut Record) {
+fn believable(cases: &[(Case, Measured)], known: Known, record: &mut Record) {
     let Some((case, measured)) = smallest(cases, Pattern::Flush(1)) else { return };
     let Some(mean) = measured.flushes.mean() else { return };
     let sent = measured.flushes.count();
@@ -61,7 +71,7 @@ fn believable(cases: &[(Case, Measured)], lasts: bool, record: &mut Record) {
     let command = smallest(cases, Pattern::Write)
         .map_or(Nanoseconds::ZERO, |(_, plain)| plain.commits.least());
     let none_arrived = measured.flushes_seen == Some(0);
-    if lasts {
+    if known == Known::Lasts {
         let arrived = if none_arrived { ", and none reached the drive" } else { "" };
         let text = format!(
             "Believable: what the drive answers is durable without a flush, since capacitors protect \
@@ -79,6 +89,12 @@ fn believable(cases: &[(Case, Measured)], lasts: bool, record: &mut Record) {
                  another enclosure, or a path without it."
             ),
         );
+    } else if known == Known::Ignored {
+        let text = format!(
+            "Not believable: this simulated drive answers flushes ({took} each) without doing them \
+             (controller.flush). What it calls durable is lost when power fails."
+        );
+        record.find(Level::Problem, "not-believable", text);
     } else if typical.saturating_sub(command) < PROGRAM_LEAST {
         record.find(
             Level::Warning,
@@ -88,7 +104,7 @@ fn believable(cases: &[(Case, Measured)], lasts: bool, record: &mut Record) {
                  {}. What is left is less than any flash takes to be programmed. Either capacitors \
                  protect the write cache, which the data sheet would say (power-loss protection), \
                  or it is off, or the drive, or something on the way to it, answers flushes without \
-                 doing them.",
+                 doing them: then nothing is durable that is called so here.",
                 case.size,
                 span(command.seconds())
             ),
@@ -308,11 +324,11 @@ mod tests {
     use super::*;
 
     /// Returns what is found of plain writes and flushes that take so many microseconds each.
-    fn found(write: u64, flush: u64, lasts: bool) -> (String, String) {
-        found_of(write, &[flush; 100], lasts)
+    fn found(write: u64, flush: u64, known: Known) -> (String, String) {
+        found_of(write, &[flush; 100], known)
     }
 
-    fn found_of(write: u64, flushes: &[u64], lasts: bool) -> (String, String) {
+    fn found_of(write: u64, flushes: &[u64], known: Known) -> (String, String) {
         let case = |pattern| Case { pattern, size: ByteLength::new(4096), seed: 1 };
         let measured = |is_flushed: bool| {
             let mut measured = Measured { writes: 100, ..Measured::default() };
@@ -328,17 +344,17 @@ mod tests {
         let cases =
             [(case(Pattern::Write), measured(false)), (case(Pattern::Flush(1)), measured(true))];
         let mut record = Record::default();
-        believable(&cases, lasts, &mut record);
+        believable(&cases, known, &mut record);
         let first = record.findings.remove(0);
         (first.code, first.text)
     }
 
     #[test]
     fn a_flush_is_believed_for_what_it_takes_beyond_a_command() {
-        assert_eq!(found(30, 300, false).0, "believable");
-        assert_eq!(found(30, 60, false).0, "not-believable");
+        assert_eq!(found(30, 300, Known::Nothing).0, "believable");
+        assert_eq!(found(30, 60, Known::Nothing).0, "not-believable");
         // A drive that is slow with every command has programmed nothing either.
-        let (code, text) = found(170, 200, false);
+        let (code, text) = found(170, 200, Known::Nothing);
         assert_eq!(code, "not-believable", "{text}");
         assert!(text.contains("takes 200 us, and a write alone 170 us"), "{text}");
     }
@@ -347,16 +363,23 @@ mod tests {
     fn a_few_slow_flushes_do_not_make_the_others_believable() {
         let mut flushes = [31; 100];
         flushes[..15].fill(4_000);
-        let (code, text) = found_of(40, &flushes, false);
+        let (code, text) = found_of(40, &flushes, Known::Nothing);
         assert_eq!(code, "not-believable", "{text}");
         assert!(text.contains("31.0 us in the middle (626 us on average)"), "{text}");
     }
 
     #[test]
     fn a_drive_that_needs_no_flush_is_believed_whatever_one_takes() {
-        let (code, text) = found(60, 61, true);
+        let (code, text) = found(60, 61, Known::Lasts);
         assert_eq!(code, "believable");
         assert!(text.contains("durable without a flush"), "{text}");
-        assert_eq!(found(30, 300, true).1, text.replace("61.0 us", "300 us"));
+        assert_eq!(found(30, 300, Known::Lasts).1, text.replace("61.0 us", "300 us"));
+    }
+
+    #[test]
+    fn a_simulated_drive_that_ignores_flushes_is_not_believed_however_long_one_takes() {
+        let (code, text) = found(30, 300, Known::Ignored);
+        assert_eq!(code, "not-believable");
+        assert!(text.contains("300 us each") && text.contains("controller.flush"), "{text}");
     }
 }

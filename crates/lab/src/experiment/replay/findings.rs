@@ -5,12 +5,15 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::Protocol;
 use super::requests::Map;
-use crate::experiment::{Record, figures, words};
+use crate::experiment::{Record, figures};
 use crate::output::format;
 use crate::report::Level;
 
 /// Where so much longer than the trace's own time is needed, the drive did not keep up.
 const BEHIND: f64 = 1.02;
+
+/// What the last request may take beyond the time of the trace, in seconds.
+const LAST: f64 = 0.01;
 
 /// Returns true if the drive kept up.
 pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &mut Record) {
@@ -30,19 +33,20 @@ pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &m
     if rows.is_empty() {
         return;
     }
-    if took > time.seconds() * BEHIND + 1.0 {
+    if took > time.seconds() * BEHIND + LAST {
         record.find(
             Level::Warning,
             "not-kept-up",
             format!(
                 "The drive did not keep up: what arrived within {} took it {}. Latencies grew with \
                  the backlog and say how long it was.",
-                words::duration(Nanoseconds::from_secs(time.seconds().ceil() as u64)),
-                words::duration(Nanoseconds::from_secs(took.ceil() as u64))
+                format::span(time.seconds()),
+                format::span(took)
             ),
         );
     } else {
-        let text = "The drive kept up with the times of the trace; latencies count from them.";
+        let text = "The drive kept up with the times of the trace to its end. Latencies count from \
+                    these times, so that a backlog on the way is in them.";
         record.find(Level::Info, "kept-up", text.to_owned());
     }
 }

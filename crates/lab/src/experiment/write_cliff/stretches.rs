@@ -29,7 +29,8 @@ pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
     let window = (speeds.len() / WINDOWS).max(WINDOW);
     let mut starts = vec![0];
     let mut place = LASTING;
-    while place + LASTING <= speeds.len() {
+    // What is left at the end is judged by half of that at least: fewer points may be a swing of the last stretch.
+    while place + window / 2 <= speeds.len() {
         let start = *starts.last().expect("one begins at the first point");
         // The speed may have changed within the first point of a stretch.
         let so_far = mean(&speeds[start + usize::from(start > 0)..place]);
@@ -116,6 +117,12 @@ mod tests {
         let noisy: Vec<f64> = (0..60).map(|it| 500.0 + f64::from(it % 7) * 12.0).collect();
         assert_eq!(seen(&noisy).len(), 1);
         assert_eq!(seen(&[]).len(), 0);
+    }
+
+    #[test]
+    fn a_few_slow_points_at_the_end_are_no_stretch() {
+        let speeds = [vec![2000.0; 20], vec![100.0; 60], vec![40.0; 6]].concat();
+        assert_eq!(seen(&speeds).len(), 2);
     }
 
     #[test]
