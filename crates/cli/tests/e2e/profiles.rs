@@ -63,8 +63,8 @@ fn a_profile_that_is_there_is_not_written_over() {
 #[test]
 fn endurance_and_memory_of_a_data_sheet_go_into_the_profile() {
     let place = Place::new();
-    let sheet = ["profile", "new", "A drive", "--capacity", "500GB", "--sequential-read", "2400"];
-    let rates = ["--sequential-write", "100", "--random-read", "200k"];
+    let sheet = ["profile", "new", "A drive", "--capacity", "500GB", "--sequential-read", "550"];
+    let rates = ["--sequential-write", "100", "--random-read", "90k"];
     let new = |more: &[&str]| place.run(&[sheet.as_slice(), &rates, more].concat());
     let made = |more: &[&str]| new(more).with_code(0).stdout;
     let plain = made(&["--dram", "1G"]);

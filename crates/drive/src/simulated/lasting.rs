@@ -67,8 +67,6 @@ mod tests {
             |composition| SimulatedDrive::of("sim:", composition).unwrap().ignores_flushes();
         let liar = || drive(&[("controller.flush", "ignored")]);
         assert!(ignores(liar()) && !ignores(drive(&[])));
-        let on = ("controller.power_loss_protection", "on");
-        assert!(!ignores(drive(&[("controller.flush", "ignored"), on])));
         assert!(ignores(Composition::Array(Level::Raid1.array(vec![drive(&[]), liar()]))));
     }
 }

@@ -698,9 +698,16 @@ mod tests {
         for kind in [FlashKind::Slc, FlashKind::Mlc, FlashKind::Tlc, FlashKind::Qlc] {
             for gigabytes in [32, 120, 480, 4_000, 15_360] {
                 for interface in [Interface::Sata, Interface::Nvme] {
+                    let (sequential_read, sequential_write, random_read) = match interface {
+                        Interface::Sata => (550.0, 500.0, 90_000.0),
+                        Interface::Nvme => (6_500.0, 1_500.0, 580_000.0),
+                    };
                     let sheet = DataSheet {
                         kind,
                         interface,
+                        sequential_read,
+                        sequential_write,
+                        random_read,
                         capacity: ByteLength::new(gigabytes * 1_000_000_000),
                         random_write: None,
                         protected: false,
