@@ -59,13 +59,20 @@ impl Effect {
         Estimate::of(&self.by_seed[place]).expect("there is a seed")
     }
 
-    /// Returns how much the mean at `to` is above that at `from`, in per cent of that: the mean of the
-    /// differences of runs with one seed. `None` where the mean at `from` is zero.
+    /// Returns how much the mean at `to` is above that at `from`, in per cent of that: from the differences of
+    /// runs with one seed. `None` where the mean at `from` is zero.
+    ///
+    /// What the change is measured by is as uncertain as any mean. So each difference is taken less its share of
+    /// what the run at `from` is off that mean, as for a ratio of means (Cochran, Sampling Techniques, chapter 6).
     pub(crate) fn change(&self, from: usize, to: usize) -> Option<Estimate> {
         let base = self.mean(from).mean;
+        if base == 0.0 {
+            return None;
+        }
+        let rise = self.mean(to).mean / base - 1.0;
         let pairs = self.by_seed[from].iter().zip(&self.by_seed[to]);
-        let differences: Vec<f64> = pairs.map(|(a, b)| b - a).collect();
-        (base != 0.0).then(|| Estimate::of(&differences).expect("there is a seed").percent_of(base))
+        let differences: Vec<f64> = pairs.map(|(a, b)| b - a - rise * (a - base)).collect();
+        Some(Estimate::of(&differences).expect("there is a seed").percent_of(base))
     }
 
     /// Returns the place from which on nothing further changes by 2 % or more, by the far ends of the
@@ -80,5 +87,23 @@ impl Effect {
             })
         };
         (0..last).find(|&from| is_flat(from))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_no_surer_than_what_it_is_measured_by() {
+        let change = |by_seed: &[&[f64]]| Effect::with(by_seed).change(0, 1).unwrap();
+        let steady = change(&[&[100.0, 100.0, 100.0], &[400.0, 401.0, 399.0]]);
+        let scattered = change(&[&[96.0, 104.0, 100.0], &[400.0, 401.0, 399.0]]);
+        let width = |it: &Estimate| it.interval.map(|(low, high)| high - low).unwrap();
+        assert!((steady.mean - 300.0).abs() < 1e-9 && (scattered.mean - 300.0).abs() < 1e-9);
+        assert!(width(&scattered) > 10.0 * width(&steady), "{steady:?}, {scattered:?}");
+        // Where both move together the ratio is sure.
+        let together = change(&[&[90.0, 110.0, 100.0], &[360.0, 440.0, 400.0]]);
+        assert!(width(&together) < 1e-9, "{together:?}");
     }
 }

@@ -320,3 +320,26 @@ fn figures_are_written_for_other_programs() {
     place.run(&["show", "last", "--csv", "again"]).with_code(0);
     assert_eq!(std::fs::read_to_string(place.path("again/table-reads.csv")).unwrap(), table);
 }
+
+#[test]
+fn more_copies_of_jobs_than_can_run_at_once_are_refused_before_anything_runs() {
+    let place = Place::new();
+    place.file("many.fio", "[readers]\nrw=randread\nsize=16m\nnumjobs=300\n");
+    let words = "300 copies of readers would run at once (numjobs), and 256 are the most";
+    place.run(&["run", "job", "many.fio", "sim:,scale=1/64"]).fails(2, &[words]);
+    place.run(&["list", "runs"]).fails(2, &["no runs are kept"]);
+}
+
+#[test]
+fn a_rate_that_a_drive_does_not_reach_is_said() {
+    let place = Place::new();
+    let said = |rate: &str| {
+        let job =
+            format!("[reads]\nrw=randread\nsize=16m\nrate_iops={rate}\nruntime=1\ntime_based\n");
+        place.file("paced.fio", job);
+        place.run(&["run", "job", "paced.fio", "sim:,scale=1/64"]).with_code(0).stdout
+    };
+    let over = said("1000000");
+    assert!(over.contains("reads asks for 1000000 requests a second and made"), "{over}");
+    assert!(!said("1000").contains("requests a second and made"));
+}

@@ -75,6 +75,17 @@ impl JobFigures {
         record.add_series(words::code(&self.name), ("s", "MB/s"), &points);
     }
 
+    /// Reads, writes and trims a second, over all copies. Nothing where nothing was measured.
+    pub(super) fn per_second(&self) -> Option<f64> {
+        let of = |one: &LaneResult| {
+            let phase = &one.phase;
+            phase.read_latencies.count() + phase.write_latencies.count() + one.trims.count()
+        };
+        let requests: u64 = self.results.iter().map(of).sum();
+        let longest = self.results.iter().map(|one| one.phase.elapsed).max()?;
+        (longest > Nanoseconds::ZERO).then(|| requests as f64 / longest.seconds())
+    }
+
     /// Requests in flight in the mean, over all copies: by Little's law the sum of all latencies over the
     /// time. Nothing where nothing was measured.
     pub(super) fn in_flight(&self) -> Option<f64> {

@@ -6,8 +6,9 @@
 
 use std::path::Path;
 
+use ssdlab_drive::lanes::MOST_LANES;
 use ssdlab_drive::{
-    Amount, Description, Drive, DriveKind, LaneResult, Latencies, Mix, Pattern, Phase, Region,
+    Amount, Description, Drive, DriveKind, LaneResult, Latencies, Mix, Pattern, Phase, Rate, Region,
 };
 use ssdlab_interchange::fio::work::{Space, Work};
 use ssdlab_interchange::fio::{Direction, Job, JobFile};
@@ -69,7 +70,24 @@ fn read(settings: &Settings) -> Result<JobFile, LabError> {
     let text = std::fs::read_to_string(path)
         .map_err(|source| LabError::Read { path: path.to_owned(), source })?;
     let wrong = |source| LabError::Input { path: path.to_owned(), source };
-    JobFile::parse(&text).map_err(wrong)
+    let file = JobFile::parse(&text).map_err(wrong)?;
+    check_times(&file).and_then(|()| check_copies(&file)).map_err(wrong)?;
+    Ok(file)
+}
+
+/// Refuses more copies of jobs at once than a drive is driven with.
+fn check_copies(file: &JobFile) -> Result<(), InputError> {
+    for group in &file.groups {
+        let copies: usize = group.jobs.iter().map(|job| job.copies as usize).sum();
+        if copies > MOST_LANES {
+            let names: Vec<String> = group.jobs.iter().map(|job| job.name.clone()).collect();
+            return Err(InputError::whole(format!(
+                "{copies} copies of {} would run at once (numjobs), and {MOST_LANES} are the most",
+                words::list(&names)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses times that nobody means.
@@ -107,7 +125,6 @@ impl Protocol {
             }
             Work::new(&job, space)
         };
-        check_times(&file).map_err(|source| LabError::Input { path: path.to_owned(), source })?;
         let groups: Result<_, _> = (file.groups.iter())
             .map(|group| Ok((group.rest, group.jobs.iter().map(work).collect::<Result<_, _>>()?)))
             .collect();
@@ -223,6 +240,9 @@ impl Experiment for FioJob {
                 tell_depth(work.job(), one, &description.engine, record);
             }
         }
+        for (work, one) in protocol.works().zip(&figures) {
+            tell_rate(work.job(), one, record);
+        }
         record.tables.push(figures::table("jobs", &rows));
         figures::conclude(&rows, record);
         protocol.works().for_each(|work| tell_settings(work.job(), record));
@@ -240,6 +260,30 @@ pub(crate) fn tell_settings(job: &Job, record: &mut Record) {
         value,
         changed: false,
     }));
+}
+
+/// A job that makes less than this share of the requests that its rate asks for has not reached it.
+const RATE_REACHED: f64 = 0.95;
+
+/// Says where a job did not make as many requests as its rate asks for: its latencies are those of an overrun drive.
+fn tell_rate(job: &Job, figures: &JobFigures, record: &mut Record) {
+    let Some(rate) = job.rate else { return };
+    let of_one = match rate {
+        Rate::RequestsPerSecond(rate) | Rate::Open(rate) => rate,
+        Rate::BytesPerSecond(rate) => rate / job.block_size.bytes() as f64,
+    };
+    let asked = of_one * f64::from(job.copies);
+    let Some(made) = figures.per_second().filter(|made| *made < RATE_REACHED * asked) else {
+        return;
+    };
+    let text = format!(
+        "{} asks for {} requests a second and made {}: the drive did not keep up, or other settings of the job \
+         (thinktime, fsync, iodepth) held it back.",
+        job.name,
+        format::significant(asked),
+        format::significant(made)
+    );
+    record.find(Level::Warning, "rate-not-reached", text);
 }
 
 /// Of a job that keeps as many requests in flight as it may, this share of them has to be.
