@@ -107,8 +107,8 @@ pub struct RefreshArguments {
     /// Rewrite without asking
     #[arg(long, conflicts_with = "dry_run")]
     pub yes: bool,
-    /// Say what would be done, and do nothing of it. To know what fresh data reads like, a file of
-    /// 32 MiB may be written; it is gone afterwards
+    /// Say what would be done, and do nothing of it. To know what fresh data reads like, two files
+    /// of 16 MiB may be written; they are gone afterwards
     #[arg(long)]
     pub dry_run: bool,
     /// Read and write no more than this in a second, together, such as 50M
