@@ -9,6 +9,9 @@ export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_TEST_DEBUG
 # optimisation it takes less than half of what level 1 takes.
 export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=0
 export CARGO_PROFILE_PLAYGROUND_OPT_LEVEL=3
+# dist/build sets it, and C code is compiled anew where it changes: so every part has it.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2> /dev/null || date +%s)
+export SOURCE_DATE_EPOCH
 target=${CARGO_TARGET_DIR:-$PWD/target}
 
 # Everything that a part makes lies in its places, and every process that it starts carries SSDLAB_CI in its

@@ -36,7 +36,7 @@ const NOT_RUN: [(&str, &str); 18] = [
 ];
 
 /// What is replaced to make a command quick, or one that can be run here.
-const REPLACED: [(&str, &str); 24] = [
+const REPLACED: [(&str, &str); 25] = [
     (" [TARGET]", " sim:,scale=1/64 --quick"),
     ("export EXPERIMENT TARGET [--format sh|powershell|fio]", "export fragmentation new.dat"),
     ("FILE.fio", "mix.fio"),
@@ -45,6 +45,7 @@ const REPLACED: [(&str, &str); 24] = [
     ("run replay hm_1.csv sim:toshiba-xg5", "run replay hm_1.csv sim:toshiba-xg5,scale=1/64"),
     ("run fragmentation", "run fragmentation --quick"),
     ("sim:samsung-pm983 --quick", "sim:samsung-pm983,scale=1/128 --quick"),
+    ("truth samsung-pm983", "truth samsung-970-evo-500"),
     ("run barrier /mnt/ssd --quick", "run barrier ssd --quick --allow-buffered --set area=16M"),
     ("run job mix.fio /mnt/ssd", "run job mix.fio ssd --allow-buffered"),
     ("--quick /mnt/ssd", "--quick ssd --allow-buffered --set file_size=16M --set rest=0s"),
