@@ -8,7 +8,7 @@ export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none CARGO_PROFILE_TEST_DEBUG
 # What is released is optimised as much as it can be; here it is only tried, and need not be fast: without
 # optimisation it takes less than half of what level 1 takes.
 export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_OPT_LEVEL=0
-export CARGO_PROFILE_PLAYGROUND_OPT_LEVEL=3
+export CARGO_PROFILE_PLAYGROUND_OPT_LEVEL=3 CARGO_PROFILE_PLAYGROUND_LTO=off CARGO_PROFILE_PLAYGROUND_CODEGEN_UNITS=16
 # dist/build sets it, and C code is compiled anew where it changes: so every part has it.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2> /dev/null || date +%s)
 export SOURCE_DATE_EPOCH
