@@ -62,8 +62,8 @@ impl Effect {
     /// Returns how much the mean at `to` is above that at `from`, in per cent of that: from the differences of
     /// runs with one seed. `None` where the mean at `from` is zero.
     ///
-    /// What the change is measured by is as uncertain as any mean. So each difference is taken less its share of
-    /// what the run at `from` is off that mean, as for a ratio of means (Cochran, Sampling Techniques, chapter 6).
+    /// The mean at `from` is as uncertain as any. So each run is held against the line through zero and both means, as
+    /// for a ratio of means (Cochran, Sampling Techniques, chapter 6).
     pub(crate) fn change(&self, from: usize, to: usize) -> Option<Estimate> {
         let base = self.mean(from).mean;
         if base == 0.0 {

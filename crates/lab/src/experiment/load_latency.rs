@@ -248,7 +248,7 @@ struct Beside {
     written: f64,
     /// True if the measured stream alone makes more writes than were asked for.
     is_exceeded: bool,
-    /// How long it was measured.
+    /// Seconds for which it was measured.
     seconds: f64,
     probes: LaneResult,
 }

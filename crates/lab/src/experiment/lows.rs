@@ -37,7 +37,7 @@ pub(super) struct Lows {
     pub(super) window: f64,
     /// The lowest mean over so long.
     pub(super) lowest: f64,
-    /// What it sags from: its level.
+    /// The speed that it sags from: its level.
     pub(super) level: f64,
     /// The mean speed outside of the sags.
     pub(super) outside: f64,

@@ -15,11 +15,11 @@ const PROGRAM_LEAST: Nanoseconds = Nanoseconds::from_micros(75);
 /// From this factor on, what durability costs is a warning.
 const COSTLY: f64 = 3.0;
 
-/// What is known of a drive's flushes beforehand, since it is simulated.
+/// Knowledge of a drive's flushes beforehand, since it is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Nothing,
-    /// What it answers is durable without a flush.
+    /// Its answers are durable without a flush.
     Lasts,
     /// It answers flushes without doing them.
     Ignored,

@@ -12,7 +12,7 @@ use crate::report::Level;
 /// Where so much longer than the trace's own time is needed, the drive did not keep up.
 const BEHIND: f64 = 1.02;
 
-/// What the last request may take beyond the time of the trace, in seconds.
+/// Seconds that the last request may take beyond the time of the trace.
 const LAST: f64 = 0.01;
 
 /// Returns true if the drive kept up.
