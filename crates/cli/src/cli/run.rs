@@ -26,9 +26,9 @@ Targets:
 
 Behind a directory it uses an unlinked temporary file (O_TMPFILE), which goes
 however the run ends; barrier, trim-check and discard use files in a directory
-ssdlab-files-... there, which they remove. A file that exists is never written. Ctrl-C ends a run
-early and keeps what was measured; another one, a second or more later, ends it
-at once, without a report.
+ssdlab-files-... there, which they remove. A file that exists is never written.
+Ctrl-C ends a run early and keeps what was measured; another one, a second or
+more later, ends it at once, without a report.
 
 Examples:
   ssdlab run fragmentation
