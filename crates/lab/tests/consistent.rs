@@ -193,3 +193,19 @@ fn no_report_contradicts_itself() {
 fn an_interrupted_report_speaks_of_nothing_that_was_not_measured() {
     check(&[0, 1, 3, 9]);
 }
+
+#[test]
+fn a_slow_drive_is_given_up_at_the_limit_too() {
+    // At depth 32 it takes many seconds to answer what is in flight at the end of a round.
+    let experiment = experiment::named("steady").unwrap();
+    let target = Target::seeded("sim:kingston-dti-4", 1).unwrap();
+    let set = [("limit".to_owned(), "1m".to_owned())];
+    let (settings, target) = quick(experiment, target, 1, &set).unwrap();
+    let mut drive = target.open(&RealOptions::default()).unwrap();
+    let report =
+        run(experiment, &settings, 1, &mut *drive, &mut Impatient { calls_left: u32::MAX }).report;
+    let minutes = &report.series[0].x;
+    let last_round = minutes[minutes.len() - 1] - minutes[minutes.len() - 2];
+    assert!(last_round > 0.1, "a round takes {last_round} minutes: the drive is not slow");
+    assert!(minutes[minutes.len() - 2] <= 1.1, "{minutes:?}");
+}

@@ -179,6 +179,21 @@ fn a_key_with_an_effect_is_found_and_one_without_is_said_to_have_none() {
 }
 
 #[test]
+fn runs_that_are_not_steady_have_no_figure_and_that_is_said() {
+    let question = Question {
+        experiment: experiment::named("steady").unwrap(),
+        targets: vec!["sim:,scale=1/512".to_owned()],
+        vary: vec![Varied::parse("limit=2s,2m").unwrap()],
+        set: vec![("round".to_owned(), "1s".to_owned())],
+        ..question(&[])
+    };
+    let sweep = whole(&Design::new(question).unwrap(), &options(2, None, &Simulated));
+    let found = sweep.findings.iter().find(|it| it.code == "runs-without-figures");
+    let text = &found.unwrap_or_else(|| panic!("{:?}", sweep.findings)).text;
+    assert!(text.starts_with("3 of 6 runs have no figure"), "{text}");
+}
+
+#[test]
 fn a_sweep_is_a_report_that_can_be_kept_and_compared() {
     let of = |vary: &[&str]| {
         let design = Design::new(question(vary)).unwrap();

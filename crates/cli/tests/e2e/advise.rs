@@ -27,6 +27,21 @@ fn a_job_file_of_fio_is_a_workload_and_its_settings_stand_in_the_report() {
 }
 
 #[test]
+fn a_write_of_part_of_a_unit_wears_the_flash_as_one_of_the_whole_unit_does() {
+    let place = Place::new();
+    // Terabytes until the flash is worn out, of writes of half a KiB and of a whole unit.
+    let [part, whole] = ["512", "4K"].map(|size| {
+        let arguments = ["advise", SMALL, "--spare", "7%", "--block-size", size, "--json"];
+        let report = place.run(&arguments).with_code(0).json();
+        let columns = report["tables"][0]["columns"].as_array().unwrap();
+        let life = columns.iter().position(|it| it["name"] == "life").unwrap();
+        report["tables"][0]["rows"][0][life].as_f64().unwrap()
+    });
+    let ratio = whole / part;
+    assert!((7.5..8.5).contains(&ratio), "{whole} TB in whole units, {part} in eighths");
+}
+
+#[test]
 fn a_workload_that_cannot_be_is_refused_with_its_line() {
     let place = Place::new();
     let file = place.file("read.fio", "[a]\nioengine=libaio\ndirect=1\nrw=read\n");

@@ -19,6 +19,10 @@ const REQUESTS_PER_DEPTH: f64 = 64.0;
 /// [`steady::judge`] asks for at least, so that it can leave out how the workload began.
 const ROUNDS_TO_FIT: u64 = 60;
 
+/// How much longer than asked all rounds together may take. A round ends with the last answer to what is in flight, so
+/// each takes a little longer than its length; on a drive that is slow for its depth, several times as long.
+const OVERTIME: f64 = 1.1;
+
 /// What one round measured.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
@@ -116,23 +120,36 @@ impl Rounds {
             self.take(course, &results, until);
             return Ok(());
         }
-        let (mut length, mut weight) = (until.round, weight);
-        let expected = |round| count(until.expected.min(until.at_most), round).ceil().max(1.0);
-        let first = self.one(course, phase, (0, length), weight / expected(length))?;
+        let expected = count(until.expected.min(until.at_most), until.round).ceil().max(1.0);
+        let mut left = weight;
+        let mut share = weight / (expected + 1.0);
+        let mut length = until.round;
+        let first = self.one(course, phase, (0, length), share)?;
+        left -= share;
         let longer = long_enough(&first, phase.depth, until);
         if longer > length {
-            (length, weight) = (longer, weight * (1.0 - 1.0 / expected(length)));
+            length = longer;
+            share = left / (count(until.expected.min(until.at_most), length).ceil() + 1.0);
         } else {
             self.rounds.push(first);
         }
-        let most = count(until.at_most, length).ceil().max(1.0);
+        let most = count(until.at_most, length).ceil().max(1.0) as usize;
         let least = count(until.at_least, length).ceil() as usize;
         for index in 1.. {
-            let enough = self.rounds.len() >= least && self.judge(until).is_ok();
-            if enough || self.rounds.len() >= most as usize {
+            let done = self.rounds.len();
+            let judged = self.judge(until);
+            let is_late = self.seconds() > until.at_most.seconds() * OVERTIME;
+            if (done >= least && judged.is_ok()) || is_late || done >= most {
                 break;
             }
-            let round = self.one(course, phase, (index, length), weight / expected(length))?;
+            if done > 0 {
+                let more = judged.map_or_else(|it| it.more_rounds.unwrap_or(most), |_| 0);
+                let more = more.max(least.saturating_sub(done)).min(most - done);
+                // As if one more were to come: so there is always some weight left.
+                share = left / (more + 1) as f64;
+            }
+            let round = self.one(course, phase, (index, length), share)?;
+            left -= share;
             self.rounds.push(round);
         }
         Ok(())

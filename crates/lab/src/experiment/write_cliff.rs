@@ -326,19 +326,42 @@ impl Written {
             ),
         );
         if let Some(again) = self.again {
-            let (first, next) = (self.stretches[0].mb_per_second, self.stretches[1].mb_per_second);
-            let words = if again.mb_per_second > (1.0 - CLIFF) * first {
-                format!("{} were fast again", gb(again.length))
-            } else if (1.0 - CLIFF) * again.mb_per_second > next {
-                format!(
-                    "{} were written at {}: faster than after the cliff, and not as fast as before it",
-                    gb(again.length),
-                    speed(again.mb_per_second)
-                )
-            } else {
-                format!("nothing was fast again: {}", speed(again.mb_per_second))
-            };
+            let words = after_a_rest(&self.stretches, again);
             record.find(Level::Info, "after-a-rest", format!("After a rest, full, {words}."));
         }
+    }
+}
+
+/// Returns how the drive wrote after a rest, `again`, in words: beside the speed before the cliff and the one after it.
+fn after_a_rest(stretches: &[Stretch], again: Stretch) -> String {
+    let length = format!("{} GB", significant(again.length.bytes() as f64 / 1e9));
+    let (before, after) = (stretches[0].mb_per_second, stretches[1].mb_per_second);
+    if again.mb_per_second > (1.0 - CLIFF) * before {
+        format!("{length} were fast again")
+    } else if (1.0 - CLIFF) * again.mb_per_second > after {
+        format!(
+            "{length} were written at {}: faster than after the cliff, and not as fast as before it",
+            speed(again.mb_per_second)
+        )
+    } else {
+        format!("nothing was fast again: {}", speed(again.mb_per_second))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_speed_between_that_before_the_cliff_and_that_after_it_is_neither() {
+        let at = |mb_per_second| Stretch { length: ByteLength::new(5_000_000_000), mb_per_second };
+        let words = |again| after_a_rest(&[at(2000.0), at(100.0)], at(again));
+        assert_eq!(words(1990.0), "5.00 GB were fast again");
+        assert!(
+            words(1200.0).starts_with("5.00 GB were written at 1200 MB/s: faster than"),
+            "{}",
+            words(1200.0)
+        );
+        assert_eq!(words(101.0), "nothing was fast again: 101 MB/s");
     }
 }

@@ -402,6 +402,21 @@ mod tests {
     }
 
     #[test]
+    fn the_bound_of_an_interval_is_no_picture_of_its_own() {
+        let names =
+            [("spare", ""), ("mean", "IOPS"), ("from", "IOPS"), ("to", "IOPS"), ("worst", "IOPS")];
+        let columns = names.map(|(name, unit)| Column { name: name.into(), unit: unit.into() });
+        let row = |spare: &str, bounds: [f64; 2], worst: f64| {
+            let numbers = [100.0, bounds[0], bounds[1], worst].map(Cell::Number);
+            [vec![Cell::from(spare)], numbers.into()].concat()
+        };
+        let rows = vec![row("7%", [90.0, 110.0], 50.0), row("28%", [99.0, 101.0], 80.0)];
+        let table = Table { name: "points".into(), columns: columns.into(), rows };
+        let bars = Bars::of(&TableChart::of(&table).expect("it has a picture"));
+        assert!(bars.title.contains("worst"), "{}", bars.title);
+    }
+
+    #[test]
     fn rows_of_different_units_are_not_compared() {
         let column = |name: &str, unit: &str| Column { name: name.into(), unit: unit.into() };
         let row = |figure: &str, unit: &str, published, error| {

@@ -9,6 +9,7 @@ use ssdlab_model::profile::Profile;
 use ssdlab_model::recovery::{FlashContents, ProgramUnit, Recovery, RecoveryError};
 use ssdlab_model::snapshot::{Decoder, Encoder};
 use ssdlab_model::{Configuration, Ssd};
+use ssdlab_units::codec::{CodecError, LentMemory, TableSource, TableStore, damaged};
 use ssdlab_units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
 
 /// A profile's text.
@@ -192,8 +193,48 @@ fn works_on<M: Mapping>(opened: Result<(Ssd<M, Found>, Recovery), RecoveryError>
     }
 }
 
+/// Bytes before a state whose tables are kept apart: its length without them.
+const LENGTH_BYTES: usize = 4;
+
+/// Tables as long as a drive, which its saved state keeps apart: one after the other.
+#[derive(Default)]
+struct Tables(Vec<u32>);
+
+impl TableStore for Tables {
+    fn keep(&mut self, table: &[u32]) -> std::io::Result<u64> {
+        let at = self.0.len() as u64;
+        self.0.extend(table);
+        Ok(at)
+    }
+}
+
+impl TableSource for Tables {
+    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError> {
+        let table = usize::try_from(at).ok().and_then(|at| self.0.get(at..)?.get(..length));
+        table.map_or_else(
+            || damaged("there is no such table"),
+            |table| Ok(Box::new(Lent(table.into())) as Box<dyn LentMemory>),
+        )
+    }
+
+    fn is_known_sound(&self) -> bool {
+        false
+    }
+}
+
+/// A table of its own.
+#[derive(Debug)]
+struct Lent(Box<[u32]>);
+
+// SAFETY: the memory of a box stays where it is until the box is dropped, and nobody else has it.
+unsafe impl LentMemory for Lent {
+    fn words(&mut self) -> &mut [u32] {
+        &mut self.0
+    }
+}
+
 /// The state of a saved drive: any bytes, and those of a sound one with some of them changed. The
-/// first byte says which mechanisms it has.
+/// first byte says which mechanisms it has; its highest bit, whether tables are kept apart.
 pub fn snapshot(bytes: &[u8]) {
     let Some((&kind, bytes)) = bytes.split_first() else { return };
     let streams = [
@@ -205,16 +246,17 @@ pub fn snapshot(bytes: &[u8]) {
         ("streams.hot_within", "0.3"),
         ("streams.hot_blocks", "0.4"),
     ];
+    let apart = kind >= 128;
     match kind % 6 {
-        0 => snapshot_of(&tiny_drive(&[]), PageMap::new, bytes),
-        1 => snapshot_of(&tiny_drive(&SLC), PageMap::new, bytes),
-        2 => snapshot_of(&tiny_drive(&streams), PageMap::new, bytes),
+        0 => snapshot_of(&tiny_drive(&[]), PageMap::new, apart, bytes),
+        1 => snapshot_of(&tiny_drive(&SLC), PageMap::new, apart, bytes),
+        2 => snapshot_of(&tiny_drive(&streams), PageMap::new, apart, bytes),
         3 => {
             let extents = [("mapping.scheme", "extent"), ("mapping.table", "4K")];
             let configuration = tiny_drive(&extents);
             let mechanisms = &configuration.mechanisms;
             let map = |_| ExtentMap::new(&configuration.geometry, mechanisms.extents);
-            snapshot_of(&configuration, map, bytes);
+            snapshot_of(&configuration, map, apart, bytes);
         }
         4 => {
             let cached = [
@@ -225,9 +267,9 @@ pub fn snapshot(bytes: &[u8]) {
             ];
             let configuration = tiny_drive(&cached);
             let map = |_| CachedMap::new(&configuration).expect("room for the map");
-            snapshot_of(&configuration, map, bytes);
+            snapshot_of(&configuration, map, apart, bytes);
         }
-        _ => snapshot_with_log_blocks(bytes),
+        _ => snapshot_with_log_blocks(apart, bytes),
     }
 }
 
@@ -241,48 +283,68 @@ fn spoilt(mut saved: Vec<u8>, bytes: &[u8]) -> Vec<u8> {
     saved
 }
 
-fn snapshot_of<M: Mapping>(configuration: &Configuration, map: impl Fn(u32) -> M, bytes: &[u8]) {
+fn snapshot_of<M: Mapping>(
+    configuration: &Configuration,
+    map: impl Fn(u32) -> M,
+    apart: bool,
+    bytes: &[u8],
+) {
     let new_map = || map(configuration.geometry.logical_units());
-    let restored = |mut bytes: &[u8]| {
-        let mut decoder = Decoder::new(&mut bytes);
-        if let Ok(mut ssd) = Ssd::restored(configuration, new_map(), &mut decoder) {
-            ssd.check_invariants();
-            let units = ssd.geometry().logical_units();
-            // Long after all that the state may say of its past.
-            ssd.write(Instant::from_nanos(1 << 60), LogicalUnit(0), units);
-            ssd.check_invariants();
-        }
-    };
-    restored(bytes);
+    restored(configuration, new_map(), apart, bytes);
     let ssd = Ssd::with(configuration, new_map(), ssdlab_model::media::Null);
     let mut ssd = ssd.expect("a sound drive");
     let written = ssd.write(Instant::START, LogicalUnit(0), 40);
     ssd.shut_down(written);
-    let mut saved = Vec::new();
-    ssd.save(&mut Encoder::new(&mut saved)).expect("it is saved");
-    restored(&spoilt(saved, bytes));
+    restored(configuration, new_map(), apart, &spoilt(saved(&ssd, apart), bytes));
 }
 
-fn snapshot_with_log_blocks(bytes: &[u8]) {
+fn snapshot_with_log_blocks(apart: bool, bytes: &[u8]) {
     let configuration = tiny_drive(&[("mapping.scheme", "log-block"), ("mapping.log_blocks", "2")]);
     let new_map = || PageMap::new(configuration.geometry.logical_units());
-    let restored = |mut bytes: &[u8]| {
-        if let Ok(mut ssd) = Ssd::restored(&configuration, new_map(), &mut Decoder::new(&mut bytes))
-        {
-            ssd.check_invariants();
-            let units = ssd.geometry().logical_units();
-            ssd.write(Instant::from_nanos(1 << 60), LogicalUnit(0), units);
-            ssd.check_invariants();
-        }
-    };
-    restored(bytes);
+    restored(&configuration, new_map(), apart, bytes);
     let mut ssd = Ssd::new(&configuration).expect("a sound drive");
     let mut at = ssd.write(Instant::START, LogicalUnit(0), 40);
     for unit in (0..200).step_by(7) {
         at = ssd.write(at, LogicalUnit(unit), 1);
     }
     ssd.shut_down(at);
-    let mut saved = Vec::new();
-    ssd.save(&mut Encoder::new(&mut saved)).expect("it is saved");
-    restored(&spoilt(saved, bytes));
+    restored(&configuration, new_map(), apart, &spoilt(saved(&ssd, apart), bytes));
+}
+
+/// The state of a drive as bytes; where tables are `apart`, the length of the rest comes first, and they come last.
+fn saved<M: Mapping>(ssd: &Ssd<M>, apart: bool) -> Vec<u8> {
+    let mut state = Vec::new();
+    if !apart {
+        ssd.save(&mut Encoder::new(&mut state)).expect("it is saved");
+        return state;
+    }
+    let mut tables = Tables::default();
+    ssd.save(&mut Encoder::with_tables_apart(&mut state, &mut tables)).expect("it is saved");
+    let tables = tables.0.iter().flat_map(|word| word.to_le_bytes());
+    let length = (state.len() as u32).to_le_bytes();
+    length.into_iter().chain(state.iter().copied()).chain(tables).collect()
+}
+
+/// Makes a drive of `bytes`, if they are a state of one, and writes all over it.
+fn restored<M: Mapping>(configuration: &Configuration, map: M, apart: bool, mut bytes: &[u8]) {
+    let mut tables = Tables::default();
+    if apart {
+        let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() else { return };
+        let length = u32::from_le_bytes(*length) as usize;
+        let (state, words) = rest.split_at(length.min(rest.len()));
+        let (words, _) = words.as_chunks::<4>();
+        tables.0 = words.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        bytes = state;
+    }
+    let mut decoder = match apart {
+        true => Decoder::with_tables_apart(&mut bytes, &mut tables),
+        false => Decoder::new(&mut bytes),
+    };
+    if let Ok(mut ssd) = Ssd::restored(configuration, map, &mut decoder) {
+        ssd.check_invariants();
+        let units = ssd.geometry().logical_units();
+        // Long after all that the state may say of its past.
+        ssd.write(Instant::from_nanos(1 << 60), LogicalUnit(0), units);
+        ssd.check_invariants();
+    }
 }

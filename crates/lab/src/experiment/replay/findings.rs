@@ -33,7 +33,7 @@ pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &m
     if rows.is_empty() {
         return;
     }
-    if took > time.seconds() * BEHIND + LAST {
+    if !keeps_up(time.seconds(), took) {
         record.find(
             Level::Warning,
             "not-kept-up",
@@ -49,6 +49,11 @@ pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &m
                     these times, so that a backlog on the way is in them.";
         record.find(Level::Info, "kept-up", text.to_owned());
     }
+}
+
+/// Returns true if a drive that took `took` seconds for requests that arrive within `time` seconds kept up with them.
+fn keeps_up(time: f64, took: f64) -> bool {
+    took <= time * BEHIND + LAST
 }
 
 /// What was done to the trace.
@@ -118,5 +123,20 @@ pub(super) fn tell(protocol: &Protocol, record: &mut Record) {
             "Times go back in {count} lines; those requests count as sent with the one before."
         );
         record.find(Level::Info, "times-went-back", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_that_ends_much_later_than_its_requests_come_does_not_keep_up() {
+        for (time, took) in [(0.2, 0.2), (0.2, 0.213), (0.000_1, 0.01), (60.0, 61.0)] {
+            assert!(keeps_up(time, took), "{took} s for {time} s");
+        }
+        for (time, took) in [(0.2, 0.215), (1.0, 1.1), (60.0, 61.3)] {
+            assert!(!keeps_up(time, took), "{took} s for {time} s");
+        }
     }
 }

@@ -160,3 +160,23 @@ fn figures_that_contradict_each_other_are_refused() {
     let wrong = refused(DataSheet { sequential_write: 0.0, ..sheet() });
     assert!(wrong.contains("is no rate of sequential writes"), "{wrong}");
 }
+
+#[test]
+fn a_sensing_time_that_no_flash_has_is_not_said_to_follow_from_the_rated_latencies() {
+    let page_read = |read: u64| {
+        let sheet = DataSheet {
+            read_latency: Some(Nanoseconds::from_micros(read)),
+            write_latency: Some(Nanoseconds::from_micros(20)),
+            ..sheet()
+        };
+        let text = sheet.profile().unwrap_or_else(|error| panic!("{error}"));
+        text.lines().find(|line| line.starts_with("page_read")).expect("it has one").to_owned()
+    };
+    let plausible = page_read(85);
+    assert!(
+        plausible.contains("fitted") && plausible.contains("rated latencies of"),
+        "{plausible}"
+    );
+    let odd = page_read(400);
+    assert!(odd.contains("assumed") && odd.contains("which no TLC takes"), "{odd}");
+}
