@@ -1,13 +1,13 @@
-//! Memory that direct I/O accepts.
+//! Page-aligned memory for direct I/O (`O_DIRECT`).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// No drive asks for more than a page.
+/// Alignment of buffers in bytes. No drive requires more than a page.
 const PAGE: usize = 4096;
 
-/// Bytes that begin at a page.
+/// Bytes whose first one is aligned to a page.
 #[derive(Debug)]
 pub struct Buffer {
     memory: NonNull<u8>,
@@ -18,7 +18,7 @@ pub struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// `length` zeros; `length` is not 0.
+    /// Allocates `length` zeros; `length` must not be 0.
     pub fn new(length: usize) -> Buffer {
         assert!(length > 0, "a buffer has a length");
         let layout = Layout::from_size_align(length, PAGE).expect("a page is a power of two");

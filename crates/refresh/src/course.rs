@@ -1,4 +1,4 @@
-//! A refresh from beginning to end: look, read, judge, plan; then rewrite, and read again.
+//! A refresh from beginning to end: survey, read, judge, plan; then rewrite and read again.
 
 mod carry_out;
 mod look;
@@ -18,34 +18,34 @@ use crate::probe::Probe;
 use crate::survey::{Agreed, Needed, Survey};
 use crate::window::Span;
 
-/// How a refresh is done.
+/// Options of a refresh.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What the user agreed to.
+    /// Consents of the user.
     pub agreed: Agreed,
-    /// Bytes of a window.
+    /// Length of a window.
     pub window: ByteLength,
-    /// The most that is read and written in a second, together; nothing for as fast as it goes.
+    /// Bytes read and written per second, together, at most; `None` for no limit.
     pub rate: Option<ByteLength>,
-    /// The longest that a file system may be frozen.
+    /// Longest time that a file system may be frozen.
     pub max_freeze: Duration,
     /// True if all windows are rewritten, slow or not.
     pub all: bool,
-    /// True to go on where an earlier refresh has ended.
+    /// True to resume an earlier refresh that was interrupted.
     pub resume: bool,
-    /// Where journals are kept.
+    /// Directory of the journals.
     pub journals: PathBuf,
-    /// What must not be frozen, besides what is found here.
+    /// Files that must not be frozen, besides those that the survey finds.
     pub needed: Vec<Needed>,
-    /// From this temperature on the drive is left to cool, in degrees Celsius.
+    /// Temperature in degrees Celsius from which the refresh pauses to let the drive cool.
     pub heat_max: f64,
-    /// Who is told what takes far longer than it should, while it does.
+    /// Callback for steps that take far longer than they should, called while they last.
     pub tell: Tell,
 }
 
-/// Whoever looks on.
+/// Callback for progress.
 pub trait Watch {
-    /// A step goes on, and this share of it is done. Says whether to go on.
+    /// Reports that this share (0 to 1) of a step is done. Returns true to continue, false to cancel.
     fn progress(&mut self, step: &str, share: f64) -> bool;
 }
 
@@ -55,13 +55,13 @@ impl<F: FnMut(&str, f64) -> bool> Watch for F {
     }
 }
 
-/// Asks whoever looks on whether to go on.
+/// Reports progress. Returns an error of kind `Cancelled` if the callback asks to stop.
 fn go_on(watch: &mut dyn Watch, step: &str, done: usize, of: usize) -> Result<(), DriveError> {
     let share = done as f64 / of.max(1) as f64;
     if watch.progress(step, share) { Ok(()) } else { Err(DriveError::cancelled()) }
 }
 
-/// A refresh that was begun.
+/// A refresh for which the survey is done and the journal is open.
 #[derive(Debug)]
 pub struct Refresh {
     survey: Survey,
@@ -71,9 +71,9 @@ pub struct Refresh {
     pace: Pace,
     windows: Vec<Span>,
     evidence: Vec<Evidence>,
-    /// Seconds a byte of fresh data when nobody else is there, where it is known.
+    /// Seconds per byte of fresh data without other load; `None` if not known.
     fresh: Option<f64>,
-    /// The time that fresh data takes in the mean, where it was measured now.
+    /// Mean seconds per byte of fresh data; `None` unless baselines were measured in this run.
     typical: Option<FreshPace>,
     notes: Vec<String>,
 }

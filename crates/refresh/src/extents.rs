@@ -1,4 +1,4 @@
-//! Where a file lies: its extents, as the file system tells them (FIEMAP).
+//! Extents of a file, as the file system reports them (FIEMAP).
 
 use std::fs::File;
 use std::io;
@@ -20,31 +20,32 @@ mod flag {
     pub(super) const SHARED: u32 = 0x2000;
 }
 
-/// What an extent holds.
+/// Content of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Data as it is in the file.
     Data,
-    /// Room that nothing was written to.
+    /// Allocated blocks that nothing was written to.
     Unwritten,
-    /// Data in the metadata of the file system, or packed with other files'.
+    /// Data within the metadata of the file system, or packed together with that of other files.
     Inline,
     /// Compressed or encrypted data.
     Encoded,
-    /// The file system does not say where.
+    /// Data whose place the file system does not report.
     Unknown,
 }
 
 /// A run of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Which bytes of the file.
+    /// Range of bytes of the file.
     pub span: Span,
-    /// Where they begin: on ext4 and xfs on the block device, on btrfs in its own address space.
+    /// Byte at which the extent begins: on ext4 and xfs on the block device, on btrfs in the address
+    /// space of btrfs.
     pub physical: u64,
-    /// What they are.
+    /// Content of these bytes.
     pub content: Content,
-    /// True if other files, or snapshots, have the same blocks.
+    /// True if other files or snapshots share the blocks.
     pub is_shared: bool,
 }
 
@@ -71,19 +72,19 @@ impl Extent {
     }
 }
 
-/// True if a file is written back before it is mapped.
+/// Choice whether a file is written back before its extents are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// It is, so that all of it has its place.
+    /// Write back first, so that every block has its place.
     First,
-    /// It is not: its file system may be frozen.
+    /// Do not write back: the file system may be frozen.
     Not,
 }
 
-/// The extents of a part of a file, in order.
+/// Returns the extents of a part of a file, in order.
 ///
 /// # Errors
-/// Those of the file system, also where it cannot say.
+/// Returns the error of the file system, also if it does not support FIEMAP.
 pub fn of(file: &File, part: Span, sync: Sync) -> io::Result<Vec<Extent>> {
     let mut extents = Vec::new();
     let mut start = part.offset;
@@ -109,7 +110,7 @@ pub fn of(file: &File, part: Span, sync: Sync) -> io::Result<Vec<Extent>> {
     Ok(extents)
 }
 
-/// Adds an extent. btrfs may tell parts twice while somebody writes; the first word counts.
+/// Appends an extent. btrfs may report parts twice while somebody writes; the first report counts.
 fn push(extents: &mut Vec<Extent>, mut next: Extent) {
     let known = extents.last().map_or(0, |last| last.span.end());
     if next.span.end() <= known {
@@ -123,7 +124,8 @@ fn push(extents: &mut Vec<Extent>, mut next: Extent) {
     extents.push(next);
 }
 
-/// Runs of data that follow each other in the file, wherever they lie; cut off at its length.
+/// Returns runs of data that are contiguous in the file, wherever they lie on the device. Runs are cut
+/// off at the file's `length`.
 pub fn data_runs(extents: &[Extent], length: u64) -> Vec<Span> {
     let mut runs: Vec<Span> = Vec::new();
     for extent in extents.iter().filter(|it| it.content == Content::Data) {
@@ -136,7 +138,8 @@ pub fn data_runs(extents: &[Extent], length: u64) -> Vec<Span> {
     runs
 }
 
-/// In how many pieces a part of a file lies: extents that do not continue the one before.
+/// Returns the number of pieces in which a part of a file lies: extents that do not continue the one
+/// before on the device.
 pub fn pieces_in(extents: &[Extent], part: Span) -> u32 {
     let mut pieces = 0;
     let mut next = None;

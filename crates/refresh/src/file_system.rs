@@ -1,4 +1,4 @@
-//! What kind of file system it is, by the magic number that statfs gives.
+//! Kinds of file system, recognised by the magic number that statfs returns.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -14,18 +14,19 @@ pub enum FileSystem {
     Btrfs,
     /// xfs.
     Xfs,
-    /// Another one on a block device.
+    /// Another file system on a block device, with its magic number.
     Other(u64),
-    /// Files lie on another machine, or behind a program.
+    /// A file system whose files lie on another machine, or behind a program.
     Elsewhere(&'static str),
-    /// Files lie in memory.
+    /// A file system whose files lie in memory.
     Memory(&'static str),
-    /// Files lie in those of another file system.
+    /// A file system whose files lie in those of another file system, or which has a volume manager of
+    /// its own.
     Layered(&'static str),
 }
 
 impl FileSystem {
-    /// By the magic number (linux/magic.h, statfs(2)).
+    /// Returns the file system with this magic number (linux/magic.h, statfs(2)).
     pub fn of_magic(magic: u64) -> FileSystem {
         match magic {
             0xEF53 => FileSystem::Ext4,
@@ -54,17 +55,17 @@ impl FileSystem {
         }
     }
 
-    /// That of an open file.
+    /// Returns the file system of an open file.
     ///
     /// # Errors
-    /// When the system does not say.
+    /// Returns an error if `fstatfs` fails.
     pub fn of(file: &File) -> Result<FileSystem, DriveError> {
         let found = rustix::fs::fstatfs(file.as_fd())
             .map_err(|error| io("cannot see what file system it is", error))?;
         Ok(FileSystem::of_magic(found.f_type as u64 & 0xFFFF_FFFF))
     }
 
-    /// Why nothing on it can be rewritten in place; nothing where it can.
+    /// Returns the reason why nothing on this file system can be rewritten in place, or `None`.
     pub fn obstacle(self) -> Option<String> {
         match self {
             FileSystem::Elsewhere(name) => Some(format!(
@@ -86,7 +87,7 @@ impl FileSystem {
         }
     }
 
-    /// Returns what it is called in sentences.
+    /// Returns the name of the file system, as used in sentences.
     pub fn name(self) -> String {
         match self {
             FileSystem::Ext4 => "ext4".to_owned(),

@@ -1,16 +1,17 @@
-//! A file system that is frozen for a moment, and thawed whatever happens.
+//! Freezes a file system for moments (`FIFREEZE`), and thaws it whatever happens.
 //!
-//! A child process does both, asked through a pipe. So what it has frozen, and nothing that others have,
-//! is known to the one that thaws, whenever the process that asked is killed. When the pipe closes, because
-//! that one is done or was killed, the child thaws, and tries until that is done. It also kills it when a
-//! freeze has lasted [`PATIENCE`]: one that was stopped (SIGSTOP) in the middle must not go on later and
-//! write what is outdated by then, so it must be gone before others may write. However long that takes is
-//! waited for: a process that is within a write is not gone before that is over, and only then the kernel
-//! closes its end of the pipe. The child takes back as well what was asked of the kernel's grace periods
+//! A child process freezes and thaws; its parent, the refresh, asks for both through a pipe. So the child
+//! knows that the refresh has frozen the file system, and not somebody else, even if the parent is killed
+//! at any moment. When the pipe closes, because the parent is done or was killed, the child thaws the
+//! file system, and tries until that succeeds. When a freeze has lasted [`PATIENCE`], the child also
+//! kills its parent: a parent that was stopped (SIGSTOP) within a freeze must not resume later and write
+//! data that is outdated by then, so it must be gone before others may write. The child waits for that
+//! however long it takes: a process that is within a write ends only after the write, and only then the
+//! kernel closes its end of the pipe. The child also takes back the expediting of RCU grace periods
 //! (`grace.rs`).
 //!
-//! Who kills both at once, such as with all of a control group, leaves a file system frozen when that
-//! happens within a freeze; `fsfreeze --unfreeze` thaws it.
+//! If both processes are killed at once within a freeze, such as with all of a control group, the file
+//! system stays frozen; `fsfreeze --unfreeze` thaws it.
 
 mod child;
 
@@ -24,11 +25,11 @@ use crate::lateness::{Lateness, Step};
 use crate::urgency::Urgency;
 use crate::{DriveError, ErrorKind, io, refused, system};
 
-/// How long a freeze may last before something must be wrong.
+/// Time after which something must be wrong with a freeze.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Kinds of writers that are locked out one after the other: those that write, those that touch
-/// mapped memory, and the file system's own.
+/// Number of kinds of writers that the kernel locks out one after the other: writes, page faults of
+/// mapped memory, and the file system's own writes.
 const WRITERS: u32 = 3;
 
 /// A file system that can be frozen.
@@ -36,48 +37,50 @@ const WRITERS: u32 = 3;
 pub struct Freezer {
     directory: File,
     grace_periods: GracePeriods,
-    /// Where the child listens.
+    /// Write end of the pipe by which the child receives commands.
     ask: OwnedFd,
-    /// Where it answers.
+    /// Read end of the pipe by which the child answers.
     answers: OwnedFd,
     child: libc::pid_t,
-    /// Has told what takes too long.
+    /// Watchdog that reports steps that take too long.
     lateness: Lateness,
-    /// The longest freeze, from the request to freeze until it is thawed.
+    /// Longest freeze so far, from the request to freeze until the thaw.
     pub longest: Duration,
-    /// Freezes so far.
+    /// Number of freezes so far.
     pub count: u64,
-    /// The last of them.
+    /// Times of the last freeze.
     pub last: Times,
 }
 
-/// How long a freeze has lasted.
+/// Times of one freeze.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Until the file system was frozen: others wait from the request on.
+    /// Time from the request to freeze until the file system was frozen. Writers may be held up from the
+    /// request on.
     pub freezing: Duration,
-    /// Until it was thawed, from the request to thaw.
+    /// Time from the request to thaw until the file system was thawed.
     pub thawing: Duration,
-    /// In all.
+    /// Time from the request to freeze until the file system was thawed.
     pub whole: Duration,
 }
 
-/// A file system that is frozen; thawed when this goes.
+/// A file system that is frozen. Dropping this value thaws it.
 #[derive(Debug)]
 pub struct Frozen<'a> {
     freezer: &'a mut Freezer,
     since: Instant,
     freezing: Duration,
-    // Both end when it is thawed.
+    // Both end when the file system is thawed.
     _urgency: Urgency,
     _hurried: Hurried,
 }
 
 impl Freezer {
-    /// For the file system that `directory` is on; what takes too long is told there.
+    /// Starts the child process for the file system of `directory`; `lateness` reports steps that take
+    /// too long.
     ///
     /// # Errors
-    /// When there is no child to thaw it.
+    /// Returns an error if there can be no child process.
     pub fn new(directory: File, lateness: Lateness) -> Result<Freezer, DriveError> {
         let cannot = |error| io("cannot make the process that thaws", error);
         let (listen, ask) = pipe().map_err(cannot)?;
@@ -100,7 +103,7 @@ impl Freezer {
         if child < 0 {
             return Err(cannot(std::io::Error::last_os_error()));
         }
-        // What is swapped out would have to be read while everybody waits.
+        // Memory that was swapped out would have to be read while writers wait.
         system::stay_in_memory();
         let (longest, last) = (Duration::ZERO, Times::default());
         let count = 0;
@@ -117,7 +120,7 @@ impl Freezer {
         })
     }
 
-    /// Has the child do something; the inner error is what came of that.
+    /// Sends a command to the child. The inner result is the outcome of the command.
     fn has(&self, word: u8) -> Result<std::io::Result<()>, DriveError> {
         let gone = |error: std::io::Error| io("the process that thaws is gone", error);
         match rustix::io::retry_on_intr(|| rustix::io::write(&self.ask, &[word])) {
@@ -137,16 +140,16 @@ impl Freezer {
         })
     }
 
-    /// Has it thawed; by this process where the child is gone.
+    /// Has the child thaw the file system; this process thaws it if the child is gone.
     fn thaw(&self) -> std::io::Result<()> {
         self.has(THAW).unwrap_or_else(|_| system::thaw(self.directory.as_raw_fd()))
     }
 
-    /// Freezes it. What is dirty should be [written back](Freezer::outlook) before, so that the
+    /// Freezes the file system. Dirty data should be [written back](Freezer::outlook) before, so that the
     /// freeze itself is short.
     ///
     /// # Errors
-    /// When it is frozen by somebody else, or cannot be.
+    /// Returns an error if the file system is frozen by somebody else, or cannot be frozen.
     pub fn freeze(&mut self) -> Result<Frozen<'_>, DriveError> {
         let urgency = Urgency::begin();
         let hurried = self.grace_periods.hurry();
@@ -182,14 +185,18 @@ impl Freezer {
         })
     }
 
-    /// Returns how long it would take now until the file system is frozen, as far as can be known without anybody
-    /// having to wait: what is dirty is written back, and once more, when next to nothing is; and the kernel locks out
-    /// three kinds of writers one after the other, each of which takes it a grace period (`freeze_super`, fs/super.c;
-    /// `percpu_down_write`). Right after a thaw it has not yet unlocked in earnest, and that costs nothing; so
-    /// `is_first` should not be said in the midst of freezes, since waiting for grace periods would end that.
+    /// Returns an estimate of how long it would take now until the file system is frozen, without anybody
+    /// having to wait.
+    ///
+    /// Dirty data is written back twice; the second time, when next to nothing is dirty, is measured. If
+    /// `is_first`, three grace periods are measured as well: the kernel locks out three kinds of writers
+    /// one after the other, each of which takes a grace period (`freeze_super`, fs/super.c;
+    /// `percpu_down_write`). Right after a thaw the kernel has not finished unlocking, so that locking
+    /// again needs no grace period. Waiting for grace periods would end that state, so `is_first` should
+    /// not be true between freezes that follow each other closely.
     ///
     /// # Errors
-    /// When the file system fails.
+    /// Returns an error if the data cannot be written back.
     pub fn outlook(&self, is_first: bool) -> Result<Duration, DriveError> {
         let sync = || {
             self.lateness.wait_for(Some(Step::WriteBack));
@@ -198,7 +205,7 @@ impl Freezer {
             outcome.map_err(|error| io("cannot sync", error))
         };
         sync()?;
-        // Not before: much may have been dirty, and the whole machine pays for the haste.
+        // Not before the first sync: much may have been dirty, and expediting costs the whole machine.
         let _hurried = self.grace_periods.hurry();
         let since = Instant::now();
         sync()?;
@@ -210,7 +217,7 @@ impl Freezer {
 }
 
 impl Frozen<'_> {
-    /// When it was asked to freeze: others wait from then on.
+    /// Returns the moment of the request to freeze. Writers may be held up from then on.
     pub fn since(&self) -> Instant {
         self.since
     }
@@ -226,15 +233,15 @@ impl Drop for Frozen<'_> {
         stop_signals(libc::SIG_DFL);
         self.freezer.last = Times { freezing: self.freezing, thawing, whole };
         self.freezer.longest = self.freezer.longest.max(whole);
-        // The child tries again when this process is gone; a frozen file system with nobody to
-        // thaw it is the worst that can happen here.
+        // The child tries again when this process is gone; a frozen file system that nobody thaws is the
+        // worst that can happen here.
         assert!(outcome.is_ok(), "the file system does not thaw: {outcome:?}");
     }
 }
 
 impl Drop for Freezer {
     fn drop(&mut self) {
-        // The child listens until nobody can ask any more.
+        // The child listens until the write end of the pipe is closed.
         if let Ok(nobody) = File::open("/dev/null") {
             self.ask = nobody.into();
         }
@@ -243,10 +250,11 @@ impl Drop for Freezer {
     }
 }
 
-/// Ctrl-Z in the middle of a freeze would stop this process and leave everybody waiting.
+/// Sets the handling of the signals that stop a process: Ctrl-Z within a freeze would stop this process
+/// and leave all writers waiting.
 fn stop_signals(how: libc::sighandler_t) {
     for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
-        // SAFETY: no handler is installed, only what is done without one.
+        // SAFETY: no handler is installed, only SIG_IGN or SIG_DFL.
         unsafe { libc::signal(signal, how) };
     }
 }
@@ -257,7 +265,7 @@ mod tests {
     use crate::lateness::{Place, Tell};
     use crate::mounted::Mounted;
 
-    /// Returns true if it is frozen; thaws it where it was not.
+    /// Returns true if the file system is frozen; thaws it again if this test froze it.
     pub(super) fn is_frozen(directory: &File) -> bool {
         match system::freeze(directory.as_raw_fd()) {
             Ok(()) => {

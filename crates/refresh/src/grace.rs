@@ -1,15 +1,15 @@
-//! Grace periods of the kernel (RCU), hurried while others wait for one.
+//! Expedites RCU grace periods of the kernel while a file system is being frozen.
 //!
-//! While it locks writers out, the kernel waits three times until it has seen every processor
-//! somewhere else (`percpu_down_write`). On a busy machine each wait takes 10 to 40 ms, unless it is
-//! told to interrupt the processors instead (`/sys/kernel/rcu_expedited`,
-//! Documentation/RCU/Design/Expedited-Grace-Periods). That is asked for while a file system is being
-//! frozen, and taken back right after. Where somebody has chosen it already, or where it may not be
-//! chosen, all stays as it is.
+//! While it locks writers out, the kernel waits three times for a grace period, in which every processor
+//! is seen in another context (`percpu_down_write`). On a busy machine each wait takes 10 to 40 ms,
+//! unless the kernel is told to interrupt the processors instead (`/sys/kernel/rcu_expedited`,
+//! Documentation/RCU/Design/Expedited-Grace-Periods). The setting is made while a file system is being
+//! frozen, and taken back right after. If somebody has made the setting already, or if it may not be
+//! changed, it stays as it is.
 //!
-//! Of several refreshes at once the last one takes it back: the kernel does not count who wants haste,
-//! so each holds a shared lock (flock(2)) on the setting meanwhile, and takes back only who gets it
-//! alone.
+//! Of several refreshes at once the last one takes the setting back: the kernel does not count who needs
+//! it, so each refresh holds a shared lock (flock(2)) on the setting meanwhile, and only the one that
+//! gets the exclusive lock takes the setting back.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, RawFd};
@@ -21,27 +21,27 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-/// Where the kernel is told.
+/// Path of the setting.
 const SETTING: &str = "/sys/kernel/rcu_expedited";
 
-/// What it holds when nobody has chosen anything.
+/// Value of the setting when nobody has changed it.
 const AS_USUAL: &[u8] = b"0";
 const HURRIED: &[u8] = b"1";
 
-/// The kernel's setting, where it is ours to change.
+/// The setting of the kernel; `None` if this process may not change it.
 #[derive(Debug)]
 pub(crate) struct GracePeriods {
     setting: Option<Arc<File>>,
 }
 
-/// Grace periods are short until this goes.
+/// Grace periods are expedited until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Hurried {
     setting: Option<Arc<File>>,
 }
 
 impl GracePeriods {
-    /// Those of this machine.
+    /// Opens the setting of this machine.
     pub(crate) fn of_kernel() -> GracePeriods {
         GracePeriods::at(Path::new(SETTING))
     }
@@ -54,33 +54,33 @@ impl GracePeriods {
         GracePeriods { setting: open() }
     }
 
-    /// Hurries them from now on.
+    /// Expedites grace periods from now on.
     pub(crate) fn hurry(&self) -> Hurried {
         if let Some(setting) = &self.setting {
-            // Waits at most while another one takes it back, or looks.
+            // Waits only while another refresh takes the setting back, or checks the lock.
             let lock = || flock(setting, FlockOperation::LockShared);
             if rustix::io::retry_on_intr(lock).is_ok() {
-                // Where it is refused they take their time.
+                // If the kernel refuses, grace periods are not expedited.
                 let _ = setting.write_all_at(HURRIED, 0);
             }
         }
         Hurried { setting: self.setting.clone() }
     }
 
-    /// The open setting, for a child that [takes it back](take_back) should this process be killed.
+    /// Returns the descriptor of the setting, for a child that [takes it back](take_back) should this
+    /// process be killed.
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
         self.setting.as_ref().map(|setting| setting.as_raw_fd())
     }
 }
 
-/// How often it is looked who holds a lock, and how long until it is looked again.
+/// Number of times that the lock and the value are checked, and the time between two checks.
 const LOOKS: u32 = 50;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
-/// Returns true if the setting is as usual, or another refresh has chosen what it is; `None` where
-/// it cannot be
-/// read. A lock alone does not tell: one that looks, as this does, holds it for a moment as well, whatever
-/// somebody has chosen.
+/// Returns true if the setting has its usual value, or another refresh has changed it; `None` if it
+/// cannot be read. A lock that is held does not prove that a refresh has changed the value: this check
+/// holds the lock for a moment as well, even if somebody else has made the setting.
 fn is_ours(setting: &File, path: &Path) -> Option<bool> {
     for _ in 0..LOOKS {
         let lock = flock(setting, FlockOperation::NonBlockingLockExclusive);
@@ -96,7 +96,7 @@ fn is_ours(setting: &File, path: &Path) -> Option<bool> {
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-    // Nobody looks for so long: it is a refresh that freezes.
+    // No check holds the lock for so long: a refresh that freezes holds it.
     Some(true)
 }
 
@@ -108,9 +108,10 @@ impl Drop for Hurried {
     }
 }
 
-/// Has them take their time again, unless another refresh is in haste. Safe to call after a fork.
+/// Restores the usual value, unless another refresh holds the lock. Safe to call after a fork.
 pub(crate) fn take_back(setting: RawFd) {
-    // SAFETY: numbers, and one byte of a constant. Where the lock is not had, the shared one is gone.
+    // SAFETY: numbers, and one byte of a constant. If the exclusive lock is not granted, the shared lock
+    // is gone.
     unsafe {
         if libc::flock(setting, libc::LOCK_EX | libc::LOCK_NB) == 0 {
             libc::pwrite(setting, AS_USUAL.as_ptr().cast(), AS_USUAL.len(), 0);
@@ -135,7 +136,8 @@ mod tests {
         drop(hurried);
         assert_eq!(holds(), "0\n");
 
-        // Of two at once the last one takes it back, and the second one knows whose haste it is.
+        // Of two at once the last one restores the setting, and the second one sees that a refresh has
+        // changed it.
         let first = periods.hurry();
         let others = GracePeriods::at(&path);
         let second = others.hurry();
@@ -174,7 +176,7 @@ mod tests {
     fn whoever_is_in_haste_has_it_and_the_last_one_takes_it_back() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rcu_expedited");
-        // As the kernel does: what is written is the whole of it.
+        // As in the kernel, a write replaces the whole value.
         std::fs::write(&path, "0").unwrap();
         let holds = || std::fs::read_to_string(&path).unwrap();
         std::thread::scope(|scope| {

@@ -1,9 +1,10 @@
-//! What is rewritten in place: a block device, and what keeps others from writing to it meanwhile.
+//! Rewrite target: a block device that is rewritten in place, and the proof that nobody else writes to
+//! it.
 //!
-//! In place, what is read is written back. Whoever writes in between loses that write, so it is proved
-//! first that nobody can: the file system that is frozen is the one that lies on the device that is
-//! written, whatever paths and mounts say by now; nothing is swapped to there; and no program has the
-//! device open besides. What cannot be proved is refused.
+//! A rewrite in place writes back what it has read. A write of somebody else in between would be lost, so
+//! the following is proved first: the file system that is frozen is the one on the device that is
+//! written, whatever paths and mounts say by now; nothing there is swapped to; and no other program has
+//! the device open. What cannot be proved is refused.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,30 +20,30 @@ use crate::lateness::Place;
 use crate::swapped::Swapped;
 use crate::{DriveError, refused, system, unsupported};
 
-/// The end of each refusal.
+/// End of each refusal.
 const UNCHANGED: &str = "nothing was changed";
 
 /// A block device that is rewritten in place.
 #[derive(Debug)]
 pub struct Ground {
-    /// It, open for direct reads and writes.
+    /// The device, open for direct reads and writes.
     device: File,
     number: DeviceNumber,
     frozen: Option<Held>,
-    /// The file that is meant, by device and inode; all of the device where there is none.
+    /// Device and inode number of the file to rewrite; `None` if all of the device is rewritten.
     file: Option<(u64, u64)>,
 }
 
-/// A file system that is frozen.
+/// A file system that will be frozen.
 #[derive(Debug)]
 pub struct Held {
-    /// The file that is meant, or a directory of it.
+    /// The file to rewrite, or a directory of the file system.
     pub file: File,
-    /// Its number, as mounts have it.
+    /// Device number of the file system, as the list of mounts shows it.
     pub super_block: DeviceNumber,
 }
 
-/// How a mounted block device was found to be mounted.
+/// Mount of a block device, with its file system.
 #[derive(Debug)]
 pub(crate) struct Mounted {
     pub(crate) mount: Mount,
@@ -54,13 +55,13 @@ fn cannot(what: String, error: io::Error) -> DriveError {
 }
 
 impl Held {
-    /// Of an open file or directory.
+    /// Returns the file system of an open file or directory, or `None` if its mount is not known.
     fn of(file: File) -> Option<Held> {
         let super_block = place::mount_of_file(&file)?.device;
         Some(Held { file, super_block })
     }
 
-    /// Returns what is said where it does not answer.
+    /// Returns the name of the file system, and the advice for the case that its drive does not answer.
     pub(crate) fn place(&self) -> Place {
         let number = self.super_block;
         let device = fs::read_link(format!("/sys/dev/block/{number}")).ok();
@@ -73,7 +74,7 @@ impl Held {
                            kernel gives it up (who is suspended: dmsetup resume)"
                 .to_owned();
         if kind == Some(FileSystem::Xfs) {
-            // It tries to write its metadata again for ever, as it comes.
+            // By default xfs tries to write its metadata again for ever.
             let tries = format!("/sys/fs/xfs/{device}/error/metadata");
             way_out.push_str(&format!(
                 "; where the drive has failed, have xfs give up: echo 0 | tee \
@@ -89,10 +90,10 @@ impl Held {
 }
 
 impl Ground {
-    /// The device below an open file, whose file system is frozen.
+    /// Returns the device below an open file. Its file system will be frozen.
     ///
     /// # Errors
-    /// Where it cannot be proved that nobody's write is lost.
+    /// Returns an error if it cannot be proved that nobody's write is lost.
     pub(crate) fn of_file(path: &Path, file: &File) -> Result<Ground, DriveError> {
         let shown = path.display();
         let look = |error| cannot(format!("cannot look at {shown}"), error);
@@ -122,7 +123,8 @@ impl Ground {
         Ok(ground)
     }
 
-    /// A block device that is open for us: alone, or with its file system frozen.
+    /// Returns the target for an open block device, which nobody else uses, or whose file system will be
+    /// frozen (`frozen`).
     ///
     /// # Errors
     /// As [`Ground::of_file`].
@@ -140,23 +142,23 @@ impl Ground {
         Ok(ground)
     }
 
-    /// The device, open for direct reads and writes.
+    /// Returns the device, open for direct reads and writes.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// Returns an error if there are no descriptors left.
     pub(crate) fn device(&self) -> io::Result<File> {
         self.device.try_clone()
     }
 
-    /// The file system that is frozen; nothing where the device is ours alone.
+    /// Returns the file system that will be frozen; `None` if nobody else uses the device.
     pub(crate) fn frozen(&self) -> Option<&Held> {
         self.frozen.as_ref()
     }
 
-    /// Refuses where somebody might write past us.
+    /// Returns an error if somebody else might write to the device during a rewrite.
     ///
     /// # Errors
-    /// With who it is, and what to do about it.
+    /// The error names who it is, and what to do about it.
     pub(crate) fn prove(&self) -> Result<(), DriveError> {
         match self.writer() {
             None => Ok(()),
@@ -164,14 +166,15 @@ impl Ground {
         }
     }
 
-    /// Who might write past us, in words; nothing where nobody can.
+    /// Describes who else might write to the device during a rewrite, or `None`.
     pub(crate) fn writer(&self) -> Option<String> {
         self.swapped().or_else(|| self.opened())
     }
 
-    /// Returns what is swapped to, in words. It costs next to nothing to ask.
+    /// Describes active swap on the target, or `None`. Costs next to nothing.
     pub(crate) fn swapped(&self) -> Option<String> {
-        // What is ours alone nobody can swap to: that claims a device as we do.
+        // Nobody can swap to a device that is opened exclusively here, because swapon claims the device
+        // as well.
         let held = self.frozen.as_ref()?;
         match mounts::swaps() {
             Err(error) => Some(format!("cannot see what is swapped to ({error})")),
@@ -202,7 +205,7 @@ impl Ground {
             Users::Program(words) => Some(format!(
                 "{words}, and what is written that way meanwhile could be lost; end that first"
             )),
-            // Whoever writes to a mounted device harms its file system anyway.
+            // A program that writes to the device of a mounted file system harms that file system anyway.
             Users::NotSeen if !is_alone => None,
             Users::NotSeen => Some(
                 "not all programs can be seen from here (a container?), so one of them may have it \
@@ -219,7 +222,7 @@ pub(crate) fn open(path: &Path, more: OFlags) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
 }
 
-/// Refuses to write to another device than the one that is meant, whatever its name says.
+/// Returns an error if `device` is not the block device with that number, whatever its name says.
 fn prove_number(path: &Path, device: &File, number: DeviceNumber) -> Result<(), DriveError> {
     let shown = path.display();
     let about = device
@@ -235,17 +238,17 @@ fn prove_number(path: &Path, device: &File, number: DeviceNumber) -> Result<(), 
     )))
 }
 
-/// Returns where the block device of that number is mounted; nothing where it is not.
+/// Returns the mount of the block device with that number, or `None` if it is not mounted.
 ///
 /// # Errors
-/// Where it is mounted, but its file system cannot be reached to be frozen.
+/// Returns an error if the device is mounted, but its file system cannot be reached to be frozen.
 pub(crate) fn mounted(path: &Path, number: DeviceNumber) -> Result<Option<Mounted>, DriveError> {
     let mounts = mounts::all()
         .map_err(|error| cannot(format!("cannot see what is mounted; {UNCHANGED}"), error))?;
     let mut covered = None;
     let mut read_only = None;
     for mount in mounts {
-        // btrfs has numbers of its own; what its source is called says nothing.
+        // btrfs has device numbers of its own, and the name of its source proves nothing.
         let is_btrfs = mount.device.major == 0 && mount.file_system == "btrfs";
         if mount.device != number && !is_btrfs {
             continue;
@@ -271,7 +274,8 @@ pub(crate) fn mounted(path: &Path, number: DeviceNumber) -> Result<Option<Mounte
     }
 }
 
-/// Opens a mount's directory, where that leads to the file system on the block device of that number.
+/// Opens the directory of a mount. Returns `None` if that does not lead to the file system on the block
+/// device with that number.
 fn reach(mount: &Mount, number: DeviceNumber) -> Option<Held> {
     let flags = (OFlags::DIRECTORY | OFlags::NONBLOCK).bits() as i32;
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(&mount.point).ok()?;
@@ -285,7 +289,7 @@ fn reach(mount: &Mount, number: DeviceNumber) -> Option<Held> {
     (lies_there && held.super_block == mount.device).then_some(held)
 }
 
-/// The block devices of the btrfs that a directory is on.
+/// Returns the block devices of the btrfs that a directory is on, or `None` if they cannot be found out.
 pub(crate) fn members(directory: &File) -> Option<Vec<DeviceNumber>> {
     let id = system::btrfs_id(directory).ok()?;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();

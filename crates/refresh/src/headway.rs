@@ -1,50 +1,50 @@
-//! Whether a rewrite gets on beside others, or had better end now than in hours.
+//! Progress of a rewrite beside other load: ends a rewrite that would take hours.
 
 use std::time::{Duration, Instant};
 
-/// How long the bytes are counted by which the time left is judged.
+/// Time over which the rate is measured.
 const SPELL: Duration = Duration::from_secs(15);
 
-/// A rewrite may take this many times as long as it would on its own.
+/// Number of times as long as alone that a rewrite may take.
 const PATIENCE: u32 = 20;
 
-/// And at least so long: what is small may as well be waited for.
+/// Time that a rewrite may take in any case.
 const PATIENCE_MIN: Duration = Duration::from_secs(120);
 
-/// Counts what is done, and judges by it how long the rest would take.
+/// Counts bytes done, and estimates from their rate how long the rest would take.
 #[derive(Debug)]
 pub struct Headway {
-    /// Bytes left to do.
+    /// Bytes left to rewrite.
     left: u64,
-    /// The longest that the rest may take.
+    /// Longest time that the rest may take.
     patience: Duration,
-    /// When the spell began by which it is judged.
+    /// Beginning of the current measurement.
     since: Instant,
-    /// Bytes done in it.
+    /// Bytes done since then.
     done: u64,
-    /// The rest would take too long.
+    /// True if the rest would take too long.
     is_lost: bool,
 }
 
 impl Headway {
-    /// Of `bytes` in all, which would take `alone` if nobody else was there.
+    /// Expects `bytes` in all, which would take `alone` without other load.
     pub fn new(bytes: u64, alone: Duration) -> Headway {
         let patience = alone.saturating_mul(PATIENCE).max(PATIENCE_MIN);
         Headway { left: bytes, patience, since: Instant::now(), done: 0, is_lost: false }
     }
 
-    /// Counts bytes that are done, or left for good.
+    /// Counts bytes that are done, or left out for good.
     pub fn advance(&mut self, bytes: u64) {
         self.left = self.left.saturating_sub(bytes);
         self.done += bytes;
     }
 
-    /// Begins a new spell: time has passed that others are not to blame for.
+    /// Restarts the measurement, after a pause that other load is not to blame for.
     pub fn rest(&mut self) {
         (self.since, self.done) = (Instant::now(), 0);
     }
 
-    /// Returns whether the rest would take too long at the rate of the last 15 seconds.
+    /// Returns true if the rest would take too long at the rate of the last 15 seconds or more.
     pub fn is_lost(&mut self) -> bool {
         self.is_lost_at(Instant::now())
     }
@@ -54,7 +54,7 @@ impl Headway {
         if spell < SPELL || self.is_lost {
             return self.is_lost;
         }
-        // Bytes that could be done in the time there is.
+        // Bytes that could be done in the time that is allowed.
         let reach = self.done as f64 * (self.patience.as_secs_f64() / spell.as_secs_f64());
         self.is_lost = reach < self.left as f64;
         (self.since, self.done) = (now, 0);

@@ -1,7 +1,7 @@
-//! How the drive is: its temperature, its spare blocks, and how much of its life is used.
+//! Health of the drive: temperature, spare blocks, and the share of its rated life that is used.
 //!
-//! The temperature comes from the kernel's sensors, which cost nothing; the rest from smartctl, where
-//! it is installed, at the beginning and now and then.
+//! The temperature comes from the sensors of the kernel, which cost nothing to read. The rest comes from
+//! smartctl, if installed, which is asked at the beginning and every few minutes.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,33 +11,33 @@ use serde_json::Value;
 use ssdlab_blockdev::place::{Layer, LayerKind};
 use ssdlab_blockdev::tool;
 
-/// What is known of a drive.
+/// Health of a drive; `None` for values that are not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Health {
-    /// In degrees Celsius.
+    /// Temperature in degrees Celsius.
     pub temperature: Option<f64>,
-    /// Spare blocks left, in percent, and from where on the drive warns.
+    /// Spare blocks left, and the threshold at which the drive warns, both in percent.
     pub spare: Option<(f64, f64)>,
     /// Share of the rated life that is used, in percent.
     pub used: Option<f64>,
     /// Bytes that hosts have written.
     pub written: Option<f64>,
-    /// True if the drive itself says that it is failing.
+    /// True if the drive reports that it is failing.
     pub is_failing: bool,
 }
 
-/// From here on the drive is left to cool, in degrees Celsius, where nothing else is said: most are
-/// rated for 70, and slow down at 70 to 80.
+/// Default temperature in degrees Celsius from which the drive is left to cool: most drives are rated for
+/// 70, and slow down at 70 to 80.
 pub const HEAT_MAX: f64 = 68.0;
 
-/// How much it has to cool before we go on.
+/// Degrees Celsius below the limit to which the drive has to cool before the rewrite continues.
 pub const COOLER: f64 = 5.0;
 
 impl Health {
     /// Asks smartctl about a disk.
     ///
     /// # Errors
-    /// In words, why it does not say.
+    /// Returns the reason, in words, why smartctl reports nothing.
     pub fn ask(device: &Path) -> Result<Health, String> {
         let options = ["--json=c", "-H", "-A", "-l", "devstat"].map(OsStr::new);
         let arguments = [&options[..], &[device.as_os_str()]].concat();
@@ -47,7 +47,7 @@ impl Health {
         found.ok_or_else(|| "smartctl says nothing of it".to_owned())
     }
 
-    /// From what `smartctl --json` printed.
+    /// Reads the output of `smartctl --json`.
     pub fn from_smartctl(data: &Value) -> Health {
         let nvme = &data["nvme_smart_health_information_log"];
         let spare =
@@ -65,7 +65,7 @@ impl Health {
         }
     }
 
-    /// Why nothing may be written; nothing where it may.
+    /// Returns the reason why nothing should be written to the drive, or `None`.
     pub fn obstacle(&self) -> Option<String> {
         if self.is_failing {
             return Some("the drive says that it is failing; save its data first".to_owned());
@@ -79,16 +79,17 @@ impl Health {
         }
     }
 
-    /// The share of the rated life that so many bytes take, in percent, by what the drive's life
-    /// so far has taken.
+    /// Returns the share of the rated life that writing this many bytes takes, in percent, extrapolated
+    /// from the share and the bytes so far. `None` if too little is known.
     pub fn share_of_life(&self, bytes: u64) -> Option<f64> {
         let (used, written) = (self.used?, self.written?);
-        // Below one percent used there is nothing to go by.
+        // Below one percent the value is too coarse.
         (used >= 1.0 && written > 0.0).then(|| bytes as f64 * used / written)
     }
 }
 
-/// ATA devices count logical sectors in their statistics (ACS-4, General Statistics, 0x18).
+/// Returns the bytes written of an ATA device, which counts logical sectors in its statistics (ACS-4,
+/// General Statistics, 0x18).
 fn sectors_written(data: &Value) -> Option<f64> {
     let pages = data["ata_device_statistics"]["pages"].as_array()?;
     let mut rows = pages.iter().filter_map(|page| page["table"].as_array()).flatten();
@@ -96,14 +97,14 @@ fn sectors_written(data: &Value) -> Option<f64> {
     Some(row["value"].as_f64()? * 512.0)
 }
 
-/// The kernel's temperature sensor of a disk.
+/// Temperature sensor of a disk in the kernel (hwmon).
 #[derive(Clone, Debug)]
 pub struct Thermometer {
     file: PathBuf,
 }
 
 impl Thermometer {
-    /// That of the disk with this name below `sys` (`/sys`); nothing where it has none.
+    /// Finds the sensor of the disk with this name below `sys` (`/sys`); `None` if it has none.
     pub fn of(disk: &str, sys: &Path) -> Option<Thermometer> {
         let device = sys.join("block").join(disk).join("device");
         // NVMe has its sensor at the controller, SATA (drivetemp) one level down.
@@ -118,14 +119,14 @@ impl Thermometer {
         None
     }
 
-    /// In degrees Celsius.
+    /// Returns the temperature in degrees Celsius.
     pub fn read(&self) -> Option<f64> {
         let text = fs::read_to_string(&self.file).ok()?;
         text.trim().parse::<f64>().ok().map(|thousandths| thousandths / 1000.0)
     }
 }
 
-/// The disks that something lies on, however many layers are in between.
+/// The disks below a file or device, however many layers are in between.
 #[derive(Clone, Debug, Default)]
 pub struct Disks(Vec<Disk>);
 
@@ -137,7 +138,7 @@ struct Disk {
 }
 
 impl Disks {
-    /// Those among layers.
+    /// Returns the disks among these layers.
     pub fn of<'a>(layers: impl IntoIterator<Item = &'a Layer>) -> Disks {
         let is_disk = |it: &&Layer| matches!(it.kind, LayerKind::Disk | LayerKind::Usb);
         let disks = layers.into_iter().filter(is_disk);
@@ -156,13 +157,13 @@ impl Disks {
         Disks(all)
     }
 
-    /// In degrees Celsius, the warmest of those that tell.
+    /// Returns the temperature of the warmest disk in degrees Celsius; `None` if no disk has a sensor.
     pub fn warmest(&self) -> Option<f64> {
         let each = self.0.iter().filter_map(|it| it.thermometer.as_ref()?.read());
         each.filter(|degrees| degrees.is_finite()).max_by(f64::total_cmp)
     }
 
-    /// Asks each how it is.
+    /// Asks smartctl about each disk.
     pub fn ask(&self) -> Checkup {
         self.ask_by(Health::ask)
     }
@@ -172,7 +173,7 @@ impl Disks {
     }
 }
 
-/// How the disks are.
+/// Health of all disks, or the reason why it is not known.
 #[derive(Clone, Debug)]
 pub struct Checkup(Vec<(Disk, Result<Health, String>)>);
 
@@ -181,18 +182,18 @@ impl Checkup {
         self.0.iter().filter_map(|(disk, found)| Some((disk, found.as_ref().ok()?)))
     }
 
-    /// Why nothing may be written; nothing where it may.
+    /// Returns the reason why nothing should be written, with the name of the disk, or `None`.
     pub fn obstacle(&self) -> Option<String> {
         self.known().find_map(|(disk, it)| Some(format!("{}: {}", disk.name, it.obstacle()?)))
     }
 
-    /// The share of a disk's rated life that so many bytes take, in percent: of the one that loses most,
-    /// if it got all of them.
+    /// Returns the share of the rated life that writing this many bytes takes, in percent: the largest of
+    /// all disks, each taken as if it got all of the bytes.
     pub fn share_of_life(&self, bytes: u64) -> Option<f64> {
         self.known().filter_map(|(_, it)| it.share_of_life(bytes)).max_by(f64::total_cmp)
     }
 
-    /// Returns what is not watched, in sentences.
+    /// Returns sentences on what is not monitored, and why.
     pub fn notes(&self) -> Vec<String> {
         if self.0.is_empty() {
             let why = "It is not known on which drive it lies; neither its spare blocks nor its \

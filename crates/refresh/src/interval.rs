@@ -1,24 +1,24 @@
-//! Ratios of times with their intervals: by the fast ends of two samples, and of two sums.
+//! Ratios of times with confidence intervals: of the fast ends of two samples, and of two sums.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-/// A figure with the interval that holds it with 95 % confidence.
+/// A value with its 95 % confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Lower end.
+    /// Lower end of the interval.
     pub low: f64,
-    /// The figure.
+    /// Estimated value.
     pub middle: f64,
-    /// Upper end.
+    /// Upper end of the interval.
     pub high: f64,
 }
 
-/// Chance that the interval misses on either side.
+/// Probability that the true value lies outside of the interval, on either side.
 const TAIL: f64 = 0.025;
 
-/// The median; `values` are not empty.
+/// Returns the median of `values`, which must not be empty.
 pub fn median(values: &[f64]) -> f64 {
     assert!(!values.is_empty(), "the median of nothing");
     let mut sorted = values.to_vec();
@@ -27,10 +27,10 @@ pub fn median(values: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
 }
 
-/// Returns how many of the fastest of two samples of `count` times each have to be of one of them alone for it
-/// to be the faster one: where both are alike, the `k` fastest of all are of one given sample with the chance
-/// of (n)(n-1).../(2n)(2n-1)... (the precedence test; Balakrishnan and Ng, Precedence-Type Tests, 1).
-/// `None` where there are too few for any.
+/// Returns how many of the fastest times of two samples of `count` times each must all belong to one
+/// given sample for that one to be the faster: if both have the same distribution, the `k` fastest of all
+/// belong to one given sample with the probability (n)(n-1).../(2n)(2n-1)... (the precedence test;
+/// Balakrishnan and Ng, Precedence-Type Tests, 1). `None` if there are too few times.
 fn precedence(count: usize) -> Option<usize> {
     let mut chance = 1.0;
     for taken in 0..count {
@@ -42,15 +42,15 @@ fn precedence(count: usize) -> Option<usize> {
     None
 }
 
-/// Turns that are few enough to begin with.
+/// Least number of turns that gives an interval.
 const TURNS_MIN: usize = 6;
 
-/// Returns how many times longer `own` takes than `other`, with its interval; `None` below six turns. A turn has
-/// the time of each request of both, taken one right after the other.
+/// Returns how many times longer `own` takes than `other`, with its interval; `None` below six turns. A
+/// turn has the time of each request of both, measured one right after the other.
 ///
-/// Both samples are compared at their fast ends, by rank. Whatever else a machine does only makes times longer,
-/// by the same amount for what is fast and for what is slow, so that of times that are hit the ratio shows
-/// little; however much that is, it misses some of each.
+/// Both samples are compared at their fast ends, by rank. Other load only makes times longer, by the same
+/// amount for fast and for slow data, so that the ratio of disturbed times shows little; but some
+/// requests of each sample are undisturbed, however high the load.
 pub fn ratio_by_turns<'a>(
     turns: impl Iterator<Item = (&'a [f64], &'a [f64])> + Clone,
 ) -> Option<Estimate> {
@@ -65,9 +65,10 @@ pub fn ratio_by_turns<'a>(
     })
 }
 
-/// Returns the sums over all requests of the fastest time of each, of the second fastest and so on: times of a
-/// window that nothing else has hit, although each reading of all of it may have been. Readings with another
-/// number of requests each are taken as a whole.
+/// Returns the sum over all requests of the fastest time of each, then that of the second fastest times,
+/// and so on. The first sums are times of a window without other load, although each reading as a whole
+/// may have been disturbed. If the readings have different numbers of requests, the sum of each reading
+/// counts.
 pub fn by_rank<'a>(readings: impl Iterator<Item = &'a [f64]>) -> Vec<f64> {
     let readings: Vec<&[f64]> = readings.collect();
     let requests = readings.first().map_or(0, |it| it.len());
@@ -84,29 +85,30 @@ pub fn by_rank<'a>(readings: impl Iterator<Item = &'a [f64]>) -> Vec<f64> {
     (0..readings.len()).map(|rank| requests.iter().map(|times| times[rank]).sum()).collect()
 }
 
-/// Two times of a request that differ by less than this factor agree: nothing else has hit them.
+/// Factor below which two times of a request agree: neither was disturbed by other load.
 const AGREEMENT: f64 = 1.1;
 
-/// Returns how long a window takes to be read where nothing else hits it: the second fastest time of each
-/// request, summed over all of them, so that none of them was luck; of a single reading, that one.
+/// Returns the time to read a window without other load: the second fastest time of each request, summed
+/// over all requests, so that no time is an outlier. Of a single reading, its sum.
 pub fn undisturbed<'a>(readings: impl Iterator<Item = &'a [f64]>) -> f64 {
     let sums = by_rank(readings);
     sums[1.min(sums.len() - 1)]
 }
 
-/// Returns `true` where the two fastest times of each request agree, all in all: more readings would tell
-/// nothing else.
+/// Returns true if the two fastest times of the requests agree in sum. More readings would not change the
+/// result.
 pub fn agree<'a>(readings: impl Iterator<Item = &'a [f64]>) -> bool {
     let sums = by_rank(readings);
     sums.len() > 1 && sums[1] <= sums[0] * AGREEMENT
 }
 
-/// Resamples for the interval of a ratio.
+/// Number of bootstrap resamples.
 const RESAMPLES: usize = 1000;
 
-/// Returns how many times the first of each pair is the second, all in all, with the interval over the pairs (the
-/// percentile bootstrap; Efron and Tibshirani, An Introduction to the Bootstrap, 13). The generator is seeded: the same
-/// pairs give the same interval.
+/// Returns the ratio of the sum of the first values of the pairs to the sum of the second ones, with its
+/// interval over the pairs (the percentile bootstrap; Efron and Tibshirani, An Introduction to the
+/// Bootstrap, 13). `None` if there are no pairs. The generator is seeded: the same pairs give the same
+/// interval.
 pub fn ratio_of_sums(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let ratio = |pairs: &mut dyn Iterator<Item = (f64, f64)>| {
         let (above, below) = pairs.fold((0.0, 0.0), |sums, it| (sums.0 + it.0, sums.1 + it.1));
@@ -143,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Times of which 19 of 25 are hit, by up to fifty times the time itself.
+    /// Times of which 19 of 25 are disturbed, by up to fifty times the time itself.
     fn hit(time: f64, first: usize) -> Vec<[f64; 1]> {
         let more = |at: usize| {
             if (at + first).is_multiple_of(4) { 0.0 } else { (at * 7 % 25) as f64 * 2.0 }

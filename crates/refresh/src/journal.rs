@@ -1,9 +1,9 @@
-//! What was planned and what is done of it, a line each, so that an interrupted refresh goes on
-//! where it ended, and a later one knows what the last has achieved.
+//! Journal of a refresh: one line for the plan and for each window done, so that an interrupted refresh
+//! can resume, and a later one knows the speeds that the last one reached.
 //!
-//! A journal is a file of JSON lines with the name of what it is about. A line that was lost when
-//! power failed costs nothing but the rewrite of one window, so lines are not synced one by one; half
-//! a line at the end is left out.
+//! A journal is a file of JSON lines, named after the file or device that it describes. A line that is
+//! lost in a power cut costs only the rewrite of one window, so lines are not synced one by one. An
+//! incomplete line at the end is ignored.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -18,14 +18,14 @@ use crate::survey::{Identity, Way};
 use crate::window::Span;
 use crate::{DriveError, io, refused};
 
-/// Form of these files.
+/// Name and version of the format.
 pub const SCHEMA: &str = "ssdlab.refresh-journal/1";
 
-/// A line.
+/// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 enum Line {
-    /// The first one.
+    /// First line: the plan.
     Planned {
         schema: String,
         path: String,
@@ -37,27 +37,27 @@ enum Line {
     },
     /// A window is done.
     Done { span: Span, written: u64, left: Option<Left> },
-    /// All is; with how fast windows are since, in seconds a byte.
+    /// The refresh has ended; with the speed of windows after the rewrite, in seconds per byte.
     Over { after: Vec<(Span, f64)> },
 }
 
-/// What an earlier refresh of the same file has left.
+/// Record that an earlier refresh of the same file has left.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Earlier {
     /// Windows that were to be rewritten.
     pub planned: Vec<Span>,
-    /// Those that were, or were left for a reason.
+    /// Windows that were rewritten, or left as they are for a reason.
     pub done: Vec<Span>,
-    /// Seconds a byte of fresh data, where it was measured.
+    /// Seconds per byte of fresh data; `None` if not measured.
     pub fresh: Option<f64>,
-    /// How fast all windows were before.
+    /// Seconds per byte of all windows before the rewrite.
     pub before: Vec<(Span, f64)>,
-    /// How fast rewritten windows were afterwards, if it came to an end.
+    /// Seconds per byte of rewritten windows afterwards; `None` if the refresh did not come to its end.
     pub after: Option<Vec<(Span, f64)>>,
 }
 
 impl Earlier {
-    /// Windows that are still to be done; none where it came to an end.
+    /// Returns the windows still to rewrite; none if that refresh came to its end.
     pub fn open(&self) -> Vec<Span> {
         if self.after.is_some() {
             return Vec::new();
@@ -66,8 +66,8 @@ impl Earlier {
         self.planned.iter().copied().filter(|it| !done.contains(it)).collect()
     }
 
-    /// Seconds a byte of fresh data: as measured by a yardstick, or else the fastest tenth of what was
-    /// rewritten, as it was right afterwards.
+    /// Returns the seconds per byte of fresh data: as measured by a baseline, or else the fastest tenth
+    /// of the rewritten windows, right after the rewrite.
     pub fn known_fresh(&self) -> Option<f64> {
         let rewritten = || {
             let mut times: Vec<f64> = self.after.iter().flatten().map(|it| it.1).collect();
@@ -78,25 +78,26 @@ impl Earlier {
     }
 }
 
-/// The journal of one file or device, locked for us.
+/// The journal of one file or device, locked for this process.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
-    /// What was in it.
+    /// Content of the journal when it was opened.
     pub earlier: Option<Earlier>,
 }
 
-/// Unlocks: a process that another thread is just about to start holds the file as well, until it runs its own program.
+/// Unlocks the file explicitly: a process that another thread has just forked also holds the file, until
+/// it executes its own program.
 impl Drop for Journal {
     fn drop(&mut self) {
-        // A file that cannot be unlocked is unlocked when it is closed.
+        // If unlocking fails, closing the file unlocks it.
         let _ = flock(&self.file, FlockOperation::Unlock);
     }
 }
 
 impl Journal {
-    /// The file in `directory` for what is known by `identity`.
+    /// Returns the path in `directory` of the journal for `identity`.
     pub fn path_in(directory: &Path, identity: &Identity) -> PathBuf {
         let system: String = identity
             .file_system
@@ -106,10 +107,11 @@ impl Journal {
         directory.join(format!("{system}-{}.jsonl", identity.inode))
     }
 
-    /// Opens it, and makes it where there is none.
+    /// Opens the journal, and creates it if there is none.
     ///
     /// # Errors
-    /// When another refresh of the same file is under way, or it cannot be written.
+    /// Returns an error if another refresh of the same file is running, or if the journal cannot be
+    /// opened or read.
     pub fn open(directory: &Path, identity: &Identity) -> Result<Journal, DriveError> {
         let path = Journal::path_in(directory, identity);
         let cannot = |error| io(format!("cannot open the journal {}", path.display()), error);
@@ -124,10 +126,10 @@ impl Journal {
         Ok(Journal { path, file, earlier })
     }
 
-    /// Begins anew.
+    /// Empties the journal and writes a new plan to it.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the journal cannot be written.
     pub fn begin(
         &mut self,
         path: &Path,
@@ -151,32 +153,33 @@ impl Journal {
         self.file.sync_all().map_err(cannot)
     }
 
-    /// Goes on behind what is there.
+    /// Continues the journal after its last complete line.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the journal cannot be read or written.
     pub fn go_on(&mut self) -> Result<(), DriveError> {
         let cannot = |error| io("cannot go on with the journal", error);
         let text = fs::read(&self.path).map_err(cannot)?;
-        // Half a line at the end would spoil the next one.
+        // An incomplete line at the end would spoil the next one.
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         self.file.set_len(whole as u64).map_err(cannot)?;
         self.file.seek(std::io::SeekFrom::End(0)).map_err(cannot)?;
         Ok(())
     }
 
-    /// Notes a window.
+    /// Records that a window is done.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the journal cannot be written.
     pub fn done(&mut self, span: Span, written: u64, left: Option<Left>) -> Result<(), DriveError> {
         self.write(&Line::Done { span, written, left })
     }
 
-    /// Notes that all is done.
+    /// Records that the refresh has ended, with the seconds per byte of each window since, and syncs the
+    /// file.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if the journal cannot be written.
     pub fn over(&mut self, after: Vec<(Span, f64)>) -> Result<(), DriveError> {
         self.write(&Line::Over { after })?;
         self.file.sync_all().map_err(|error| io("cannot sync the journal", error))
@@ -191,8 +194,9 @@ impl Journal {
     }
 }
 
-/// Returns what a journal says; nothing where it is of something else, or of another form. The file may hold anything:
-/// somebody may have edited it, and what power took from the last line need not be text.
+/// Returns the content of a journal; `None` if it belongs to something else, or has another format. The
+/// file may hold anything: somebody may have edited it, and the remains of the last line after a power
+/// cut need not be text.
 pub fn read(bytes: &[u8], identity: &Identity) -> Option<Earlier> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines().map_while(|line| serde_json::from_str(line).ok());
@@ -234,7 +238,7 @@ mod tests {
         journal.done(windows[1], 10, None).unwrap();
         let again = Journal::open(directory.path(), &identity()).unwrap_err();
         assert!(again.to_string().contains("another refresh"), "{again}");
-        // As a process has it that another thread is just about to start.
+        // As in a process that another thread has just forked.
         let _held = journal.file.try_clone().unwrap();
         drop(journal);
         let path = Journal::path_in(directory.path(), &identity());

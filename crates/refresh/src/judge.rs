@@ -1,12 +1,12 @@
-//! Whether a window is slower to read than the same data freshly written, and why. Pure
-//! computation: who reads is [`crate::probe`].
+//! Judges whether a window is slower to read than the same data freshly written, and why. Pure
+//! computation: the reads are in [`crate::probe`].
 //!
-//! A window is read by turns with parts of two or more baselines, which lie in different places, so
-//! that whatever else the machine does hits all. That only makes readings longer, and misses some of each, so
-//! they are compared at their fast ends. A window is slow when the ratio to each baseline is above
-//! the threshold with its whole interval; as long as the threshold lies in an interval, there are more
-//! turns. If that does not end, nothing is rewritten: either the intervals are narrow, and the window lies
-//! near the threshold, or the machine is too busy, and nothing is told. Nor is it where baselines
+//! A window is read by turns with parts of two or more baselines, which lie in different places, so that
+//! other load hits all of them. Load only makes readings longer, and misses some of each, so the fast
+//! ends are compared. A window is slow if its ratio to each baseline is above the threshold with its
+//! whole interval; as long as the threshold lies within an interval, there are more turns. If that does
+//! not end, the window is not rewritten: either the intervals are narrow and the window lies near the
+//! threshold, or the machine is too busy for a verdict. There is no verdict either if baselines
 //! contradict each other: one may be served from a cache below.
 
 use std::slice::from_ref;
@@ -16,47 +16,46 @@ use serde::{Deserialize, Serialize};
 use crate::interval::{Estimate, agree, by_rank, ratio_by_turns, undisturbed};
 use crate::window::Span;
 
-/// How many times slower than fresh data a window has to be for a rewrite to be worth its wear.
+/// Slowdown against fresh data from which a rewrite is worth its wear.
 pub const WORTH: f64 = 1.5;
 
-/// How many times slower than fresh data a reading has to be for a second look.
+/// Slowdown against fresh data from which a window is read again.
 pub const SUSPICIOUS: f64 = 1.25;
 
-/// What surely is not so many times slower than fresh data may be left without a word about the
-/// machine, where it is not surely worth a rewrite either.
+/// Slowdown against fresh data below which a window without a clear result counts as fast enough. Above
+/// it, the verdict is that the machine was too busy.
 pub const CLEAR: f64 = 2.0;
 
-/// Turns after which it is enough. With 6 turns there is an interval at all.
+/// Number of turns after which the comparison ends. An interval exists from 6 turns on.
 pub const TURNS_MAX: usize = 50;
 
-/// Baselines that have to agree before a window is called slow: one alone may be served from a cache
-/// below, or have met a busy moment.
+/// Number of baselines that have to agree before a window is called slow: a single one may be served from
+/// a cache below, or have met a busy moment.
 pub const BASELINES_MIN: usize = 2;
 
-/// From so many times the latency of small reads in fresh data it is the cells that are slow.
+/// Slowdown of small reads against fresh data from which the cells are taken to be slow.
 const COLD: f64 = 1.25;
 
-/// A window with pieces shorter than this is split into more requests by the file system than the
-/// reader has sent.
+/// Length in bytes of pieces below which the file system splits requests of the reader.
 const PIECE_MIN: u64 = 512 << 10;
 
-/// Why a window is slow, as far as tests tell.
+/// Cause of a slow window, as far as tests show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// The file system has it in many pieces.
+    /// The window lies in many pieces for the file system.
     LogicalExtents,
-    /// It is in one piece, and small reads are as fast as ever: large ones wait for several pages of
-    /// the same die.
+    /// The window is in one piece, and small reads are as fast as those of fresh data: large reads wait
+    /// for several pages of the same die.
     Scatter,
     /// Small reads are slow as well: the cells have to be read more than once.
     ColdCells,
-    /// Slow, and not told why.
+    /// The window is slow, and the cause was not found.
     NotTold,
 }
 
 impl Cause {
-    /// In words.
+    /// Returns the cause in words.
     pub fn words(self) -> &'static str {
         match self {
             Cause::LogicalExtents => "in many pieces for the file system",
@@ -67,7 +66,7 @@ impl Cause {
     }
 }
 
-/// What was found of a window.
+/// Verdict on a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -75,83 +74,87 @@ pub enum Verdict {
     Fine,
     /// Worth rewriting.
     Slow(Cause),
-    /// Slow when it was read for the first time, and not again: data that was cold, a drive that
-    /// slept, or somebody else's load. A rewrite would not show.
+    /// Slow when it was read for the first time, and not again: data that was cold, a drive that slept,
+    /// or other load. A rewrite would bring nothing.
     FirstOnly,
     /// The machine is too busy to tell.
     NotTold,
-    /// It is slow beside one baseline and not beside another.
+    /// Slow compared with one baseline and not compared with another.
     Contradicted,
 }
 
-/// A reading of a window and one of each baseline right beside it, by requests: shares in the seconds a byte.
+/// A reading of a window and one of each baseline right after it. Each value is the time of a request
+/// divided by the bytes of the whole reading, so that the sum is in seconds per byte.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Of the window.
+    /// Requests of the window.
     pub own: Vec<f64>,
-    /// Of each baseline, in the same order in all turns.
+    /// Requests of each baseline, in the same order in all turns.
     pub fresh: Vec<Vec<f64>>,
 }
 
-/// Readings of a window; all times in seconds a byte.
+/// Readings of a window; all times in seconds per byte.
 #[derive(Clone, Debug)]
 pub struct Evidence {
     /// The window.
     pub span: Span,
-    /// In how many pieces it lies.
+    /// Number of pieces in which the window lies.
     pub pieces: u32,
-    /// Its readings from end to end, by requests: shares in the seconds a byte.
+    /// Readings of the window from end to end, by request; the sum of each is in seconds per byte.
     passes: Vec<Vec<f64>>,
-    /// Later readings, each with one of every baseline right beside it.
+    /// Later readings, each with one of every baseline.
     pub turns: Vec<Turn>,
-    /// Latencies of small reads, in seconds, each with one of a baseline beside it.
+    /// Latencies of small reads in seconds, each with one of a baseline.
     pub small: Vec<(f64, f64)>,
-    /// How fast it was right after an earlier rewrite. It will not be faster after another.
+    /// Seconds per byte right after an earlier rewrite. Another rewrite is not expected to make the
+    /// window faster.
     pub after_rewrite: Option<f64>,
 }
 
 impl Evidence {
-    /// Of a window that was read once, by requests.
+    /// Evidence of a window after its first reading, by request.
     pub fn new(span: Span, pieces: u32, first: Vec<f64>) -> Evidence {
         let (turns, small) = (Vec::new(), Vec::new());
         Evidence { span, pieces, passes: vec![first], turns, small, after_rewrite: None }
     }
 
-    /// It was read from end to end once more.
+    /// Adds a reading of the window from end to end.
     pub fn read_again(&mut self, took: Vec<f64>) {
         self.passes.push(took);
     }
 
-    /// Returns how long its first reading took, in seconds a byte.
+    /// Returns the time of the first reading, in seconds per byte.
     pub fn first(&self) -> f64 {
         self.passes[0].iter().sum()
     }
 
-    /// Returns how long the fastest reading of each of its requests took, in seconds a byte: what others do
-    /// only makes them slower.
+    /// Returns the sum of the fastest times of each request, in seconds per byte: other load only makes
+    /// requests slower.
     pub fn fastest(&self) -> f64 {
         by_rank(self.passes.iter().map(Vec::as_slice))[0]
     }
 
-    /// Returns what can be expected of it after a rewrite, where fresh data reads in `fresh`.
+    /// Returns the time that is expected after a rewrite, in seconds per byte, if fresh data takes
+    /// `fresh`.
     pub fn expected(&self, fresh: f64) -> f64 {
         self.after_rewrite.map_or(fresh, |after| after.max(fresh))
     }
 
-    /// Returns `true` where more readings from end to end would not say more of how long it takes.
+    /// Returns true if more readings from end to end would not change the time.
     pub fn is_settled(&self) -> bool {
         agree(self.passes.iter().map(Vec::as_slice))
     }
 
-    /// Returns true if it deserves a second look.
+    /// Returns true if the window should be read again, beside baselines.
     pub fn is_suspicious(&self, fresh: f64) -> bool {
         self.fastest() > SUSPICIOUS * self.expected(fresh)
     }
 
-    /// Returns how many times slower than each baseline it is, by turns; nothing while there are too few.
+    /// Returns how many times slower than each baseline the window is, by turns; `None` while there are
+    /// too few.
     fn slowdowns(&self, fresh: f64) -> Option<Vec<Estimate>> {
-        // An earlier rewrite that did not bring all that fresh data has raises what it is held
-        // against.
+        // If an earlier rewrite did not reach the speed of fresh data, the window is compared with that
+        // lower speed.
         let handicap = self.expected(fresh) / fresh;
         let baselines = self.turns.first()?.fresh.len();
         let beside = |baseline: usize| {
@@ -166,13 +169,14 @@ impl Evidence {
         (0..baselines).map(beside).collect()
     }
 
-    /// Returns how many times slower than fresh data it is, by turns: beside the slowest baseline.
+    /// Returns how many times slower than fresh data the window is, by turns: compared with the slowest
+    /// baseline.
     pub fn slowdown(&self, fresh: f64) -> Option<Estimate> {
         let all = self.slowdowns(fresh)?;
         all.into_iter().min_by(|one, other| one.middle.total_cmp(&other.middle))
     }
 
-    /// The verdict; nothing while more turns are needed.
+    /// Returns the verdict; `None` while more turns are needed.
     pub fn verdict(&self, fresh: f64) -> Option<Verdict> {
         let was_slow = self.first() >= WORTH * self.expected(fresh);
         if !self.is_suspicious(fresh) {
@@ -190,7 +194,7 @@ impl Evidence {
         } else if slow > 0 && slow + not_slow == slowdowns.len() {
             let middles = || slowdowns.iter().map(|it| it.middle);
             let (least, most) = (middles().fold(f64::MAX, f64::min), middles().fold(0.0, f64::max));
-            // Baselines that are alike lie on both sides of the threshold, and so it lies near.
+            // Baselines of similar speed give ratios on both sides of the threshold, so the window lies near it.
             let is_near = most < least * SUSPICIOUS && slowdowns.len() >= BASELINES_MIN;
             Some(if is_near { Verdict::Fine } else { Verdict::Contradicted })
         } else if self.turns.len() >= TURNS_MAX {
@@ -212,8 +216,9 @@ impl Evidence {
         }
     }
 
-    /// Returns how long it takes to be read now where nothing else hits it, in seconds a byte: from end to
-    /// end, or at turns, which are more readings, if without what a drive reads ahead.
+    /// Returns the time to read the window now without other load, in seconds per byte: the smaller one
+    /// of that from end to end and that at turns. Turns are more readings, but the drive does not read
+    /// ahead in them.
     pub fn now(&self) -> f64 {
         let passes = undisturbed(self.passes.iter().map(Vec::as_slice));
         match self.turns.is_empty() {
@@ -248,12 +253,12 @@ mod tests {
             it.verdict(FRESH)
         };
         assert_eq!(beside(&[1.0, 1.1]), Some(Verdict::Slow(Cause::NotTold)));
-        // Served from a cache below, as what was written just now may be.
+        // One is served from a cache below, as freshly written data may be.
         assert_eq!(beside(&[1.0, 2.9]), Some(Verdict::Contradicted));
         assert_eq!(beside(&[1.0, 1.1, 2.9]), Some(Verdict::Contradicted));
-        // These do not: 3.0 lies near one and a half times both.
+        // These do not contradict each other: 3.0 lies near one and a half times both.
         assert_eq!(beside(&[1.9, 2.1]), Some(Verdict::Fine));
-        // One is none.
+        // A single baseline does not count.
         let mut alone = evidence(3.0, &[]);
         alone.turns = vec![Turn { own: vec![3.0], fresh: vec![vec![1.0]] }; TURNS_MAX];
         assert_eq!(alone.verdict(FRESH), Some(Verdict::Contradicted));
@@ -294,7 +299,7 @@ mod tests {
         assert_eq!(evidence(3.0, &[1.4; 7]).verdict(FRESH), Some(Verdict::Fine));
     }
 
-    /// Readings of which all but every fourth are hit by something else.
+    /// Readings of which all but every fourth are disturbed by other load.
     fn hit(time: f64, first: usize) -> impl Iterator<Item = f64> {
         (0..TURNS_MAX).map(move |at| {
             if (at + first).is_multiple_of(4) { time } else { time + 1.0 + (at * 7 % 13) as f64 }
@@ -317,7 +322,7 @@ mod tests {
 
     #[test]
     fn where_all_readings_are_hit_nothing_is_told_and_nothing_is_rewritten() {
-        // Each by another amount, and of both by amounts of their own.
+        // Each reading is disturbed by another amount, and the two samples by amounts of their own.
         let busy = |step: usize, first: usize| {
             (0..TURNS_MAX).map(move |at| 1.0 + ((at * step + first) % TURNS_MAX) as f64 * 0.4)
         };
@@ -355,7 +360,7 @@ mod tests {
     #[test]
     fn load_that_hits_both_of_a_turn_decides_nothing() {
         let mut loaded = evidence(8.0, &[]);
-        // By factors from one to eight, the least now and then.
+        // By factors from one to eight, with the smallest now and then.
         let loads = [7.0, 1.0, 3.0, 1.1, 8.0, 2.0, 1.05, 5.0];
         let turns = (0..TURNS_MAX).map(|at| turn(loads[at % 8] * 1.02, loads[at % 8]));
         loaded.turns = turns.collect();

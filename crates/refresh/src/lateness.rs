@@ -1,8 +1,8 @@
-//! What takes far longer than it should is said while it does.
+//! Stall watchdog: reports steps that take far longer than they should, while they last.
 //!
-//! Who asks a file system whose drive has failed for anything may wait for ever, within the kernel, where
-//! no signal ends that; and once it is being frozen, so does everybody who writes to it. The user should
-//! not have to guess at that, so a thread besides looks what is waited for.
+//! A request to a file system whose drive has failed may wait within the kernel for ever, and no signal
+//! ends that; and once that file system is being frozen, everybody who writes to it waits as well. The
+//! user should not have to guess at that, so a separate thread watches the current step.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,38 +10,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// What takes longer than this is said.
+/// Time after which a step is reported.
 pub const FIRST: Duration = Duration::from_secs(2);
 
-/// And again after that.
+/// Time after which the same step is reported again.
 pub const AGAIN: Duration = Duration::from_secs(10);
 
-/// How often is looked. Longer than a freeze should last, so that it costs nothing.
+/// Time between two checks. Longer than a freeze should last, so that the checks cost nothing.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What is waited for when nothing is.
+/// Value when no step is under way.
 const NOTHING: u64 = 0;
 
-/// Bits of a step beside the time since when.
+/// Number of low bits for the step; the bits above hold the time at which the step began.
 const STEP_BITS: u32 = 3;
 
-/// Something that takes longer than it should.
+/// Report of a step that takes longer than it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
-    /// What is waited for, in words that go on after "waiting for".
+    /// Event that is waited for, in words that continue "waiting for".
     pub what: String,
-    /// How long it is by now.
+    /// Duration of the step so far.
     pub since: Duration,
-    /// What to do about it; nothing once it has come about.
+    /// Advice; `None` once the step is over.
     pub way_out: Option<String>,
 }
 
-/// Whoever is told of it, by a thread that may be kept waiting.
+/// Callback for such reports. The watchdog's thread calls it, and the callback may block.
 #[derive(Clone)]
 pub struct Tell(Arc<dyn Fn(&Late) + Send + Sync>);
 
 impl Tell {
-    /// This one.
+    /// Wraps a callback.
     pub fn new(tell: impl Fn(&Late) + Send + Sync + 'static) -> Tell {
         Tell(Arc::new(tell))
     }
@@ -53,16 +53,16 @@ impl fmt::Debug for Tell {
     }
 }
 
-/// What is waited for.
+/// Steps that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// What is dirty is written back.
+    /// Dirty data is being written back.
     WriteBack = 1,
     /// The file system is being frozen.
     Freeze = 2,
-    /// It is frozen, and the drive is read and written.
+    /// The file system is frozen, and the drive is read and written.
     Rewrite = 3,
-    /// It is being thawed.
+    /// The file system is being thawed.
     Thaw = 4,
 }
 
@@ -81,28 +81,28 @@ impl Step {
     }
 }
 
-/// Where it happens.
+/// File system that the steps belong to.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
-    /// The file system, in words.
+    /// Name of the file system, in words.
     pub(crate) name: String,
-    /// What to do when it does not answer.
+    /// Advice if the file system does not answer.
     pub(crate) way_out: String,
 }
 
-/// Knows what is waited for, and has it told.
+/// Watchdog of one file system.
 #[derive(Debug)]
 pub struct Lateness {
     begun: Instant,
-    /// Since when and for what; written without a lock, since who looks may be kept from the processor
-    /// while everybody waits for who writes.
+    /// Beginning and kind of the current step. It is written without a lock: the watching thread may not
+    /// get a processor while all writers wait for the thread that writes this value.
     now: Arc<AtomicU64>,
-    /// Closed when nothing is left to be waited for.
+    /// Dropped at the end, which ends the watching thread.
     _end: Sender<()>,
 }
 
 impl Lateness {
-    /// At a place. Where there can be no other thread, nobody is told.
+    /// Starts the watchdog. If no thread can be started, nothing is reported.
     pub(crate) fn new(place: Place, tell: Tell) -> Lateness {
         Lateness::timed(place, tell, FIRST, AGAIN)
     }
@@ -112,13 +112,13 @@ impl Lateness {
         let begun = Instant::now();
         let (end, ended) = channel();
         let looker = Looker { place, tell, first, again, begun, now: Arc::clone(&now) };
-        // It is not waited for: who is told may be waiting for the very file system.
+        // Nobody joins the thread: the callback may be waiting for the very file system.
         let builder = std::thread::Builder::new().name("lateness".to_owned());
         let _ = builder.spawn(move || looker.look(&ended));
         Lateness { begun, now, _end: end }
     }
 
-    /// From now on this is waited for; nothing where nothing is.
+    /// Sets the step that is waited for from now on; `None` for none.
     pub(crate) fn wait_for(&self, step: Option<Step>) {
         let value = step.map_or(NOTHING, |step| {
             let since = self.begun.elapsed().as_millis() as u64;
@@ -139,7 +139,7 @@ struct Looker {
 
 impl Looker {
     fn look(&self, ended: &Receiver<()>) {
-        // What was told, and when.
+        // Step that was reported, and when.
         let mut told: Option<(u64, Instant)> = None;
         while ended.recv_timeout(LOOK.min(self.first)) == Err(RecvTimeoutError::Timeout) {
             let now = self.now.load(Ordering::Relaxed);
@@ -155,7 +155,7 @@ impl Looker {
         }
     }
 
-    /// Returns what a value says is waited for, and how long.
+    /// Returns the step that a value names, and its duration so far; `None` if no step is under way.
     fn late_by(&self, value: u64) -> Option<(Step, Duration)> {
         let code = value & ((1 << STEP_BITS) - 1);
         let step = Step::ALL.into_iter().find(|&step| step as u64 == code)?;
@@ -178,7 +178,7 @@ mod tests {
     use crate::freeze::Freezer;
     use crate::mounted::Stuck;
 
-    /// Returns what is told, with such times.
+    /// Starts a watchdog with these times, and returns its reports.
     fn watched(first: u64, again: u64) -> (Lateness, Receiver<Late>) {
         let (to, told) = channel();
         let tell = Tell::new(move |late| drop(to.send(late.clone())));
@@ -231,7 +231,7 @@ mod tests {
             let outcome = freezer.freeze().map(drop);
             (outcome, freezer)
         });
-        // Whatever is told or not, the file system goes on.
+        // Whatever is reported or not, the file system goes on.
         let found = [0; 2].map(|_| told.recv_timeout(Duration::from_secs(20)).ok());
         let is_waiting = !asking.is_finished();
         stuck.goes_on();
