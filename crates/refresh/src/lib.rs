@@ -1,14 +1,14 @@
-//! Finding what has become slow to read on an SSD, and rewriting just that, in place, on a live
-//! file system.
+//! Finds data that has become slow to read on an SSD, and rewrites only that, in place, on a live file
+//! system.
 //!
-//! [`survey`] says where a file or a device lies and whether it may be rewritten at all; `probe`
-//! reads it in windows and times them; `judge` holds the times against those of freshly written
-//! data (`yardstick`); [`plan`] says what a rewrite would cost and bring; a `strategy` rewrites
-//! window by window, with a [`journal`]; [`course`] is all of it in order.
+//! [`survey`] finds where a file or a device lies and whether it may be rewritten at all; `probe` reads
+//! it in windows and measures the times; `judge` compares the times with those of freshly written data,
+//! the baselines (`yardstick`); [`plan`] estimates the cost and the gain of a rewrite; a `strategy`
+//! rewrites window by window, with a [`journal`]; [`course`] runs these steps in order.
 //!
-//! Nobody's data is ever written by us where the file system can move it itself. Where it cannot,
-//! what is read is written back to the same place while the file system is frozen (`freeze`), once it
-//! is proved that nobody else writes to that ground (`ground`).
+//! Where the file system can move data itself, this crate never writes user data. Elsewhere it reads the
+//! data and writes it back to the same place while the file system is frozen (`freeze`), after proving
+//! that nobody else writes to that rewrite target (`ground`).
 //!
 //! ```
 //! use ssdlab_refresh::interval::ratio_of_sums;
@@ -50,7 +50,7 @@ mod yardstick;
 
 pub use ssdlab_error::{DriveError, ErrorKind};
 
-/// A failure of the system's with what was being done.
+/// Returns an error of the system, with the operation that failed.
 pub(crate) fn io(what: impl Into<String>, source: impl Into<std::io::Error>) -> DriveError {
     let source = source.into();
     let kind = match source.kind() {
@@ -60,12 +60,12 @@ pub(crate) fn io(what: impl Into<String>, source: impl Into<std::io::Error>) -> 
     DriveError::with_source(kind, what.into(), source)
 }
 
-/// A refusal, so that no data is harmed.
+/// Returns an error of kind `Refused`: the operation could harm data.
 pub(crate) fn refused(what: impl Into<String>) -> DriveError {
     DriveError::new(ErrorKind::Refused, what.into())
 }
 
-/// Returns what this system or file system cannot do.
+/// Returns an error of kind `Unsupported`, for an operation that the system or file system cannot do.
 pub(crate) fn unsupported(what: impl Into<String>) -> DriveError {
     DriveError::new(ErrorKind::Unsupported, what.into())
 }

@@ -1,8 +1,8 @@
-//! Who has a file mapped so that stores reach it: shared, and for writing.
+//! Finds programs that have a file mapped shared and writable, so that their stores reach the file.
 //!
-//! The kernel keeps no count of that which could be asked for; each process is asked
-//! (`PROCMAP_QUERY`, Linux 6.11). A store that is under way needs its map as long as it lasts, so who is
-//! seen without one has none under way that began before.
+//! The kernel has no count of such mappings that could be queried, so each process is asked for its own
+//! (`PROCMAP_QUERY`, Linux 6.11). A store through a mapping lasts no longer than the mapping, so a
+//! process that is seen without one has no earlier store under way.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -17,13 +17,14 @@ use ssdlab_blockdev::openers::{FIRST_PROCESS, Users, sees_all_processes};
 
 use crate::system::{self, SharedMap};
 
-/// What `statfs` calls an overlay: a file of it shows another device and number than the one below.
+/// Magic number that `statfs` returns for overlayfs. `stat` of a file of an overlay shows other device
+/// and inode numbers than the file below.
 const OVERLAY: FsWord = 0x794C_7630;
 
-/// What a process has mapped, in its directory.
+/// Name of the file of mappings in the directory of a process.
 const MAPS: &CStr = c"maps";
 
-/// Finds out who has one file mapped, again and again.
+/// Looks for programs that have one file mapped. Can be asked repeatedly.
 #[derive(Debug)]
 pub(crate) struct Maps {
     proc: OwnedFd,
@@ -32,26 +33,26 @@ pub(crate) struct Maps {
     sees_all: bool,
 }
 
-/// What one process has mapped.
+/// Mappings of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
-    /// Nothing of the file.
+    /// No mapping of the file.
     Nothing,
-    /// The file.
+    /// A mapping of the file.
     File,
-    /// A file of an overlay, which may be made of this one.
+    /// A mapping of a file of an overlay, which may be backed by the file.
     Overlay,
-    /// It has no memory of its own, or has ended.
+    /// A process without memory of its own, or one that has ended.
     NoMemory,
-    /// It may not be looked at.
+    /// A process whose mappings may not be read.
     NotSeen,
 }
 
 impl Maps {
-    /// Of this file.
+    /// Prepares the search for mappings of `file`.
     ///
     /// # Errors
-    /// When there is no list of processes.
+    /// Returns an error if the file cannot be looked at, or `/proc` cannot be opened.
     pub(crate) fn of(file: &File) -> io::Result<Maps> {
         let found = file.metadata()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -63,10 +64,11 @@ impl Maps {
         })
     }
 
-    /// Returns which other program has it mapped for writing now.
+    /// Returns another program that has the file mapped for writing now.
     ///
     /// # Errors
-    /// When there is no list of processes, or this kernel cannot be asked for maps.
+    /// Returns an error if the processes cannot be listed, or this kernel does not answer
+    /// `PROCMAP_QUERY`.
     pub(crate) fn writer(&self) -> io::Result<Users> {
         let own = std::process::id();
         let mut sees_all = self.sees_all;
@@ -86,7 +88,7 @@ impl Maps {
                     let what = "has a file of an overlay mapped for writing, which may be this one";
                     return Ok(program(id, what));
                 }
-                // It may be kept from everybody, and stores to nobody's files.
+                // The first process may be hidden from everybody, and has no files of users mapped.
                 Of::NotSeen if id == FIRST_PROCESS => {}
                 Of::NotSeen => sees_all = false,
             }
@@ -99,7 +101,8 @@ impl Maps {
         if found != Of::NoMemory {
             return Ok(found);
         }
-        // The first thread may have ended, and others live on. Its directory has a link a thread.
+        // The first thread may have ended while others live on. The directory of threads has a link for
+        // each of them.
         let tasks = c_string(&format!("{id}/task"));
         let has_others =
             statat(&self.proc, &tasks, AtFlags::empty()).is_ok_and(|it| it.st_nlink > 3);
@@ -115,7 +118,8 @@ impl Maps {
             else {
                 continue;
             };
-            // A thread's own directory, which is not listed, has `map_files`; that below `task` has none.
+            // The directory of a thread in `/proc` itself, which is not listed there, has `map_files`; the one
+            // below `task` has not.
             match self.of_memory(thread)? {
                 Of::NoMemory => {}
                 found => return Ok(found),
@@ -124,10 +128,11 @@ impl Maps {
         Ok(Of::NoMemory)
     }
 
-    /// Of the process or thread that has this directory below `/proc`.
+    /// Returns the mappings of the process or thread that has this directory below `/proc`.
     fn of_memory(&self, directory: &str) -> io::Result<Of> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        // Held, so that all that follows is of this process, and none that gets its number later.
+        // Held open, so that all that follows concerns this process, and no later one with the same
+        // number.
         let process = match openat(&self.proc, c_string(directory), flags, Mode::empty()) {
             Ok(process) => process,
             Err(Errno::NOENT | Errno::SRCH) => return Ok(Of::NoMemory),
@@ -161,25 +166,24 @@ impl Maps {
     }
 }
 
-/// Returns true if what `process` has mapped there belongs to an overlay; where that cannot be seen, it
-/// may.
+/// Returns true if the mapping `map` of `process` belongs to an overlay, or if that cannot be seen.
 fn is_overlay(process: &OwnedFd, map: &SharedMap) -> bool {
-    // No overlay has a device of its own.
+    // An overlay has no block device, so its major number is 0.
     if map.major != 0 {
         return false;
     }
     let path = c_string(&format!("map_files/{:x}-{:x}", map.start, map.end));
     match openat(process, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
         Ok(file) => kind_of(file.as_fd()).is_none_or(|kind| kind == OVERLAY),
-        // It is not mapped any more, or its process has ended.
+        // The mapping is gone, or its process has ended.
         Err(Errno::NOENT | Errno::SRCH) => false,
-        // So says the kernel also of a process that ends meanwhile (`proc_fd_access_allowed`,
+        // The kernel also returns this error for a process that ends meanwhile (`proc_fd_access_allowed`,
         // fs/proc/base.c).
         Err(_) => !has_ended(process),
     }
 }
 
-/// Returns true if the process of this directory has ended, and was waited for: nothing is found in it
+/// Returns true if the process of this directory has ended and was waited for: its directory is empty
 /// then.
 fn has_ended(process: &OwnedFd) -> bool {
     matches!(statat(process, MAPS, AtFlags::empty()), Err(Errno::NOENT | Errno::SRCH))
@@ -208,10 +212,10 @@ mod tests {
     use super::*;
     use crate::mounted::run;
 
-    /// What is mapped of an overlay may be any file.
+    /// Lock for one test at a time: a mapping of an overlay counts as one of any file.
     static IN_TURN: Mutex<()> = Mutex::new(());
 
-    /// A process that has a file mapped, until this goes.
+    /// A child process that has a file mapped, until this value is dropped.
     struct Mapping(libc::pid_t);
 
     impl Mapping {
@@ -246,11 +250,12 @@ mod tests {
         }
     }
 
-    /// Returns true if somebody has it mapped for writing; nothing where that cannot be asked here.
+    /// Returns true if another program has the file mapped for writing; `None` if this kernel cannot be
+    /// asked.
     fn is_mapped(path: &Path) -> Option<bool> {
         match Maps::of(&File::open(path).unwrap()).unwrap().writer() {
             Ok(found) => Some(matches!(found, Users::Program(_))),
-            // Linux 6.11 can.
+            // Linux 6.11 has the request.
             Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
                 let why = "this kernel cannot be asked for maps";
                 let _ = writeln!(std::io::stderr(), "\nSKIPPED: who has a file mapped: {why}");
@@ -283,7 +288,7 @@ mod tests {
         let (length, access) = (4096, libc::PROT_READ | libc::PROT_WRITE);
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         let _turn = IN_TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        // Shared memory without a file has no device either.
+        // Shared memory without a file has no block device either.
         // SAFETY: a new map, which nobody touches.
         let shared = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
         assert_ne!(shared, libc::MAP_FAILED);

@@ -1,4 +1,4 @@
-//! A file system of its own for a test.
+//! A temporary file system for a test, on a loop device.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,12 +10,12 @@ use tempfile::TempDir;
 
 use crate::system;
 
-/// A file system on a loop device; both go with it.
+/// A mounted file system on a loop device. Dropping it unmounts the file system and deletes its image.
 pub(crate) struct Mounted {
     directory: TempDir,
 }
 
-/// Runs a tool; says whether it succeeded.
+/// Runs a tool. Returns true if it succeeded.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -23,7 +23,8 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> bool {
 }
 
 impl Mounted {
-    /// Of this kind; where there cannot be one, says that the test is skipped.
+    /// Makes and mounts a file system of this kind; `None`, with a message that the test is skipped, if
+    /// there cannot be one.
     pub(crate) fn new(kind: &str, test: &str) -> Option<Mounted> {
         let made = Mounted::make(kind);
         if made.is_none() {
@@ -47,12 +48,12 @@ impl Mounted {
         is_there.then_some(mounted)
     }
 
-    /// Returns where it is mounted.
+    /// Returns the mount point.
     pub(crate) fn point(&self) -> PathBuf {
         self.beside("point")
     }
 
-    /// A path outside of it that goes with it.
+    /// Returns a path beside the mount point, which is removed together with the file system.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -64,7 +65,7 @@ impl Drop for Mounted {
         let point = point.to_str().unwrap();
         let is_mounted =
             || std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|all| all.contains(point));
-        // A child that thawed it may be about to end only.
+        // A child that has just thawed the file system may still be running.
         for _ in 0..50 {
             if !is_mounted() || run("umount", &[point]) {
                 return;
@@ -75,9 +76,10 @@ impl Drop for Mounted {
     }
 }
 
-/// A file system on a file of another one that is frozen, as on a drive that does not answer.
+/// A file system whose image lies on another one, which is frozen, so that requests hang as on a drive
+/// that does not answer.
 pub(crate) struct Stuck {
-    // In this order: the upper one cannot be unmounted before the lower one is thawed.
+    // In this order: the upper file system cannot be unmounted before the lower one is thawed.
     lower: File,
     pub(crate) point: PathBuf,
     _mounted: Mounted,
@@ -98,7 +100,7 @@ impl Stuck {
         Some(Stuck { lower, point, _mounted: mounted })
     }
 
-    /// As a drive that answers again.
+    /// Thaws the lower file system, like a drive that answers again.
     pub(crate) fn goes_on(&self) {
         let _ = system::thaw(self.lower.as_raw_fd());
     }

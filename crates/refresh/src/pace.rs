@@ -1,29 +1,29 @@
-//! How fast we may go, so that others do not suffer.
+//! Limits the rate of reads and writes (`--rate`), so that other load does not suffer.
 
 use std::time::{Duration, Instant};
 
 use ssdlab_units::ByteLength;
 
-/// Keeps reads and writes together below a rate.
+/// Keeps the sum of reads and writes below a rate.
 #[derive(Debug)]
 pub struct Pace {
-    /// Bytes in a second; nothing for as fast as it goes.
+    /// Bytes per second; `None` for no limit.
     rate: Option<u64>,
-    /// When what was done so far would be over at that rate.
+    /// Moment at which the bytes so far would be done at that rate.
     due: Instant,
 }
 
-/// What may be caught up after a pause, so that a pause is not followed by a burst.
+/// Longest pause that later requests may make up for, so that a pause is not followed by a burst.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
 impl Pace {
-    /// No faster than `rate` in a second.
+    /// Limits to `rate` per second; `None` or 0 for no limit.
     pub fn new(rate: Option<ByteLength>) -> Pace {
         let rate = rate.map(ByteLength::bytes).filter(|&rate| rate > 0);
         Pace { rate, due: Instant::now() }
     }
 
-    /// Returns how long to wait after `bytes` more.
+    /// Returns how long to wait after another `bytes`.
     fn wait_after(&mut self, bytes: u64, now: Instant) -> Duration {
         let Some(rate) = self.rate else { return Duration::ZERO };
         let earliest = now.checked_sub(CATCH_UP).unwrap_or(now);
@@ -31,7 +31,7 @@ impl Pace {
         self.due.saturating_duration_since(now)
     }
 
-    /// Waits after `bytes` were read or written.
+    /// Waits as long as needed after `bytes` were read or written.
     pub fn spend(&mut self, bytes: u64) {
         let wait = self.wait_after(bytes, Instant::now());
         if !wait.is_zero() {

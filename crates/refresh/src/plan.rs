@@ -1,4 +1,4 @@
-//! What a refresh would do, cost and bring, and what it has done: the figures that are shown.
+//! Plan and summary of a refresh: the figures that are shown to the user.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,106 +11,107 @@ use crate::strategy::Left;
 use crate::survey::Way;
 use crate::window::Span;
 
-/// Form of the JSON.
+/// Name and version of the JSON format.
 pub const SCHEMA: &str = "ssdlab.refresh/1";
 
-/// Windows by what was found of them, in bytes.
+/// Bytes of windows by verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Found {
-    /// As fast as they can be.
+    /// As fast as they can be, or not slow enough to be worth the wear.
     pub fine: u64,
     /// Slow, by cause.
     pub slow: BTreeMap<Cause, u64>,
-    /// Slow at the first reading alone.
+    /// Slow at the first reading only.
     pub first_only: u64,
-    /// The machine was too busy to tell.
+    /// Undecided, because the machine was too busy.
     pub not_told: u64,
-    /// Slow beside one baseline and not beside another: a cache below, or a busy moment.
+    /// Slow compared with one baseline and not with another: a cache below, or a busy moment.
     pub contradicted: u64,
-    /// Not judged: all are rewritten, or they were judged before an interruption.
+    /// Not judged, because all windows are rewritten, or were judged before an interruption.
     pub not_judged: u64,
 }
 
-/// What a refresh would do.
+/// Plan of a refresh.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Form of this record.
+    /// Name and version of the format.
     pub schema: &'static str,
     /// The file or device.
     pub path: PathBuf,
-    /// What it lies on, in words.
+    /// File system and devices below the data, in words.
     pub lies_on: String,
-    /// How it would be rewritten.
+    /// Method of the rewrite.
     pub way: Way,
-    /// The way in words.
+    /// Method of the rewrite in words.
     pub way_words: &'static str,
-    /// Its length in bytes.
+    /// Length of the file or device in bytes.
     pub length: u64,
-    /// Bytes of data in it.
+    /// Bytes of data in the file or device.
     pub data: u64,
-    /// How many windows that was read in.
+    /// Number of windows that the data was read in.
     pub windows: usize,
-    /// What was found of them.
+    /// Verdicts on the windows.
     pub found: Found,
     /// Windows to rewrite.
     pub rewrite: Vec<Span>,
-    /// Bytes in them: what would be written.
+    /// Bytes in these windows, all of which would be written.
     pub bytes_to_write: u64,
-    /// Bytes that were written to know what fresh data reads like, to a file that is gone after.
+    /// Bytes written to temporary files as baselines for the speed of fresh data.
     pub yardstick_bytes: u64,
-    /// Bytes a second that it is read with now, from end to end, where nothing else hits it.
+    /// Bytes per second at which the data is read now, from end to end, without other load.
     pub speed_now: f64,
-    /// Bytes a second of fresh data; nothing where it was not measured.
+    /// Bytes per second of fresh data; `None` if not measured.
     pub speed_fresh: Option<f64>,
-    /// Bytes a second that are expected afterwards.
+    /// Bytes per second that are expected after the rewrite; `None` if the speed of fresh data is not
+    /// known.
     pub speed_expected: Option<f64>,
-    /// How many times slower than fresh data the windows to rewrite are, with the interval over
-    /// them.
+    /// Number of times that the windows to rewrite are slower than fresh data: the median over them, and
+    /// the medians of the ends of their intervals.
     pub slowdown: Option<Estimate>,
-    /// Share of the drive's rated life that the writes take, in percent, where the drive says
-    /// enough.
+    /// Share of the drive's rated life that the writes take, in percent; `None` if the drive reports too
+    /// little.
     pub share_of_life: Option<f64>,
-    /// True if this goes on with what an earlier refresh has left.
+    /// True if this plan resumes an earlier refresh.
     pub resumed: bool,
-    /// What else should be known, in sentences.
+    /// Other remarks for the user, in sentences.
     pub notes: Vec<String>,
 }
 
-/// What a refresh has done.
+/// Result of a refresh.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// What was planned.
+    /// The plan that was carried out.
     pub plan: Plan,
-    /// Bytes that were written anew.
+    /// Bytes that were rewritten.
     pub bytes_written: u64,
-    /// Windows that were left, or a part of them, by reason.
+    /// Bytes that were left as they are, by reason.
     pub left: BTreeMap<Left, u64>,
-    /// Bytes a second before.
+    /// Bytes per second before the rewrite.
     pub speed_before: f64,
-    /// Bytes a second afterwards; nothing where it was not read again.
+    /// Bytes per second after the rewrite; `None` if the data was not read again.
     pub speed_after: Option<f64>,
-    /// How many times faster it is read, with the interval over the windows.
+    /// Number of times that reading is faster than before, with the interval over the windows.
     pub gain: Option<Estimate>,
-    /// How often the file system was frozen.
+    /// Number of freezes of the file system; `None` if the method does not freeze.
     pub freezes: Option<u64>,
-    /// How long a freeze may be, in milliseconds.
+    /// Longest allowed freeze in milliseconds.
     pub allowed_freeze_ms: Option<f64>,
-    /// The longest freeze, in milliseconds.
+    /// Longest freeze in milliseconds.
     pub longest_freeze_ms: Option<f64>,
-    /// How many freezes were longer than allowed.
+    /// Number of freezes that were longer than allowed.
     pub freezes_too_long: Option<u64>,
-    /// The longest that the file system held up who writes to the file, in milliseconds, where it moves data
-    /// itself and that is known.
+    /// Longest time in milliseconds for which the file system held up writers of the file; `None` unless
+    /// the file system moves data itself and that time is measured.
     pub longest_hold_ms: Option<f64>,
-    /// Why it ended early, where it did.
+    /// Reason why the refresh ended early; `None` if it did not.
     pub stopped: Option<String>,
-    /// Windows that were not come to; --resume goes on with them.
+    /// Number of windows that were not reached; --resume continues with them.
     pub windows_left: usize,
-    /// True if it was the user who ended it.
+    /// True if the user ended the refresh.
     pub is_interrupted: bool,
 }
 
-/// Sums up verdicts.
+/// Sums up the bytes of windows by verdict.
 pub fn found(judged: &[(&Evidence, Verdict)]) -> Found {
     let mut found = Found::default();
     for (evidence, verdict) in judged {
@@ -126,7 +127,7 @@ pub fn found(judged: &[(&Evidence, Verdict)]) -> Found {
     found
 }
 
-/// Bytes a second of windows that take so many seconds a byte each.
+/// Returns the bytes per second of windows, each given with its seconds per byte.
 pub fn speed(windows: impl Iterator<Item = (Span, f64)>) -> f64 {
     let (bytes, seconds) = windows.fold((0, 0.0), |(bytes, seconds), (span, per_byte)| {
         (bytes + span.length, seconds + per_byte * span.length as f64)
@@ -134,22 +135,22 @@ pub fn speed(windows: impl Iterator<Item = (Span, f64)>) -> f64 {
     if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 }
 }
 
-/// The time that fresh data takes to be read, in seconds a byte.
+/// Time to read fresh data, in seconds per byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FreshPace {
-    /// The first window of a stretch: the drive does not read ahead of its first requests yet.
+    /// Time of the first window of a stretch: the drive does not read ahead of its first requests yet.
     pub first: f64,
-    /// A window that follows one that was just read.
+    /// Time of a window that follows one that was just read.
     pub following: f64,
 }
 
 impl FreshPace {
-    /// Every window alike.
+    /// Returns the same time for every window.
     pub fn even(pace: f64) -> FreshPace {
         FreshPace { first: pace, following: pace }
     }
 
-    /// Returns the mean of some, which are not none.
+    /// Returns the mean of these times, which must not be empty.
     pub fn mean(paces: &[FreshPace]) -> FreshPace {
         let mean =
             |part: fn(&FreshPace) -> f64| paces.iter().map(part).sum::<f64>() / paces.len() as f64;
@@ -157,7 +158,8 @@ impl FreshPace {
     }
 }
 
-/// Bytes a second that are expected once `rewrite` is as fast as fresh data.
+/// Returns the bytes per second that are expected once the windows in `rewrite` are as fast as fresh
+/// data.
 pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], fresh: FreshPace) -> f64 {
     let mut read_until = None;
     speed(evidence.iter().map(|it| {
@@ -168,7 +170,8 @@ pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], fresh: FreshPace)
     }))
 }
 
-/// Returns how many times slower than fresh data the windows in `rewrite` are.
+/// Returns how many times slower than fresh data the windows in `rewrite` are: the medians over them.
+/// `None` if no window has enough turns.
 pub fn slowdown(evidence: &[Evidence], rewrite: &[Span], fresh: f64) -> Option<Estimate> {
     let found: Vec<Estimate> = evidence
         .iter()
@@ -182,7 +185,7 @@ pub fn slowdown(evidence: &[Evidence], rewrite: &[Span], fresh: f64) -> Option<E
     Some(Estimate { low: of(|it| it.low), middle: of(|it| it.middle), high: of(|it| it.high) })
 }
 
-/// Runs of windows that follow each other without a gap.
+/// Returns runs of windows that follow each other without a gap.
 pub fn stretches(windows: &[Span]) -> Vec<(Span, &[Span])> {
     let mut stretches = Vec::new();
     for part in windows.chunk_by(|one, next| one.end() == next.offset) {
@@ -219,7 +222,7 @@ mod tests {
             .collect();
         let rewrite: Vec<Span> = evidence.iter().map(|it| it.span).collect();
         let fresh = FreshPace { first: 3.0, following: 1.0 };
-        // Two of each.
+        // Two windows of each.
         assert!((expected_speed(&evidence, &rewrite, fresh) - 0.5).abs() < 1e-12);
         assert!((expected_speed(&evidence, &rewrite[1..3], fresh) - 4.0 / 18.0).abs() < 1e-12);
     }

@@ -1,4 +1,4 @@
-//! Reading past the page cache, and how long it takes.
+//! Timed reads past the page cache (`O_DIRECT`).
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,30 +13,30 @@ use crate::urgency::RealTime;
 use crate::window::Span;
 use crate::{DriveError, io};
 
-/// Bytes of a request: what the published protocol reads with, and large enough to meet a flash
-/// page on each die.
+/// Bytes of a request: as in the published protocol, and large enough to reach a flash page on each die.
 pub const REQUEST: u64 = 1 << 20;
 
-/// Bytes of a small request, which meets one flash page.
+/// Bytes of a small request, which reaches one flash page.
 pub const SMALL: u64 = 4096;
 
-/// How long each request took that a window was read with.
+/// Times of the requests that a window was read with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// Of each request, in seconds.
+    /// Time of each request in seconds.
     pub seconds: Vec<f64>,
-    /// Bytes of them all.
+    /// Bytes of all requests together.
     pub bytes: u64,
 }
 
 impl Reading {
-    /// Returns the share of each request in the seconds a byte of all of it.
+    /// Returns the time of each request divided by the bytes of the whole reading. The sum is in seconds
+    /// per byte.
     pub fn shares(&self) -> Vec<f64> {
         self.seconds.iter().map(|it| it / self.bytes as f64).collect()
     }
 }
 
-/// A file or device that is read.
+/// A file or device that is read with direct I/O.
 #[derive(Debug)]
 pub struct Probe {
     file: File,
@@ -46,14 +46,14 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Of a file that was opened for direct I/O.
+    /// Reads from a file that was opened for direct I/O.
     pub fn new(file: File) -> Probe {
         Probe { file, buffer: Buffer::new(REQUEST as usize), bytes: 0 }
     }
 
-    /// Reads one request; returns how long it took.
+    /// Reads one request. Returns its time.
     fn read(&mut self, span: Span, pace: &mut Pace) -> Result<Duration, DriveError> {
-        // Direct reads are of whole blocks; the last of a file is cut off by the system.
+        // Direct reads are of whole blocks; the system cuts off the last one of a file.
         let length = span.length.next_multiple_of(SMALL) as usize;
         let start = Instant::now();
         let mut done = 0;
@@ -64,7 +64,7 @@ impl Probe {
                 .read_at(&mut self.buffer[done..length], at)
                 .map_err(|error| io(format!("cannot read at byte {at}"), error))?;
             if read == 0 {
-                // It became shorter while we were looking.
+                // The file became shorter meanwhile.
                 break;
             }
             done += read;
@@ -75,23 +75,23 @@ impl Probe {
         Ok(took)
     }
 
-    /// Reads a window from its beginning to its end, one request at a time; returns how long each took.
+    /// Reads a window from beginning to end, one request at a time. Returns the time of each request.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if the window cannot be read.
     pub fn window(&mut self, window: Span, pace: &mut Pace) -> Result<Reading, DriveError> {
         self.requests(window.pieces(REQUEST), window.length, pace)
     }
 
-    /// Reads `length` bytes, or all there is, at a random place of a window, one request at a time and the
-    /// last one first; returns how long each took.
+    /// Reads `length` bytes, or the whole window if it is shorter, at a random place of a window, one
+    /// request at a time and the last request first. Returns the time of each request.
     ///
-    /// No request continues the one before it, so that no drive reads ahead. In ascending order a drive does,
-    /// and how soon depends on what happened to be read before: one and the same window in order of a
-    /// simulated Toshiba XG5 takes 26 or 52 ms then.
+    /// No request continues the one before it, so that no drive reads ahead. In ascending order a drive
+    /// does, and how soon depends on what happened to be read before: the same sequentially written
+    /// window of a simulated Toshiba XG5 takes 26 or 52 ms then.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if the window cannot be read.
     pub fn part(
         &mut self,
         window: Span,
@@ -100,8 +100,8 @@ impl Probe {
         pace: &mut Pace,
     ) -> Result<Reading, DriveError> {
         let length = length.min(window.length);
-        // Where a request of those that read it in order begins: one that lies across two of them
-        // may meet a die twice.
+        // Requests begin where those of a sequential reading begin: a request that lies across two of
+        // them may reach a die twice.
         let places = (window.length - length) / REQUEST;
         let offset = window.offset + generator.random_range(0..=places) * REQUEST;
         let mut requests: Vec<Span> = Span::new(offset, length).pieces(REQUEST).collect();
@@ -109,24 +109,24 @@ impl Probe {
         self.requests(requests.into_iter(), length, pace)
     }
 
-    /// Reads these requests one after the other, `bytes` in all; returns how long each took.
+    /// Reads these requests one after the other, `bytes` in all. Returns the time of each.
     fn requests(
         &mut self,
         requests: impl Iterator<Item = Span>,
         bytes: u64,
         pace: &mut Pace,
     ) -> Result<Reading, DriveError> {
-        // It sleeps for nearly all of the time; a wait for a processor would be taken for the drive's.
+        // The thread sleeps nearly all of the time; a wait for a processor would look like a slow drive.
         let _real_time = RealTime::begin();
         let seconds: Result<Vec<f64>, DriveError> =
             requests.map(|request| Ok(self.read(request, pace)?.as_secs_f64())).collect();
         Ok(Reading { seconds: seconds?, bytes })
     }
 
-    /// Reads a small request at a random place of a window; returns seconds.
+    /// Reads a small request at a random place of a window. Returns its time in seconds.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if the window cannot be read.
     pub fn small(
         &mut self,
         window: Span,
@@ -164,7 +164,7 @@ mod tests {
             assert_eq!((part.seconds.len(), part.bytes), (2, 2 << 20));
             probe.small(window, &mut generator, &mut pace).unwrap();
         }
-        // It has become shorter since: no error, and no endless loop.
+        // The file has become shorter since: no error, and no endless loop.
         assert!(probe.window(Span::new(0, 8 << 20), &mut pace).unwrap().bytes > 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Ways to have data written anew without ever losing somebody else's write.
+//! Methods to rewrite data without ever losing somebody else's write.
 
 pub mod btrfs;
 mod donor;
@@ -15,21 +15,21 @@ use crate::headway::Headway;
 use crate::pace::Pace;
 use crate::window::Span;
 
-/// Why a window, or a part of it, was left as it is.
+/// Reason why a window, or a part of it, was left as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Left {
-    /// Somebody else had it in use at each try.
+    /// Others had the data in use at each try.
     Busy,
-    /// There is no room for it to be written anew.
+    /// There is no free space to write the data anew.
     NoRoom,
     /// The free space is in smaller pieces than the data.
     WouldScatter,
-    /// It is not where it was any more.
+    /// The data is not where it was any more.
     Changed,
-    /// The file system did not move it.
+    /// The file system did not move the data.
     NotMoved,
-    /// Snapshots or copies share it since, which nobody agreed to give up.
+    /// Snapshots or copies share the data since, and the user did not agree to end that.
     Shared,
     /// A program has mapped the file for writing since.
     Mapped,
@@ -37,12 +37,12 @@ pub enum Left {
     Freeze,
     /// Even the smallest part holds writers up for longer than allowed.
     Hold,
-    /// Others use it so much that there is no end in sight.
+    /// Others use the data so much that no end of the rewrite is in sight.
     Overrun,
 }
 
 impl Left {
-    /// In words.
+    /// Returns the reason in words.
     pub fn words(self) -> &'static str {
         match self {
             Left::Busy => "in use by others at each try",
@@ -60,8 +60,9 @@ impl Left {
 }
 
 impl Left {
-    /// Why it is better not to go on with other windows, in words; nothing where it is not. What was left
-    /// so is not done, and is gone on with later.
+    /// Returns the reason, in words, why the rewrite should end here; `None` if it should continue with
+    /// other windows. A window that was left for such a reason does not count as done, and --resume tries
+    /// it again.
     pub fn ends_all(self) -> Option<&'static str> {
         match self {
             Left::NoRoom => Some("there is no room on the file system to write data anew"),
@@ -90,40 +91,40 @@ impl Left {
     }
 }
 
-/// What became of a window.
+/// Result for a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes that were written anew.
+    /// Bytes that were rewritten.
     pub written: u64,
-    /// Why the rest was not, where there is one.
+    /// Reason why the rest was not rewritten; `None` if there is no rest.
     pub left: Option<Left>,
 }
 
-/// Freezes of a file system.
+/// Freezes of a file system during a refresh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Freezes {
-    /// How many there were.
+    /// Number of freezes.
     pub count: u64,
-    /// How long they may be.
+    /// Longest allowed freeze.
     pub allowed: Duration,
-    /// The longest, from the request to freeze until it was thawed.
+    /// Longest freeze, from the request to freeze until the thaw.
     pub longest: Duration,
-    /// How many were longer than allowed.
+    /// Number of freezes that were longer than allowed.
     pub too_long: u64,
 }
 
-/// A way to have windows written anew.
+/// A method to rewrite windows.
 pub trait Strategy {
-    /// Windows that follow each other without a gap, from `stretch`'s beginning to its end, come
-    /// next.
+    /// Announces that the windows to rewrite next follow each other without a gap, from the beginning of
+    /// `stretch` to its end.
     fn announce(&mut self, stretch: Span) {
         let _ = stretch;
     }
 
-    /// Has a window written anew, durably.
+    /// Rewrites a window durably.
     ///
     /// # Errors
-    /// When the file system or the drive fails; nothing is tried again then.
+    /// Returns an error if the file system or the drive fails; nothing is tried again then.
     fn rewrite(
         &mut self,
         window: Span,
@@ -131,17 +132,18 @@ pub trait Strategy {
         headway: &mut Headway,
     ) -> Result<Outcome, DriveError>;
 
-    /// The longest that who writes to the file was held up; nothing where that is not measured.
+    /// Returns the longest time for which writers of the file were held up; `None` if that is not
+    /// measured.
     fn longest_hold(&self) -> Option<Duration> {
         None
     }
 
-    /// The program that kept a window from being rewritten by a mapping of the file.
+    /// Returns the program whose mapping of the file kept a window from being rewritten.
     fn mapped_by(&self) -> Option<&str> {
         None
     }
 
-    /// Returns what was frozen; nothing where nothing ever is.
+    /// Returns the freezes so far; `None` if this method does not freeze.
     fn freezes(&self) -> Option<Freezes> {
         None
     }

@@ -1,5 +1,4 @@
-//! What is to be refreshed, where it lies, and whether it may be rewritten at all. Nothing is
-//! changed here.
+//! Finds the place of a file or device, and whether it may be rewritten at all. Nothing is changed here.
 
 mod deadlock;
 mod device;
@@ -20,18 +19,18 @@ use crate::health::Disks;
 use crate::window::Span;
 use crate::{DriveError, ErrorKind, io};
 
-/// What the user agreed to.
+/// Consents of the user.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agreed {
-    /// That extents which snapshots or copies share are written anew, and are theirs alone then.
+    /// Consent to rewrite extents that snapshots or copies share, after which they are shared no more.
     pub shared: bool,
-    /// That of a file with holes the data between them is.
+    /// Consent to rewrite the data between the holes of a sparse file.
     pub sparse: bool,
-    /// That the file system is frozen for moments, also where it could move data itself.
+    /// Consent to freeze the file system for moments, even if it could move data itself.
     pub frozen: bool,
 }
 
-/// How it will be rewritten.
+/// Method of the rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
@@ -41,9 +40,9 @@ pub enum Way {
     Defragment,
     /// xfs exchanges ranges that nobody has changed meanwhile.
     CommitRange,
-    /// In place, with the file system frozen for moments.
+    /// A rewrite in place, with the file system frozen for moments.
     Frozen,
-    /// In place, on a device that nobody else uses.
+    /// A rewrite in place, on a device that nobody else uses.
     Alone,
 }
 
@@ -54,58 +53,58 @@ impl Way {
     }
 }
 
-/// What something is known by from one run to the next.
+/// Identity of a file or device from one run to the next.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Of the file system, or the number of the device.
+    /// Identifier of the file system, or the number of the device.
     pub file_system: String,
-    /// Of the file; 0 for a device.
+    /// Inode number of the file; 0 for a device.
     pub inode: u64,
 }
 
-/// What is to be refreshed.
+/// Properties of the file or device to refresh.
 #[derive(Debug)]
 pub struct Survey {
-    /// How the user named it.
+    /// Path as the user gave it.
     pub path: PathBuf,
-    /// What it is known by.
+    /// Identity from one run to the next.
     pub identity: Identity,
-    /// It, open for reading and writing. A device that is unmounted is open for us alone.
+    /// The file or device, open for reading and writing. An unmounted device is opened exclusively.
     pub file: File,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// How it will be rewritten.
+    /// Method of the rewrite.
     pub way: Way,
-    /// In words, what it lies on.
+    /// File system and devices below the data, in words.
     pub lies_on: String,
     /// Runs of data.
     pub runs: Vec<Span>,
-    /// Where it lies; empty for a device.
+    /// Extents of the file; empty for a device.
     pub extents: Vec<Extent>,
-    /// A directory of the same file system, where a file of ours can be made; nothing where there
-    /// is no file system.
+    /// A directory of the same file system, in which temporary files can be made; `None` if there is no
+    /// file system.
     pub directory: Option<PathBuf>,
     /// The disks below.
     pub disks: Disks,
-    /// Why reading says little of flash here, as a sentence; nothing where flash may be read as it is.
+    /// Reason, as a sentence, why the times of reads reveal little about flash here; `None` if they do.
     pub hidden_flash: Option<String>,
-    /// What else should be known, in sentences.
+    /// Other remarks for the user, in sentences.
     pub notes: Vec<String>,
-    /// What is rewritten, where that is done in place.
+    /// Rewrite target; `None` unless the data is rewritten in place.
     pub ground: Option<Ground>,
     /// Bytes of a block of the file system.
     pub block: u64,
-    /// Bytes of the file system that stay free.
+    /// Bytes of the file system that must stay free.
     pub reserve: u64,
 }
 
 impl Survey {
-    /// Looks at the file or block device at `path`.
+    /// Examines the file or block device at `path`.
     ///
     /// # Errors
-    /// [`ErrorKind::Usage`] where it is not there; [`ErrorKind::Refused`] and
-    /// [`ErrorKind::Unsupported`] with the reason where it must not or
-    /// cannot be rewritten; nothing was changed then.
+    /// [`ErrorKind::Usage`] if there is no such file or device; [`ErrorKind::Refused`] and
+    /// [`ErrorKind::Unsupported`] with the reason if it must not or cannot be rewritten. Nothing was
+    /// changed then.
     pub fn of(path: &Path, agreed: Agreed) -> Result<Survey, DriveError> {
         let shown = path.display();
         let found = fs::metadata(path).map_err(|error| match error.kind() {
@@ -129,15 +128,15 @@ impl Survey {
         ))
     }
 
-    /// In how many pieces a part of it lies.
+    /// Returns the number of pieces in which a part of the file lies, at least 1.
     pub fn pieces_in(&self, part: Span) -> u32 {
         pieces_in(&self.extents, part).max(1)
     }
 
-    /// Opens it for reading past the page cache.
+    /// Opens the file or device for reading past the page cache.
     ///
     /// # Errors
-    /// When the file system does not do that.
+    /// Returns an error if the file system does not support direct I/O.
     pub fn open_direct(&self) -> Result<File, DriveError> {
         OpenOptions::new()
             .read(true)
@@ -153,7 +152,7 @@ impl Survey {
             })
     }
 
-    /// Bytes of data.
+    /// Returns the bytes of data.
     pub fn data(&self) -> u64 {
         self.runs.iter().map(|run| run.length).sum()
     }

@@ -1,4 +1,5 @@
-//! What is swapped to: the kernel writes there past the file system, so that no freeze stops it.
+//! Finds active swap on the rewrite target: the kernel writes to swap past the file system, so a freeze
+//! does not stop that.
 
 use std::fs::{self, File};
 use std::io;
@@ -7,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_blockdev::{DeviceNumber, place};
 
-/// Where swapping would be written to past a freeze.
+/// The rewrite target and the active swap of the machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Swapped<'a> {
     /// The block device.
     pub(crate) device: DeviceNumber,
-    /// The file system on it.
+    /// Device number of the file system on it, as the list of mounts shows it.
     pub(crate) super_block: DeviceNumber,
-    /// The file of it that is meant, by device and inode; all of the device where there is none.
+    /// Device and inode number of the file to rewrite; `None` if all of the device is rewritten.
     pub(crate) file: Option<(u64, u64)>,
-    /// What is swapped to.
+    /// Active swap devices and files.
     pub(crate) names: &'a [PathBuf],
 }
 
@@ -73,7 +74,7 @@ mod tests {
         };
         assert!(found(super_block, None, &names).unwrap().contains("lies there"));
         assert_eq!(found(other, None, &names), None);
-        // Of a file only itself counts.
+        // If a file is rewritten, only swap on that file counts.
         assert_eq!(found(super_block, Some((about.dev(), 0)), &names), None);
         assert!(found(super_block, Some((about.dev(), about.ino())), &names).is_some());
         let gone = [directory.path().join("gone")];

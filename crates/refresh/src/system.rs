@@ -1,5 +1,5 @@
-//! The requests to file systems that no library wraps, each with its number and its record, as in
-//! the kernel's headers.
+//! Requests to file systems and the kernel that no library wraps, each with its number and its record, as
+//! in the kernel's headers.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +31,7 @@ pub(crate) struct FiemapExtent {
     pub(crate) reserved: [u32; 3],
 }
 
-/// Extents asked for at a time.
+/// Number of extents requested at a time.
 pub(crate) const BATCH: usize = 256;
 
 #[repr(C)]
@@ -64,7 +64,7 @@ struct DefragRange {
     unused: [u32; 4],
 }
 
-/// `struct xfs_fsop_geom` as of its fifth form (fs/xfs/libxfs/xfs_fs.h), as far as it is looked at.
+/// `struct xfs_fsop_geom` as of its fifth version (fs/xfs/libxfs/xfs_fs.h); only the flags are used.
 #[repr(C)]
 struct XfsGeometry {
     before: [u32; 23],
@@ -129,43 +129,43 @@ const FIFREEZE: u32 = 0xC004_5877;
 /// `_IOWR('X', 120, int)`.
 const FITHAW: u32 = 0xC004_5878;
 
-/// Only maps that can be written to, are shared, and are of a file (linux/fs.h).
+/// Flags for maps that are writable, shared, and of a file (linux/fs.h).
 const PROCMAP_QUERY_SHARED_WRITABLE_FILE: u64 = 0x02 | 0x08 | 0x20;
-/// The map at the address, or the next one.
+/// Flag for the map at the address, or the next one.
 const PROCMAP_QUERY_COVERING_OR_NEXT_VMA: u64 = 0x10;
 
-/// Start the write-back of what was moved.
+/// Flag to start write-back of the data that was moved.
 const BTRFS_DEFRAG_RANGE_START_IO: u64 = 2;
-/// Write it without compression; that also takes extents which nothing can be merged with
-/// (Linux 6.16).
+/// Flag to write the data without compression. With it, btrfs also rewrites extents that cannot be merged
+/// with others (Linux 6.16).
 const BTRFS_DEFRAG_RANGE_NOCOMPRESS: u64 = 8;
 
-/// The file system can exchange ranges of files.
+/// Flag of a file system that can exchange ranges of files.
 const XFS_FSOP_GEOM_FLAGS_EXCHANGE_RANGE: u32 = 1 << 24;
-/// Everything is looked at, and nothing exchanged.
+/// Flag to check everything and exchange nothing.
 const XFS_EXCHANGE_RANGE_DRY_RUN: u64 = 1 << 2;
 
 fn request<T>(fd: RawFd, number: u32, argument: *mut T) -> io::Result<()> {
-    // SAFETY: who calls passes the record that the number names, and it outlives the call.
+    // SAFETY: the caller passes the record that the number names, and the record outlives the call.
     let outcome = unsafe { libc::ioctl(fd, number as _, argument) };
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Asks for extents.
+/// Fills `map` with extents of a file.
 pub(crate) fn fiemap(file: &File, map: &mut Fiemap) -> io::Result<()> {
     request(file.as_raw_fd(), FS_IOC_FIEMAP, map)
 }
 
-/// The attributes of a file (`FS_*_FL`).
+/// Returns the attributes of a file (`FS_*_FL`).
 pub(crate) fn flags(file: &File) -> io::Result<u32> {
-    // The kernel writes an int, whatever the number says; the room is for a long.
+    // The kernel writes an int, whatever the number says; the variable has the size of a long.
     let mut flags: u64 = 0;
     request(file.as_raw_fd(), FS_IOC_GETFLAGS, &mut flags)?;
     Ok(flags as u32)
 }
 
-/// Exchanges `blocks` of two files of ext4, with their content going along; returns how many blocks
-/// were.
+/// Exchanges `blocks` blocks of two files of ext4. Their content moves along, so that both files read as
+/// before. Returns the number of blocks exchanged, also after an error.
 pub(crate) fn move_extent(
     file: &File,
     start: u64,
@@ -184,7 +184,7 @@ pub(crate) fn move_extent(
     (argument.moved.min(blocks), outcome)
 }
 
-/// Has btrfs write a range of bytes anew.
+/// Has btrfs rewrite a range of bytes.
 pub(crate) fn defragment(file: &File, start: u64, length: u64) -> io::Result<()> {
     let mut argument = DefragRange {
         start,
@@ -196,35 +196,35 @@ pub(crate) fn defragment(file: &File, start: u64, length: u64) -> io::Result<()>
     request(file.as_raw_fd(), BTRFS_IOC_DEFRAG_RANGE, &mut argument)
 }
 
-/// Returns true if the xfs that a file lies on was made so that it can exchange ranges of files.
+/// Returns true if the xfs that a file lies on was made with the ability to exchange ranges of files.
 pub(crate) fn xfs_exchanges_ranges(file: &File) -> io::Result<bool> {
     let mut geometry = XfsGeometry { before: [0; 23], flags: 0, after: [0; 20] };
     request(file.as_raw_fd(), XFS_IOC_FSGEOMETRY, &mut geometry)?;
     Ok(geometry.flags & XFS_FSOP_GEOM_FLAGS_EXCHANGE_RANGE != 0)
 }
 
-/// What a file on xfs is recognised by as unchanged.
+/// Stamp by which xfs recognises that a file has not changed.
 #[derive(Debug)]
 pub(crate) struct Freshness([u64; 6]);
 
-/// Notes how a file on xfs is now.
+/// Takes the stamp of a file on xfs.
 pub(crate) fn start_commit(file: &File) -> io::Result<Freshness> {
     let mut argument = XfsCommitRange::default();
     request(file.as_raw_fd(), XFS_IOC_START_COMMIT, &mut argument)?;
     Ok(Freshness(argument.freshness))
 }
 
-/// True if an exchange is meant.
+/// Kind of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commit {
-    /// It is not, but all that comes before one is done: writes under way are waited for.
+    /// A trial: everything before the exchange is done, so that writes under way are waited for.
     Trial,
-    /// It is.
+    /// An exchange.
     Exchange,
 }
 
-/// Exchanges a part of a file on xfs with what the donor has from `donor_start` on, if the file is
-/// still as it was noted.
+/// Exchanges a part of a file on xfs with the bytes of the donor from `donor_start` on, if the file has
+/// not changed since `fresh` was taken.
 pub(crate) fn commit_range(
     file: &File,
     part: Span,
@@ -245,19 +245,19 @@ pub(crate) fn commit_range(
     request(file.as_raw_fd(), XFS_IOC_COMMIT_RANGE, &mut argument)
 }
 
-/// A part of a process's memory that is a file, shared, and may be stored to.
+/// A shared, writable mapping of a file in the memory of a process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SharedMap {
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// Of the file, as `stat` tells them.
+    /// Inode and device number of the file, as `stat` returns them.
     pub(crate) inode: u64,
     pub(crate) major: u32,
     pub(crate) minor: u32,
 }
 
-/// The first such part at this address or above it, of the process whose `maps` is open; nothing where
-/// there is none.
+/// Returns the first such mapping at this address or above it, of the process whose `maps` is open;
+/// `None` if there is none.
 pub(crate) fn shared_map(maps: RawFd, address: u64) -> io::Result<Option<SharedMap>> {
     let mut argument = ProcmapQuery {
         size: size_of::<ProcmapQuery>() as u64,
@@ -275,10 +275,10 @@ pub(crate) fn shared_map(maps: RawFd, address: u64) -> io::Result<Option<SharedM
     }
 }
 
-/// Writes back what is dirty of a part of a file, and waits for it. It is not durable then, but who
-/// stores to it through a memory map after that has to ask the file system first.
+/// Writes back the dirty pages of a part of a file, and waits for that. The data is not durable then, but
+/// the next store through a memory map to one of these pages has to ask the file system first.
 pub(crate) fn write_back(file: &File, part: Span) -> io::Result<()> {
-    // All three together, or else pages that are being written just now are passed over.
+    // All three flags together: otherwise pages that are just being written would be skipped.
     let flags = libc::SYNC_FILE_RANGE_WAIT_BEFORE
         | libc::SYNC_FILE_RANGE_WRITE
         | libc::SYNC_FILE_RANGE_WAIT_AFTER;
@@ -288,7 +288,7 @@ pub(crate) fn write_back(file: &File, part: Span) -> io::Result<()> {
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// The identifier of the btrfs that a file is on; an error on any other file system.
+/// Returns the identifier of the btrfs that a file is on; an error on any other file system.
 pub(crate) fn btrfs_id(file: &File) -> io::Result<[u8; 16]> {
     // `struct btrfs_ioctl_fs_info_args` (linux/btrfs.h) has 1024 bytes; the identifier comes behind
     // two numbers of 64 bits.
@@ -306,14 +306,14 @@ pub(crate) fn freeze(directory: RawFd) -> io::Result<()> {
     request(directory, FIFREEZE, &mut unused)
 }
 
-/// Thaws it. Safe to call after a fork.
+/// Thaws the file system of a directory. Safe to call after a fork.
 pub(crate) fn thaw(directory: RawFd) -> io::Result<()> {
     let mut unused: libc::c_int = 0;
     request(directory, FITHAW, &mut unused)
 }
 
-/// Pages of a range of a file that are in the page cache; nothing where the kernel does not say
-/// (`cachestat`, Linux 6.5).
+/// Returns the number of pages of a range of a file that are in the page cache; `None` if the kernel does
+/// not report that (`cachestat`, Linux 6.5).
 pub(crate) fn cached_pages(file: &File, offset: u64, length: u64) -> Option<u64> {
     const CACHESTAT: libc::c_long = 451;
     let range = [offset, length];
@@ -325,11 +325,11 @@ pub(crate) fn cached_pages(file: &File, offset: u64, length: u64) -> Option<u64>
     (outcome == 0).then_some(counts[0])
 }
 
-/// Whose priority is meant: this thread's (ioprio_set(2)).
+/// Selects the priority of a single thread (ioprio_set(2)).
 const WHO_THREAD: libc::c_int = 1;
-/// Behind everybody else's requests.
+/// I/O class idle: behind all other requests.
 const REQUESTS_LAST: i32 = 3 << 13;
-/// Before everybody else's: of the class for real time, the least urgent there.
+/// I/O class real time, at its lowest level: before all requests of other classes.
 pub(crate) const REQUESTS_FIRST: i32 = (1 << 13) | 7;
 
 /// Puts the requests of this thread behind everybody else's (I/O class idle).
@@ -337,20 +337,20 @@ pub(crate) fn yield_to_others() {
     set_priority_of_requests(REQUESTS_LAST);
 }
 
-/// The priority of this thread's requests.
+/// Returns the I/O priority of this thread.
 pub(crate) fn priority_of_requests() -> Option<i32> {
     // SAFETY: two numbers.
     let found = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_THREAD, 0) };
     i32::try_from(found).ok().filter(|&found| found >= 0)
 }
 
-/// Sets it. Where that is not allowed, it stays as it is.
+/// Sets the I/O priority of this thread. If that is not allowed, the priority stays as it is.
 pub(crate) fn set_priority_of_requests(priority: i32) {
     // SAFETY: three numbers.
     let _ = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_THREAD, 0, priority) };
 }
 
-/// How a thread is given processors (sched_setscheduler(2)).
+/// Scheduling policy of a thread (sched_setscheduler(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scheduling {
     policy: libc::c_int,
@@ -358,12 +358,13 @@ pub(crate) struct Scheduling {
 }
 
 impl Scheduling {
-    /// Before all threads that are not for real time; children begin without it.
+    /// Real time with the lowest priority: before all threads of other policies. Children do not inherit
+    /// it.
     pub(crate) const FIRST: Scheduling =
         Scheduling { policy: libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, priority: 1 };
 }
 
-/// Returns how this thread is given processors.
+/// Returns the scheduling policy of this thread.
 pub(crate) fn scheduling() -> Option<Scheduling> {
     // SAFETY: the kernel writes one number.
     let (policy, parameters) = unsafe {
@@ -375,7 +376,8 @@ pub(crate) fn scheduling() -> Option<Scheduling> {
     (policy >= 0).then_some(Scheduling { policy, priority })
 }
 
-/// Has this thread scheduled so; says whether that was allowed. Safe to call after a fork.
+/// Sets the scheduling policy of this thread. Returns true if that was allowed. Safe to call after a
+/// fork.
 pub(crate) fn schedule(how: Scheduling) -> bool {
     // SAFETY: the kernel reads one number.
     unsafe {
@@ -391,8 +393,8 @@ pub(crate) fn stay_in_memory() {
     let _ = unsafe { libc::mlockall(libc::MCL_CURRENT) };
 }
 
-/// Waits until the kernel has seen all processors somewhere else (an RCU grace period,
-/// membarrier(2)); where it does not do that, it does not wait.
+/// Waits for an RCU grace period (membarrier(2)), in which the kernel has seen every processor in another
+/// context. Returns directly if the kernel does not support that.
 pub(crate) fn grace_period() {
     const GLOBAL: libc::c_int = 1;
     // SAFETY: three numbers.

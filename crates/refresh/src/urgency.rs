@@ -1,20 +1,19 @@
-//! Haste while a file system is frozen. Others wait for us then, so it would be wrong to wait behind
-//! them: neither for a processor, nor for the drive, nor for memory that was swapped out.
+//! Raises priorities while a file system is frozen. Writers wait for this process then, so it must not
+//! wait behind them: neither for a processor, nor for the drive, nor for memory that was swapped out.
 
 use crate::system::{self, Scheduling};
 
-/// Gives this thread a processor before all others (SCHED_RR), as far as that is allowed; as before when this
-/// goes.
+/// Schedules this thread before all others (SCHED_RR) until this value is dropped, if that is allowed.
 #[derive(Debug)]
 pub(crate) struct RealTime {
     before: Option<Scheduling>,
 }
 
 impl RealTime {
-    /// From now on.
+    /// Raises the priority from now on.
     pub(crate) fn begin() -> RealTime {
         let before = system::scheduling();
-        // Only root may; without it all is as it was.
+        // Only root may raise it; otherwise nothing changes.
         let raised = before.is_some() && system::schedule(Scheduling::FIRST);
         RealTime { before: before.filter(|_| raised) }
     }
@@ -28,7 +27,8 @@ impl Drop for RealTime {
     }
 }
 
-/// Puts this thread and its requests before all others, as far as that is allowed; as before when this goes.
+/// Schedules this thread and its requests before all others until this value is dropped, as far as that
+/// is allowed.
 #[derive(Debug)]
 pub(crate) struct Urgency {
     _processor: RealTime,
@@ -36,7 +36,7 @@ pub(crate) struct Urgency {
 }
 
 impl Urgency {
-    /// From now on.
+    /// Raises the priorities from now on.
     pub(crate) fn begin() -> Urgency {
         let requests_before = system::priority_of_requests();
         system::set_priority_of_requests(system::REQUESTS_FIRST);
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn priorities_are_as_before_afterwards() {
-        // A thread of its own: priorities belong to threads.
+        // A separate thread: priorities belong to threads.
         let thread = std::thread::spawn(|| {
             system::yield_to_others();
             let (threads, requests) = (system::scheduling(), system::priority_of_requests());

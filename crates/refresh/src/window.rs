@@ -1,35 +1,35 @@
-//! Ranges of bytes, and how what is to be read is divided into windows.
+//! Ranges of bytes, and the division of data into windows.
 
 use serde::{Deserialize, Serialize};
 
 /// A range of bytes of a file or a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Span {
-    /// Where it begins, in bytes.
+    /// First byte.
     pub offset: u64,
-    /// How long it is, in bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
 impl Span {
-    /// From `offset`, `length` bytes.
+    /// Returns the span of `length` bytes from `offset` on.
     pub fn new(offset: u64, length: u64) -> Span {
         Span { offset, length }
     }
 
-    /// Right behind its last byte.
+    /// Returns the offset right behind the last byte.
     pub fn end(self) -> u64 {
         self.offset + self.length
     }
 
-    /// Returns what it has in common with another; nothing where that is no byte.
+    /// Returns the bytes that both spans have in common; `None` if there are none.
     pub fn overlap(self, other: Span) -> Option<Span> {
         let offset = self.offset.max(other.offset);
         let end = self.end().min(other.end());
         (offset < end).then(|| Span::new(offset, end - offset))
     }
 
-    /// In pieces of `step` bytes, the last one shorter where it has to be.
+    /// Divides the span into pieces of `step` bytes, the last one possibly shorter.
     pub fn pieces(self, step: u64) -> impl Iterator<Item = Span> {
         assert!(step > 0, "pieces have a length");
         (self.offset..self.end())
@@ -38,8 +38,8 @@ impl Span {
     }
 }
 
-/// Divides runs of data into windows of about `length`: they begin at multiples of it, and what is
-/// shorter than half of one goes with its neighbour of the same run.
+/// Divides runs of data into windows of about `length` bytes. Windows begin at multiples of `length`; a
+/// piece shorter than half of that is joined with its neighbour of the same run.
 pub fn divide(runs: &[Span], length: u64) -> Vec<Span> {
     let mut windows: Vec<Span> = Vec::new();
     for run in runs {

@@ -1,4 +1,4 @@
-//! Freshly written files of ours on the same file system, which say how fast fresh data is read here.
+//! Baselines: freshly written files on the same file system, which show how fast fresh data is read here.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -17,31 +17,33 @@ use crate::probe::{Probe, REQUEST};
 use crate::window::{Span, divide};
 use crate::{DriveError, ErrorKind, io};
 
-/// Length of all of them: a few requests on each die of a large drive, and little wear.
+/// Bytes of all baselines together: a few requests on each die of a large drive, and little wear.
 pub const LENGTH: u64 = 32 << 20;
 
-/// How many files that is.
+/// Number of files.
 pub const FILES: u64 = 2;
 
-/// Times that each of its windows is read to know its speed, at least.
+/// Least number of readings of each window of a baseline.
 pub const PASSES_MIN: usize = 6;
 
-/// As often at most, until two readings of each request agree.
+/// Largest number of readings, which end once two readings of each request agree.
 const PASSES_MAX: usize = 50;
 
-/// A freshly written file without a name, which goes with the process however that ends.
+/// A freshly written file without a name (`O_TMPFILE`), which the system removes however the process
+/// ends.
 #[derive(Debug)]
 pub struct Yardstick {
     probe: Probe,
     windows: Vec<Span>,
-    /// Seconds a byte where nothing else hits it, read from end to end. The second fastest reading of each
-    /// request: of a stream that is read ahead of, the fastest of each would never come together.
+    /// Seconds per byte without other load, read from end to end: the second fastest reading of each
+    /// request. In a stream that the drive reads ahead of, the fastest times of all requests never come
+    /// together.
     pub fresh: f64,
-    /// Seconds a byte of its first window, and of the others.
+    /// Seconds per byte of the first window, and of the others.
     pub pace: FreshPace,
 }
 
-/// A file without a name in a directory.
+/// Creates a file without a name in a directory.
 pub(crate) fn nameless(directory: &Path, direct: bool) -> Result<File, DriveError> {
     let mut flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     if direct {
@@ -53,12 +55,13 @@ pub(crate) fn nameless(directory: &Path, direct: bool) -> Result<File, DriveErro
     Ok(File::from(file))
 }
 
-/// Bytes of a file system of this size that stay free, whatever else is written there.
+/// Returns the bytes that must stay free on a file system of `total` bytes: 1 %, but at least 16 MiB and
+/// at most 1 GiB.
 pub(crate) fn reserve_of(total: u64) -> u64 {
     (total / 100).clamp(16 << 20, 1 << 30)
 }
 
-/// Refuses where others could meet a full file system while ours is there.
+/// Returns an error if a file of `length` bytes would leave less than the reserve free.
 fn refuse_without_room(directory: &Path, length: u64) -> Result<(), DriveError> {
     let found = rustix::fs::statvfs(directory).map_err(|error| {
         io(format!("cannot see the free space of {}", directory.display()), error)
@@ -80,11 +83,12 @@ fn refuse_without_room(directory: &Path, length: u64) -> Result<(), DriveError> 
 }
 
 impl Yardstick {
-    /// Writes one of `length` bytes, not none, in `directory`, with data that no drive can make smaller, and times it
-    /// in windows of `window` bytes.
+    /// Writes a baseline of `length` bytes, which must not be 0, in `directory`, with incompressible
+    /// data, and reads it in windows of `window` bytes.
     ///
     /// # Errors
-    /// When there is no room, or the file system does not do it.
+    /// Returns an error if there is no space, or the file system does not support such files or direct
+    /// I/O.
     pub fn write(
         directory: &Path,
         length: u64,
@@ -112,8 +116,8 @@ impl Yardstick {
         let windows = divide(&[Span::new(0, length)], window);
         let mut yardstick =
             Yardstick { probe: Probe::new(file), windows, fresh: 0.0, pace: FreshPace::even(0.0) };
-        // From end to end, as what it is held against was read: a window that is read again by itself is
-        // read ahead of later than one that follows another.
+        // Read from end to end, as the windows that are compared with it: for a window that is read by
+        // itself, a drive begins to read ahead later than for one that follows another.
         let mut passes: Vec<Vec<Vec<f64>>> = vec![Vec::new(); yardstick.windows.len()];
         for pass in 0..PASSES_MAX {
             let is_settled = passes.iter().all(|it| agree(it.iter().map(Vec::as_slice)));
@@ -136,7 +140,7 @@ impl Yardstick {
         Ok(yardstick)
     }
 
-    /// Returns the probe, and the window of this number; numbers go round.
+    /// Returns the probe, and the window with this number, counted around.
     pub fn window(&mut self, number: usize) -> (&mut Probe, Span) {
         (&mut self.probe, self.windows[number % self.windows.len()])
     }
@@ -152,7 +156,7 @@ mod tests {
         let Some(mounted) = Mounted::new("ext4", "yardsticks without room") else { return };
         let (point, length) = (mounted.point(), 4 << 20);
         let found = rustix::fs::statvfs(&point).unwrap();
-        // One MiB is missing to what stays free.
+        // One MiB less than the reserve would stay free.
         let rest = length + reserve_of(found.f_blocks * found.f_frsize) - (1 << 20);
         let other = File::create(point.join("other")).unwrap();
         let room = found.f_bavail * found.f_frsize - rest;
@@ -170,7 +174,7 @@ mod tests {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let mut pace = Pace::new(None);
         let yardstick = Yardstick::write(directory.path(), 4 << 20, 1 << 20, &mut pace);
-        // Not every file system does direct I/O; this test is of those that do.
+        // Not every file system supports direct I/O; this test is for those that do.
         let Ok(mut yardstick) = yardstick else { return };
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(yardstick.fresh > 0.0);

@@ -1,4 +1,4 @@
-//! Carrying a plan out, and reading again.
+//! Carries out a plan: rewrites its windows, and reads everything again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -22,30 +22,32 @@ use crate::window::Span;
 use crate::yardstick;
 use crate::{DriveError, ErrorKind, io};
 
-/// How long a drive has to cool before we give up.
+/// Time after which a drive that does not cool ends the rewrite.
 const COOLING_MAX: Duration = Duration::from_secs(600);
 
-/// How often the drive is asked how it is.
+/// Time between two checks of the drive's health.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 
-/// How often is looked who has a device open that is rewritten in place; that costs some milliseconds.
+/// Time between two searches for programs that have the rewrite target open; a search costs some
+/// milliseconds.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Readings of a window that was rewritten or seems slow after a rewrite, until two agree.
+/// Largest number of readings of a window that was rewritten or seems slow after the rewrite; fewer if
+/// two agree.
 const READ_AGAIN: usize = 50;
 
-/// Readings of a window that was rewritten, at least.
+/// Least number of readings of a window that was rewritten.
 const READ_REWRITTEN: usize = 3;
 
-/// Up to so many rewritten bytes, each of their windows is read as often as one of a yardstick: the second fastest of few
-/// readings is a slower one than that of many, and few windows do not make up for each other.
+/// Up to this many rewritten bytes, each window is read as often as one of a baseline: the second fastest
+/// of few readings is slower than that of many, and with few windows such differences do not average out.
 const FEW_BYTES: u64 = 1 << 30;
 
-/// Why it ended before its end.
+/// Reason for an early end.
 enum Stop {
-    /// Something went wrong.
+    /// A failure.
     Error(DriveError),
-    /// It is better not to go on now.
+    /// A state in which the rewrite should not continue, in words.
     Reason(String),
 }
 
@@ -55,7 +57,7 @@ impl From<DriveError> for Stop {
     }
 }
 
-/// What has been done so far.
+/// Work done so far.
 #[derive(Default)]
 struct Done {
     written: u64,
@@ -64,10 +66,11 @@ struct Done {
 }
 
 impl Refresh {
-    /// Rewrites what is planned, and reads everything again.
+    /// Rewrites the windows of the plan, and reads everything again.
     ///
     /// # Errors
-    /// When the file system or the drive fails. The journal then knows what is done.
+    /// Returns an error if the journal cannot be written, or if the file system or the drive fails before
+    /// any window is done. A later failure ends the refresh, and the summary has it in `stopped`.
     pub fn carry_out(&mut self, plan: &Plan, watch: &mut dyn Watch) -> Result<Summary, DriveError> {
         self.open_journal(plan)?;
         let mut strategy = self.strategy()?;
@@ -75,7 +78,7 @@ impl Refresh {
         let outcome = self.rewrite_all(plan, strategy.as_mut(), &mut done, watch);
         let freezes = strategy.freezes();
         let longest_hold = strategy.longest_hold();
-        // What was read before it lies elsewhere now; nothing of it is needed any more.
+        // The data lies elsewhere now, and nothing that the strategy holds is needed any more.
         drop(strategy);
         let (stopped, is_interrupted) = match outcome {
             Ok(()) => (None, false),
@@ -83,7 +86,7 @@ impl Refresh {
             Err(Stop::Error(error)) if error.kind() == ErrorKind::Cancelled => {
                 (Some("interrupted".to_owned()), true)
             }
-            // Nothing was done: then the error is all there is to say.
+            // No window was done: then the error is the whole result.
             Err(Stop::Error(error)) if done.spans.is_empty() => return Err(error),
             Err(Stop::Error(error)) => (Some(words(&error)), false),
         };
@@ -106,7 +109,7 @@ impl Refresh {
         if summary.stopped.is_none()
             && let Err(error) = self.read_again(&done, &mut summary, watch)
         {
-            // What was written stays so, and is said.
+            // The windows that were written stay so, and the summary reports them.
             summary.is_interrupted = error.kind() == ErrorKind::Cancelled;
             summary.stopped = Some(if summary.is_interrupted {
                 "interrupted while it was read again, when all was written".to_owned()
@@ -124,7 +127,7 @@ impl Refresh {
         self.begin_journal(&plan.rewrite)
     }
 
-    /// Begins the journal of a plan.
+    /// Starts the journal of a plan.
     pub(super) fn begin_journal(&mut self, planned: &[Span]) -> Result<(), DriveError> {
         let found = Earlier {
             planned: planned.to_vec(),
@@ -157,8 +160,8 @@ impl Refresh {
         })
     }
 
-    /// A rewrite in place. What was proved when it was looked at is proved again: the user may have
-    /// taken his time to answer.
+    /// Prepares a rewrite in place. The proof of the survey is repeated: the user may have taken time to
+    /// answer.
     fn in_place(&self) -> Result<Rewrite, DriveError> {
         let ground = self.survey.ground.as_ref().expect("what is rewritten in place has a ground");
         ground.prove()?;
@@ -172,7 +175,7 @@ impl Refresh {
         Ok(Rewrite::frozen(device, file.map_err(cannot)?, freezer, self.options.max_freeze))
     }
 
-    /// Who may have begun to write past us, in words.
+    /// Describes who may have begun to write to the target meanwhile, or `None`.
     fn writer(&self, asked: &mut Instant) -> Option<String> {
         let ground = self.survey.ground.as_ref()?;
         if asked.elapsed() < LOOK_AGAIN {
@@ -227,8 +230,8 @@ impl Refresh {
         Ok(())
     }
 
-    /// Of what is planned: alone it would take about four times as long as reading it took, once to read
-    /// it and three times to write it, and not less than the rate says.
+    /// Estimates the time of a rewrite without other load: four times as long as reading the windows
+    /// took, once to read and three times to write, and not less than the rate limit gives.
     fn headway(&self, plan: &Plan) -> Headway {
         let bytes = plan.bytes_to_write;
         let reading = if plan.speed_now > 0.0 { bytes as f64 / plan.speed_now } else { 0.0 };
@@ -237,7 +240,7 @@ impl Refresh {
         Headway::new(bytes, Duration::try_from_secs_f64(alone).unwrap_or(Duration::MAX))
     }
 
-    /// Leaves a drive that is hot alone until it is not; says whether it was.
+    /// Waits while the drive is too hot. Returns true if it waited.
     fn wait_for_cool(&self, watch: &mut dyn Watch) -> Result<bool, Stop> {
         let max = self.options.heat_max;
         let disks = &self.survey.disks;
@@ -272,7 +275,7 @@ impl Refresh {
         known.extend(after.iter().copied().filter(|(span, _)| rewritten.contains(span)));
         let mut known: Vec<(Span, f64)> = known.into_iter().collect();
         known.sort_by_key(|(span, _)| *span);
-        // All is written, whether it could be read again or not.
+        // All windows are written, whether they could be read again or not.
         self.journal.over(known)?;
         outcome?;
         summary.speed_after = Some(speed(after.iter().copied()));
@@ -289,10 +292,12 @@ impl Refresh {
         Ok(())
     }
 
-    /// Reads every window again; puts how long each takes where nothing else hits it, in seconds a byte, into `after`.
+    /// Reads every window again, and puts the time that each takes without other load, in seconds per
+    /// byte, into `after`.
     ///
-    /// A window that was rewritten, or seems slow beside fresh data, is read until two readings agree, as it was before.
-    /// That goes round by round, so that the readings of a window lie apart in time: what slows one down may last.
+    /// A window that was rewritten, or seems slow compared with fresh data, is read until two readings
+    /// agree, as before the rewrite. The readings go in rounds over all such windows, so that those of
+    /// one window lie apart in time: a disturbance may last.
     fn read_all_again(
         &mut self,
         rewritten: &HashSet<Span>,
@@ -340,7 +345,7 @@ impl Refresh {
     }
 }
 
-/// An error with what it came from.
+/// Returns the error in words, with its cause.
 fn words(error: &DriveError) -> String {
     match std::error::Error::source(error) {
         Some(source) => format!("{error} ({source})"),
@@ -362,7 +367,7 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// A refresh of all of a file of 4 MiB, in windows of 1 MiB.
+    /// Plans a refresh of all of a file of 4 MiB, in windows of 1 MiB.
     fn refresh_of(mounted: &Mounted, file: &Path) -> (Refresh, Plan) {
         let options = Options {
             agreed: Agreed::default(),
@@ -382,7 +387,7 @@ mod tests {
         (refresh, plan)
     }
 
-    /// With a file of 4 MiB.
+    /// Mounts a file system with a file of 4 MiB.
     fn with_file(kind: &str, test: &str) -> Option<(Mounted, std::path::PathBuf)> {
         let mounted = Mounted::new(kind, test)?;
         let file = mounted.point().join("file");
@@ -400,7 +405,7 @@ mod tests {
         assert!(summary.is_interrupted, "{summary:?}");
         assert_eq!((summary.bytes_written, summary.windows_left), (4 * MIB, 0), "{summary:?}");
         drop(refresh);
-        // There is nothing to go on with, and the next one knows.
+        // There is nothing to resume, and the next refresh knows that.
         let (mut refresh, plan) = refresh_of(&mounted, &file);
         assert!(refresh.journal.earlier.as_ref().unwrap().after.is_some());
         let mut windows = 0;
@@ -416,7 +421,7 @@ mod tests {
     fn a_few_windows_are_read_as_often_as_a_yardstick_and_in_rounds() {
         let Some((mounted, file)) = with_file("ext4", "readings after a rewrite") else { return };
         let (mut refresh, plan) = refresh_of(&mounted, &file);
-        // Of no account here: what was rewritten is read again however fast it is.
+        // This value does not matter here: rewritten windows are read again however fast they are.
         refresh.fresh = Some(1.0);
         let mut shares = Vec::new();
         let mut watch = |step: &str, share| {
