@@ -1,4 +1,4 @@
-//! Looking: the survey, the readings, the verdicts and the plan.
+//! The first half of a refresh: survey, reads, verdicts and the plan.
 
 use std::collections::HashMap;
 
@@ -19,32 +19,33 @@ use crate::window::{Span, divide};
 use crate::yardstick::{self, Yardstick};
 use crate::{DriveError, ErrorKind, refused, system};
 
-/// Small reads of a slow window, each with one of the yardstick.
+/// Number of small reads of a slow window, each beside one of a baseline.
 const SMALL_READS: usize = 9;
 
-/// Bytes that are read of a window, and of fresh data, at a turn. A single request says little of a
-/// window: of data in order some meet a die twice.
+/// Bytes read of a window, and of each baseline, at a turn. A single request would not be typical: even
+/// in sequentially written data some requests reach a die twice.
 const TURN: u64 = 4 << 20;
 
-/// How often a window that seems slow is read again, where fresh data is known.
+/// Number of times that a window that seems slow is read again, if the speed of fresh data is known from
+/// an earlier refresh.
 const READ_AGAIN: usize = 2;
 
-/// Something that windows are held against.
+/// Data that windows are compared with.
 enum Baseline {
-    /// A file of ours.
+    /// A freshly written temporary file.
     Written(Box<Yardstick>),
-    /// Windows of its own.
+    /// Windows of the file itself.
     Own(Vec<Span>),
 }
 
-/// Baselines in different places.
+/// Baselines that lie in different places.
 struct Standard(Vec<Baseline>);
 
 impl Refresh {
-    /// Looks at what is to be refreshed, and whether it may be.
+    /// Surveys the file or device at `path`, and opens its journal.
     ///
     /// # Errors
-    /// With the reason where it may not or cannot be; nothing was changed then.
+    /// Returns the reason if it must not or cannot be refreshed; nothing was changed then.
     pub fn of(path: &std::path::Path, options: Options) -> Result<Refresh, DriveError> {
         let survey = Survey::of(path, options.agreed)?;
         if let Some(held) = survey.ground.as_ref().and_then(Ground::frozen) {
@@ -88,11 +89,11 @@ impl Refresh {
         })
     }
 
-    /// Reads, judges and says what a refresh would do. Nothing is rewritten; to know what fresh
-    /// data reads like, a file may be written that is gone afterwards.
+    /// Reads and judges all windows, and returns the plan. Nothing is rewritten; temporary files may be
+    /// written as baselines.
     ///
     /// # Errors
-    /// When it cannot be read, or whoever looks on ends it.
+    /// Returns an error if the data cannot be read, or the callback `watch` cancels.
     pub fn plan(&mut self, watch: &mut dyn Watch) -> Result<Plan, DriveError> {
         if self.options.resume {
             return self.resumed(watch);
@@ -112,8 +113,8 @@ impl Refresh {
         Ok(plan)
     }
 
-    /// Notes what fresh data reads like, so that nothing has to be written to know it the next time.
-    /// What an earlier refresh has left to do is left as it is.
+    /// Starts and ends a journal without windows, so that the next refresh knows the speed of fresh data
+    /// without writing baselines. A journal with windows still to rewrite is left as it is.
     fn journal_of_nothing(&mut self) -> Result<(), DriveError> {
         if self.journal.earlier.as_ref().is_some_and(|it| !it.open().is_empty()) {
             return Ok(());
@@ -124,7 +125,7 @@ impl Refresh {
         self.journal.over(after)
     }
 
-    /// The plan of an earlier refresh, as far as it is not done.
+    /// Returns the rest of the plan of an earlier refresh.
     fn resumed(&mut self, watch: &mut dyn Watch) -> Result<Plan, DriveError> {
         let earlier = self.journal.earlier.clone().unwrap_or_default();
         let now: Vec<Span> = earlier.open().into_iter().filter(|it| self.is_data(*it)).collect();
@@ -183,8 +184,8 @@ impl Refresh {
         Ok(())
     }
 
-    /// Judges all windows; returns what was found, what to rewrite, and how much was written for
-    /// that.
+    /// Judges all windows. Returns the bytes by verdict, the windows to rewrite, and the bytes written as
+    /// baselines.
     fn judge(&mut self, watch: &mut dyn Watch) -> Result<(Found, Vec<Span>, u64), DriveError> {
         let known = self.journal.earlier.as_ref().and_then(Earlier::known_fresh);
         if let Some(fresh) = known {
@@ -222,8 +223,9 @@ impl Refresh {
         plan::found(&judged)
     }
 
-    /// Whoever was held up by others once is fast the next time; what is scattered is slow each time.
-    /// Where it is known what fresh data reads like, that spares writing a yardstick.
+    /// Reads suspicious windows again, if the speed of fresh data is known. A window that other load
+    /// disturbed is fast the next time; scattered data is slow each time. If none stays slow, no baseline
+    /// has to be written.
     fn read_suspicious_again(
         &mut self,
         fresh: f64,
@@ -243,21 +245,21 @@ impl Refresh {
         Ok(())
     }
 
-    /// What an earlier rewrite did not mend counts, but a reading on a busy day must not keep a
-    /// window from being mended for ever.
+    /// Limits the speeds after an earlier rewrite that windows are compared with: such a speed counts,
+    /// but one from a busy day must not keep a window from ever being rewritten.
     fn limit_handicaps(&mut self, fresh: f64) {
         for evidence in &mut self.evidence {
             evidence.after_rewrite = evidence.after_rewrite.map(|it| it.min(WORTH * fresh));
         }
     }
 
-    /// Returns how long windows take to be read, in seconds a byte of them all.
+    /// Returns the seconds per byte of these windows, averaged over their bytes.
     fn mean_of(&self, windows: &[Span]) -> f64 {
         let of = self.evidence.iter().filter(|it| windows.contains(&it.span));
         1.0 / plan::speed(of.map(|it| (it.span, it.fastest())))
     }
 
-    /// The fastest tenth of the windows.
+    /// Returns the fastest tenth of the windows.
     fn fastest(&self) -> Vec<&Evidence> {
         let mut by_time: Vec<&Evidence> = self.evidence.iter().collect();
         by_time.sort_by(|a, b| a.fastest().total_cmp(&b.fastest()));
@@ -265,8 +267,9 @@ impl Refresh {
         by_time
     }
 
-    /// Baselines of fresh data: files of ours where there is room for them. Where a cache may lie below,
-    /// it may serve what was written just now, so its own fastest windows have to agree there.
+    /// Returns the baselines and the bytes written for them: temporary files, if there is space for them.
+    /// If a cache may lie below, it may hold freshly written data, so the fastest windows of the file
+    /// itself become a further baseline.
     fn standard(&mut self, watch: &mut dyn Watch) -> Result<(Standard, u64), DriveError> {
         go_on(watch, "writing files to compare with", 0, 1)?;
         let window = self.options.window.bytes();
@@ -296,7 +299,7 @@ impl Refresh {
                 return Ok((Standard::of_own(own), 0));
             }
         };
-        // What is not slower than the slowest of them is not slow.
+        // A window that is not slower than the slowest baseline is not slow.
         let mut fresh = made.iter().map(|it| it.fresh).fold(0.0, f64::max);
         let paces: Vec<FreshPace> = made.iter().map(|it| it.pace).collect();
         let typical = FreshPace::mean(&paces);
@@ -317,8 +320,8 @@ impl Refresh {
         Ok((Standard(baselines), yardstick::LENGTH))
     }
 
-    /// Reads suspicious windows by turns with the standard, round after round, so that the turns of
-    /// one window lie apart in time.
+    /// Reads suspicious windows by turns with the baselines, round by round, so that the turns of one
+    /// window lie apart in time.
     fn take_turns(
         &mut self,
         standard: &mut Standard,
@@ -328,7 +331,7 @@ impl Refresh {
         let mut generator = Pcg64Mcg::seed_from_u64(2);
         let mut order: Vec<usize> = (0..self.evidence.len()).collect();
         for round in 0..TURNS_MAX {
-            // So that nothing which comes back in time hits the same window in each round.
+            // A random order, so that a periodic disturbance does not hit the same window in each round.
             order.shuffle(&mut generator);
             for (done, &at) in order.iter().enumerate() {
                 if self.evidence[at].verdict(fresh).is_some() {
@@ -337,7 +340,7 @@ impl Refresh {
                 let step = format!("looking again at what is {SUSPICIOUS} times slower than fresh");
                 go_on(watch, &step, round * order.len() + done, TURNS_MAX * order.len())?;
                 let span = self.evidence[at].span;
-                // Both are of the same length: less than a request meets fewer dies at once.
+                // Window and baselines are read with the same length: less than a request would reach fewer dies.
                 let length = span.length.min(TURN);
                 let read: Read<'_, Vec<f64>> = &|probe, window, generator, pace| {
                     Ok(probe.part(window, length, generator, pace)?.shares())
@@ -345,8 +348,8 @@ impl Refresh {
                 let mut fresh = Vec::with_capacity(standard.0.len());
                 for baseline in &mut standard.0 {
                     let (probe, pace) = (&mut self.probe, &mut self.pace);
-                    // One place for all turns of a window: the fastest reading of several places would be
-                    // held against the fastest of one.
+                    // The same place of the baseline in all turns of a window: otherwise the fastest reading of several
+                    // places would be compared with the fastest of one.
                     fresh.push(baseline.read(at, probe, &mut generator, pace, read)?);
                 }
                 let own = read(&mut self.probe, span, &mut generator, &mut self.pace)?;
@@ -356,7 +359,7 @@ impl Refresh {
         Ok(())
     }
 
-    /// Small reads of what is slow tell why, where flash can be seen.
+    /// Does small reads of slow windows, which show the cause of the slowness, if flash is visible.
     fn read_small(
         &mut self,
         standard: &mut Standard,
@@ -417,8 +420,9 @@ impl Refresh {
     }
 }
 
-/// Windows that an earlier rewrite has made fresh, and that still are: as good as a yardstick, and
-/// nothing is written for them. Nothing where they are too few to be more than a cache holds.
+/// Returns windows that an earlier rewrite has made fast, and that still are fast: they serve as
+/// baselines, and nothing has to be written. `None` if they have less than a quarter of the bytes of
+/// written baselines (8 MiB), which a cache could hold.
 fn fresh_windows(evidence: &[Evidence], fresh: f64) -> Option<Vec<Span>> {
     let is_fresh = |it: &&Evidence| it.after_rewrite.is_some() && !it.is_suspicious(fresh);
     let windows: Vec<Span> = evidence.iter().filter(is_fresh).map(|it| it.span).collect();
@@ -436,12 +440,12 @@ fn way_words(way: Way) -> &'static str {
     }
 }
 
-/// A way to read a window of something.
+/// A way to read a window of a file.
 type Read<'a, T> = &'a dyn Fn(&mut Probe, Span, &mut Pcg64Mcg, &mut Pace) -> Result<T, DriveError>;
 
 impl Standard {
-    /// Windows of its own, by turns one for each baseline. A single one is all of them, and so never
-    /// slower than itself.
+    /// Makes baselines of windows of the file itself, dealt out in turn. If there is only one window,
+    /// each baseline consists of it.
     fn of_own(windows: Vec<Span>) -> Standard {
         let part = |first: usize| {
             let own = windows.iter().skip(first % windows.len()).step_by(BASELINES_MIN);
@@ -452,7 +456,7 @@ impl Standard {
 }
 
 impl Baseline {
-    /// Reads the window of it of this number; numbers go round.
+    /// Reads the window of the baseline with this number, counted around.
     fn read<T>(
         &mut self,
         number: usize,
@@ -508,7 +512,7 @@ mod tests {
         assert_eq!(windows, [all[1].span, all[3].span]);
         all.pop();
         assert_eq!(fresh_windows(&all, 1.0), None, "a cache may hold so little");
-        // Scattered again since: none is a yardstick.
+        // The data was scattered again: no window serves as a baseline.
         let all: Vec<Evidence> = (0..8).map(|at| evidence(at, 5.0, Some(1.0))).collect();
         assert_eq!(fresh_windows(&all, 1.0), None);
     }

@@ -1,18 +1,19 @@
-//! The process that freezes and thaws at the request of another one, and thaws when that is gone.
+//! The child process that freezes and thaws a file system at the request of its parent, and thaws it when
+//! the parent is gone.
 
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use crate::{grace, system};
 
-/// How long the child waits before it tries again to thaw.
+/// Time between two attempts to thaw.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// What the child is asked for. It answers with the number of an error, 0 for none, as four bytes.
+/// Commands to the child. It answers with an error number, 0 for success, in four bytes.
 pub(super) const FREEZE: u8 = b'f';
 pub(super) const THAW: u8 = b't';
 
-/// Two ends of a pipe: to read from, and to write to.
+/// Makes a pipe. Returns the read end and the write end.
 pub(super) fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
     let mut ends: [RawFd; 2] = [0; 2];
     // SAFETY: room for two numbers.
@@ -23,26 +24,26 @@ pub(super) fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
     Ok(ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) }).into())
 }
 
-/// What the child has open.
+/// Descriptors that stay open in the child.
 #[derive(Clone, Copy)]
 pub(super) struct Ends {
     pub(super) listen: RawFd,
     pub(super) answer: RawFd,
-    /// Something of the file system.
+    /// The file system, by an open directory.
     pub(super) directory: RawFd,
-    /// That of the kernel's grace periods.
+    /// The setting of RCU grace periods.
     pub(super) setting: Option<RawFd>,
 }
 
-/// The child: freezes and thaws until its parent is done, or gone; ends it when it has had it frozen for
-/// longer than `patience`.
+/// Main loop of the child: freezes and thaws until the parent is done or gone. Kills the parent when a
+/// freeze has lasted longer than `patience`.
 pub(super) fn watch(parent: libc::pid_t, ends: Ends, patience: Duration) -> ! {
     let Ends { listen, answer, directory, setting } = ends;
     // SAFETY: only functions of signal-safety(7), on numbers that were made before the fork.
     unsafe {
         libc::setsid();
-        // Others wait for it, and whoever is killed in the middle of a freeze leaves it to this process,
-        // however busy others are.
+        // Writers wait for the child, and after a kill within a freeze only the child can thaw, however
+        // busy the machine is.
         system::schedule(system::Scheduling::FIRST);
         system::set_priority_of_requests(system::REQUESTS_FIRST);
         system::stay_in_memory();
@@ -57,8 +58,8 @@ pub(super) fn watch(parent: libc::pid_t, ends: Ends, patience: Duration) -> ! {
         for signal in signals {
             libc::signal(signal, libc::SIG_IGN);
         }
-        // Whatever else the parent has open must not stay open here: locks, pipes, and the other ends
-        // of these very pipes.
+        // Other descriptors of the parent must not stay open here: locks, pipes, and the other ends of
+        // these very pipes.
         let mut kept = [listen, answer, directory, setting.unwrap_or(directory)];
         kept.sort_unstable();
         let mut first = 0;
@@ -85,7 +86,8 @@ pub(super) fn watch(parent: libc::pid_t, ends: Ends, patience: Duration) -> ! {
                 let is_freeze = word == FREEZE;
                 let outcome =
                     if is_freeze { system::freeze(directory) } else { system::thaw(directory) };
-                // What could not be thawed is frozen still; what could not be frozen is not ours.
+                // A file system that could not be thawed is still frozen; one that could not be frozen is not frozen
+                // by this process.
                 if outcome.is_ok() {
                     is_frozen = is_freeze;
                 }
@@ -110,10 +112,10 @@ pub(super) fn watch(parent: libc::pid_t, ends: Ends, patience: Duration) -> ! {
     }
 }
 
-/// Thaws until that has worked, or nothing is frozen any more. Safe to call after a fork, as long as what
-/// it is given is.
+/// Repeats the thaw until it succeeds, or nothing is frozen any more. Safe to call after a fork if `thaw`
+/// and `pause` are.
 fn thaw_at_last(mut thaw: impl FnMut() -> std::io::Result<()>, mut pause: impl FnMut()) {
-    // Thawing writes, and fails while the drive does.
+    // A thaw writes to the drive, and fails while the drive fails.
     while thaw().is_err_and(|error| error.raw_os_error() != Some(libc::EINVAL)) {
         pause();
     }
@@ -121,7 +123,7 @@ fn thaw_at_last(mut thaw: impl FnMut() -> std::io::Result<()>, mut pause: impl F
 
 unsafe fn close_range(first: RawFd, last: RawFd) {
     if first <= last {
-        // SAFETY: two numbers and flags; what is not open is passed over.
+        // SAFETY: two numbers and flags; closed descriptors are skipped.
         unsafe { libc::syscall(libc::SYS_close_range, first as u32, last as u32, 0) };
     }
 }
@@ -151,7 +153,7 @@ mod tests {
         thaw_at_last(|| Ok(()), || panic!("it is thawed"));
     }
 
-    /// A child that freezes at the request of this process, on behalf of another one.
+    /// A child that freezes at the request of this process, with another process as its parent.
     struct Asked {
         ask: Option<OwnedFd>,
         answers: OwnedFd,
@@ -186,7 +188,7 @@ mod tests {
             i32::from_ne_bytes(answer)
         }
 
-        /// As if who asked were gone; until the child is.
+        /// Closes the pipe, as if the parent were gone, and waits for the end of the child.
         fn end(&mut self) {
             self.ask = None;
             // SAFETY: the child is ours.
@@ -198,8 +200,8 @@ mod tests {
     fn nothing_is_thawed_before_who_has_it_frozen_is_gone_and_then_it_is() {
         let Some(mounted) = Mounted::new("ext4", "freezes and their child") else { return };
         let directory = File::open(mounted.point()).unwrap();
-        // Stands in for the one that asks; its end of the pipe is ours, and stays open though it is
-        // killed: as when it is within a write that does not end.
+        // Stands in for the parent. The end of the pipe is ours and stays open though this process is
+        // killed, as with a process within a write that does not end.
         let mut parent = Command::new("sleep").arg("60").spawn().unwrap();
         let patience = Duration::from_millis(100);
         let mut asked = Asked::new(&directory, parent.id() as libc::pid_t, patience);
@@ -210,7 +212,7 @@ mod tests {
         let is_still_frozen = is_frozen(&directory);
         asked.end();
         let is_thawed = !is_frozen(&directory);
-        // Whatever it came to, nothing stays frozen.
+        // Nothing stays frozen, whatever the outcome.
         let _ = system::thaw(directory.as_raw_fd());
         assert_eq!(outcome, 0);
         assert!(!killed.success(), "it was killed after its time");
@@ -225,7 +227,7 @@ mod tests {
         system::freeze(directory.as_raw_fd()).unwrap();
         // SAFETY: getpid does nothing else.
         let parent = unsafe { libc::getpid() };
-        // Gone before the answer, and after it.
+        // The pipe is closed before the answer, and after it.
         let answers = [false, true].map(|waits| {
             let mut asked = Asked::new(&directory, parent, PATIENCE);
             asked.ask(FREEZE);

@@ -1,6 +1,6 @@
-//! btrfs: the file system reads a range and writes it to a new place, under its own locks
-//! (BTRFS_IOC_DEFRAG_RANGE). Told not to compress, it also takes extents that could not be merged
-//! with anything.
+//! Rewrite on btrfs: the file system reads a range and writes it to a new place, under its own locks
+//! (BTRFS_IOC_DEFRAG_RANGE). With the flag for no compression it also rewrites extents that could not be
+//! merged with others.
 
 use std::fs::File;
 
@@ -13,17 +13,17 @@ use crate::pace::Pace;
 use crate::window::Span;
 use crate::{DriveError, io, system, unsupported};
 
-/// Has btrfs write ranges anew.
+/// Has btrfs rewrite ranges.
 #[derive(Debug)]
 pub struct Defragment {
     file: File,
-    /// True if what is shared may be written anew, and is shared no more.
+    /// True if shared extents may be rewritten, after which they are shared no more.
     unshares: bool,
 }
 
 impl Defragment {
-    /// For `file`, opened for reading and writing; `unshares` says whether extents that snapshots or copies
-    /// share may be written anew.
+    /// Rewrites `file`, which was opened for reading and writing. `unshares` allows to rewrite extents
+    /// that snapshots or copies share.
     pub fn new(file: File, unshares: bool) -> Defragment {
         Defragment { file, unshares }
     }
@@ -34,7 +34,7 @@ impl Defragment {
     }
 }
 
-/// Bytes of a window that lie elsewhere than before.
+/// Returns the bytes of a window that lie elsewhere than before.
 fn moved(before: &[Extent], after: &[Extent], window: Span) -> u64 {
     let place = |extent: &Extent, at: u64| extent.physical.wrapping_add(at - extent.span.offset);
     let mut moved = 0;
@@ -59,7 +59,7 @@ impl Strategy for Defragment {
         headway: &mut Headway,
     ) -> Result<Outcome, DriveError> {
         let before = self.places(window)?;
-        // A snapshot may have been made since it was looked at.
+        // A snapshot may have been made since the survey.
         if !self.unshares && before.iter().any(|it| it.is_shared) {
             return Ok(Outcome { written: 0, left: Some(Left::Shared) });
         }

@@ -1,6 +1,6 @@
-//! A file that lends its room: it has no name, so that nothing is left of it however this ends, and
-//! lies in as few pieces as the free space allows. What is to be written anew gets that room, and it
-//! gets the old one.
+//! Donor: a file without a name (`O_TMPFILE`) whose blocks are exchanged with those of the file to
+//! rewrite. Nothing is left of the donor however the process ends. It lies in as few pieces as the free
+//! space allows, and gets the old blocks.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,20 +14,20 @@ use crate::window::Span;
 use crate::yardstick::nameless;
 use crate::{DriveError, io};
 
-/// Room asked for at once: the longest extent of ext4 with blocks of 4 KiB.
+/// Largest length in bytes of a donor: the longest extent of ext4 with blocks of 4 KiB.
 const ROOM_MAX: u64 = 128 << 20;
 
-/// A file that lends its room.
+/// A file whose blocks are exchanged.
 #[derive(Debug)]
 pub(super) struct Donor {
     pub(super) file: File,
-    /// Which bytes of the other file it is for.
+    /// Range of the other file that the donor has blocks for.
     pub(super) span: Span,
     extents: Vec<Extent>,
 }
 
 impl Donor {
-    /// Returns where it has room for a part of the other file.
+    /// Returns the offset in the donor for a part of the other file.
     pub(super) fn place_of(&self, part: Span) -> u64 {
         part.offset - self.span.offset
     }
@@ -39,33 +39,34 @@ pub(super) struct Lender {
     directory: PathBuf,
     /// Bytes of a block of the file system.
     block: u64,
-    /// Bytes of the file system that stay free.
+    /// Bytes of the file system that must stay free.
     reserve: u64,
-    /// True if donors are written past the page cache.
+    /// True if donors are written with direct I/O.
     is_direct: bool,
     stretch: Option<Span>,
     donor: Option<Donor>,
 }
 
 impl Lender {
-    /// In `directory`, on a file system with such blocks, of which `reserve` bytes stay free.
+    /// Makes donors in `directory`, on a file system with blocks of `block` bytes, of which `reserve`
+    /// bytes stay free.
     pub(super) fn new(directory: &Path, block: u64, reserve: u64, is_direct: bool) -> Lender {
         let directory = directory.to_owned();
         Lender { directory, block, reserve, is_direct, stretch: None, donor: None }
     }
 
-    /// Windows that follow each other without a gap come next.
+    /// Announces that the windows of `stretch` come next, without a gap.
     pub(super) fn announce(&mut self, stretch: Span) {
         self.stretch = Some(stretch);
     }
 
-    /// The donor that has room for the window that was asked for last.
+    /// Returns the donor for the window that was passed to `make_room` last.
     pub(super) fn donor(&self) -> &Donor {
         self.donor.as_ref().expect("room was made")
     }
 
-    /// Makes room for a window of `file`, and for as much as possible of what comes after it. Says
-    /// what stands in the way.
+    /// Makes a donor for a window of `file`, and if possible for the windows after it. Returns the reason
+    /// if the window has to be left.
     pub(super) fn make_room(
         &mut self,
         file: &File,
@@ -73,7 +74,7 @@ impl Lender {
     ) -> Result<Option<Left>, DriveError> {
         let has_room = |it: &Donor| it.span.overlap(window) == Some(window);
         if !self.donor.as_ref().is_some_and(has_room) {
-            // What it held goes first: its room may be needed.
+            // The last donor goes first: its blocks may be needed.
             self.donor = None;
             let end = self.stretch.filter(|it| it.overlap(window) == Some(window));
             let end = end.map_or(window.end(), Span::end);
@@ -112,18 +113,19 @@ impl Lender {
         Ok(Some(Donor { file, span, extents }))
     }
 
-    /// Returns true if the room for a window lies in more pieces than the window: it would not get
+    /// Returns true if the donor has the window in more pieces than the file: the window would not become
     /// faster.
     fn would_scatter(&self, file: &File, window: Span) -> Result<bool, DriveError> {
         let donor = self.donor();
         let now = extents::of(file, window, Sync::Not)
             .map_err(|error| io("cannot see where the data lies", error))?;
         let there = Span::new(donor.place_of(window), window.length);
-        // Two are as good as one: a border costs one request in a window.
+        // Two pieces are as good as one: a border costs one request in a window.
         Ok(pieces_in(&donor.extents, there) > pieces_in(&now, window).max(2))
     }
 
-    /// A window is done: a donor that has no more room gives back what it got for it.
+    /// Ends a window. A donor that has no blocks left to exchange is closed, which frees the blocks that
+    /// it got.
     pub(super) fn window_is_done(&mut self, window: Span) {
         if self.donor.as_ref().is_some_and(|it| it.span.end() == window.end()) {
             self.donor = None;

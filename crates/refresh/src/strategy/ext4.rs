@@ -1,8 +1,8 @@
-//! ext4: another file is given room in as few pieces as possible, and the kernel exchanges the
-//! blocks of both, taking the data along under its own locks (EXT4_IOC_MOVE_EXT). Writers go on
-//! meanwhile, through the page cache, past it and through memory maps.
+//! Rewrite on ext4: a donor file is allocated in as few pieces as possible, and the kernel exchanges the
+//! blocks of both files, moving the data along under its own locks (EXT4_IOC_MOVE_EXT). Others may write
+//! meanwhile, through the page cache, with direct I/O and through memory maps.
 //!
-//! The other file has no name, so that nothing is left of it however this ends.
+//! The donor has no name, so that nothing is left of it however the process ends.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,36 +23,38 @@ use crate::urgency::Urgency;
 use crate::window::Span;
 use crate::{DriveError, io, system, unsupported};
 
-/// Blocks exchanged at a time. The kernel takes a page along only when nothing else of its folio is
-/// dirty, and otherwise forces a commit of the journal for each block: three writes and two flushes
-/// for 4 KiB instead of one write. So a few are exchanged and written back at a time.
+/// Number of blocks exchanged before they are written back. The kernel moves a cached page along only if
+/// nothing else of its folio is dirty; otherwise it forces a commit of the journal for each block: three
+/// writes and two flushes for 4 KiB instead of one write. So only a few are exchanged at a time.
 const BLOCKS: u64 = 64;
 
-/// The least that is exchanged at a time.
+/// Least number of blocks of an exchange.
 const BLOCKS_MIN: u64 = 1;
 
-/// Exchanged at first, when it is not known how long a block takes.
+/// Blocks of the first exchange, when the time per block is not known.
 const BLOCKS_FIRST: u64 = 2;
 
-/// Who writes to the file waits for as long as an exchange takes: the kernel holds the file's lock
-/// meanwhile, also while it has the journal committed. By what a block has taken at worst lately, an exchange
-/// takes no more than this share of what is allowed.
+/// Share of the allowed time that an exchange should take, by the longest time that a block took
+/// recently. The kernel holds the lock of the file during an exchange, also while it has the journal
+/// committed, so writers of the file wait for as long.
 const AIM: f64 = 0.5;
 
-/// Exchanges of which the longest time of a block counts.
+/// Number of recent exchanges of which the longest time of a block counts.
 const REMEMBERED: usize = 64;
 
-/// Exchanges in a row of the least length that took longer than allowed, after which it is given up.
+/// Number of exchanges in a row, of the least length and longer than allowed, after which the rewrite
+/// ends.
 const TOO_LONG_MAX: u32 = 3;
 
-/// What the page cache has of a window goes before, for the same reason, and as far around it as the
-/// largest folio reaches: one that is only partly within a range is kept.
+/// Bytes of the largest folio. Cached pages of a window are dropped before exchanges, because dirty
+/// folios cause journal commits, and also those up to a folio around the window: a folio that lies only
+/// partly within a range is kept.
 const FOLIO_MAX: u64 = 4 << 20;
 
-/// Tries at a chunk that is in use.
+/// Attempts at a chunk that is in use.
 const TRIES: u32 = 8;
 
-/// Exchanges blocks of a file with those of another one.
+/// Exchanges blocks of a file with those of a donor.
 #[derive(Debug)]
 pub struct MoveExtents {
     file: File,
@@ -60,20 +62,21 @@ pub struct MoveExtents {
     /// Bytes of a block of the file system.
     block: u64,
     holds: Holds,
-    /// What was read of a chunk, which is of no use.
+    /// Target of reads that only bring a chunk into the page cache; its content is not used.
     copy: Buffer,
 }
 
-/// How long exchanges held up who writes to the file, and how many blocks the next one takes for that.
+/// Times for which exchanges held up writers of the file, and the size of the next exchange derived from
+/// them.
 #[derive(Debug)]
 struct Holds {
     allowed: Duration,
-    /// The most that the next exchange takes.
+    /// Largest number of blocks of the next exchange.
     blocks: u64,
-    /// Seconds that a block took in recent exchanges.
+    /// Seconds per block in recent exchanges.
     recent: VecDeque<f64>,
     longest: Duration,
-    /// So many of them in a row of the least length.
+    /// Number of exchanges in a row that were too long although of the least length.
     in_a_row: u32,
 }
 
@@ -88,8 +91,9 @@ impl Holds {
         }
     }
 
-    /// An exchange of `blocks` took so long. The next one takes as many as fit into the aim at the worst that
-    /// is remembered, and at most twice as many as the largest so far.
+    /// Records an exchange of `blocks`, which took `took`. The next one takes as many as fit into the aim
+    /// at the longest remembered time per block, and at most twice the current limit, or the current
+    /// limit if this exchange was smaller.
     fn took(&mut self, took: Duration, blocks: u64) {
         self.longest = self.longest.max(took);
         let is_too_long = took > self.allowed;
@@ -105,15 +109,16 @@ impl Holds {
         self.blocks = fitting.min(most).clamp(BLOCKS_MIN, BLOCKS);
     }
 
-    /// Returns true if writers cannot be spared.
+    /// Returns true if even the smallest exchanges hold up writers for too long.
     fn are_too_long(&self) -> bool {
         self.in_a_row >= TOO_LONG_MAX
     }
 }
 
 impl MoveExtents {
-    /// For `file`, opened for reading and writing, in `directory`, on a file system with such blocks,
-    /// of which `reserve` bytes stay free; who writes to it is held up for at most `max_hold` at a time.
+    /// Rewrites `file`, which was opened for reading and writing, with donors in `directory`, on a file
+    /// system with blocks of `block` bytes, of which `reserve` bytes stay free. An exchange should hold
+    /// up writers of the file for at most `max_hold`.
     pub fn new(
         file: File,
         directory: &Path,
@@ -122,13 +127,13 @@ impl MoveExtents {
         max_hold: Duration,
     ) -> MoveExtents {
         let lender = Lender::new(directory, block, reserve, false);
-        // What is read for an exchange is then cached block by block, and nothing else beside it.
+        // Without read-ahead, reads for an exchange cache only the blocks of that exchange.
         let _ = fadvise(&file, 0, None, Advice::Random);
         let copy = Buffer::new((BLOCKS * block) as usize);
         MoveExtents { file, lender, block, holds: Holds::new(max_hold), copy }
     }
 
-    /// Lets go of what the page cache has of a window; what is dirty is written back first.
+    /// Drops the cached pages of a window, after writing dirty ones back.
     fn let_go(&self, window: Span) -> Result<(), DriveError> {
         let first = window.offset / FOLIO_MAX * FOLIO_MAX;
         let end = window.end().next_multiple_of(FOLIO_MAX);
@@ -138,20 +143,19 @@ impl MoveExtents {
                 break;
             }
             rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
-            // What somebody is just about to use stays for a moment, what is mapped for long; the
-            // kernel then takes the long way.
+            // Pages in use stay for a moment, mapped pages for long; the kernel then takes the slow path.
             let _ = fadvise(&self.file, first, length, Advice::DontNeed);
         }
         Ok(())
     }
 
-    /// Exchanges one chunk and has it written back.
+    /// Exchanges one chunk and writes it back.
     fn exchange(&mut self, chunk: Span) -> Result<Outcome, DriveError> {
         let length = std::num::NonZeroU64::new(chunk.length);
-        // What others have written since would be written back under the file's lock.
+        // Data that others have written since would otherwise be written back under the lock of the file.
         system::write_back(&self.file, chunk).map_err(|error| io("cannot write back", error))?;
         let _ = fadvise(&self.file, chunk.offset, length, Advice::DontNeed);
-        // What is not cached would be read under the lock, a block at a time.
+        // Blocks that are not cached would be read under the lock, one at a time.
         let copy = &mut self.copy[..chunk.length as usize];
         let _ = self
             .file
@@ -194,7 +198,7 @@ fn exchange_blocks(
         }
         let Err(error) = outcome else {
             if moved == 0 {
-                // The file became shorter, or a hole.
+                // The file became shorter, or there is a hole now.
                 return Ok(Outcome { written: written(first), left: Some(Left::Changed) });
             }
             continue;
@@ -203,7 +207,7 @@ fn exchange_blocks(
             Some(Errno::BUSY | Errno::AGAIN | Errno::INTR) if tries < TRIES => {
                 std::thread::sleep(Duration::from_millis(1 << tries.min(6)));
                 tries += 1;
-                // What is dirty keeps it; once written back it does not.
+                // Dirty pages keep the blocks busy; written back they do not.
                 rustix::fs::fdatasync(file).map_err(|error| io("cannot write back", error))?;
             }
             Some(Errno::BUSY | Errno::AGAIN | Errno::INTR) => {
@@ -212,7 +216,7 @@ fn exchange_blocks(
             Some(Errno::NOSPC | Errno::DQUOT) => {
                 return Ok(Outcome { written: written(first), left: Some(Left::NoRoom) });
             }
-            // Beyond the end of a file that became shorter, or a hole since.
+            // The offset is beyond the end of a file that became shorter, or in a new hole.
             Some(Errno::NODATA | Errno::INVAL) if has_changed(file, chunk)? => {
                 return Ok(Outcome { written: written(first), left: Some(Left::Changed) });
             }
@@ -229,7 +233,7 @@ fn exchange_blocks(
     Ok(Outcome { written: chunk.length, left: None })
 }
 
-/// Returns true if a chunk is not data from its beginning to its end any more.
+/// Returns true if a chunk is no longer data from beginning to end.
 fn has_changed(file: &File, chunk: Span) -> Result<bool, DriveError> {
     let found = extents::of(file, chunk, Sync::Not)
         .map_err(|error| io("cannot see where the data lies", error))?;
@@ -294,10 +298,10 @@ mod tests {
             seen.push(holds.blocks);
             holds.took(millis(1), holds.blocks);
         }
-        // A block took half a millisecond at first, so 50 fit into half of what is allowed.
+        // A block took half a millisecond at first, so 50 blocks fit into half of the allowed time.
         assert_eq!(seen, [2, 4, 8, 16, 32, 50]);
         assert_eq!(holds.blocks, 50);
-        // The rest of a chunk says nothing of a whole one, and makes nothing larger.
+        // The short rest of a chunk says little about a whole one, and does not raise the limit.
         holds.took(Duration::from_micros(10), 3);
         assert_eq!(holds.blocks, 50);
     }

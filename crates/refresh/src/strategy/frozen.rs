@@ -1,9 +1,8 @@
-//! Any other file system, and whole devices: what is read is written back to the same place, past
-//! the page cache, while nobody else can write: the file system is frozen for some milliseconds at a
-//! time, or the device is not mounted and opened for us alone.
+//! Rewrite in place, for other file systems and whole devices: data is read and written back to the same
+//! place with direct I/O while nobody else can write. Either the file system is frozen for some
+//! milliseconds at a time, or the device is not mounted and opened exclusively.
 //!
-//! Blocks of zeros are left out: where the drive knows that nothing is there, writing zeros would
-//! make it keep them as data.
+//! Blocks of zeros are left out: if they are unmapped on the drive, writing zeros would allocate them.
 
 mod allowance;
 
@@ -21,46 +20,46 @@ use crate::pace::Pace;
 use crate::window::Span;
 use crate::{DriveError, io};
 
-/// What is compared with zeros.
+/// Bytes of a block that is compared with zeros.
 const BLOCK: u64 = 4096;
 
-/// Freezes in a row in which there was no time for anything.
+/// Number of freezes in a row, in which there was no time to rewrite anything, after which the rewrite
+/// ends.
 const IN_VAIN_MAX: u32 = 10;
 
-/// Freezes in a row that lasted longer than allowed, after which it is given up: what was promised to
-/// others cannot be kept here.
+/// Number of freezes in a row, longer than allowed, after which the rewrite ends: the limit cannot be
+/// kept here.
 const TOO_LONG_MAX: u32 = 3;
 
-/// A machine is too busy where it would take more than this share of the longest freeze until the file
-/// system is frozen.
+/// Share of the longest allowed freeze that freezing alone may take; above it the machine is too busy.
 const CALM: f64 = 0.5;
 
-/// How long the file system is left alone after a freeze that was too long: what made it long, such as a
-/// disk that stalls, is often over then. Twice as long after the next one.
+/// Pause after a freeze that was too long: its cause, such as a disk that stalls, is often over then. The
+/// pause doubles with each further one in a row.
 const RECOVER: Duration = Duration::from_millis(500);
 
-/// Where the last freeze took the kernel more than this share of the longest one to bring about, the next
-/// may as well, and it is looked at first how long that takes now.
+/// Share of the longest allowed freeze. If the kernel took longer than that to freeze the last time, the
+/// time to freeze is estimated anew, grace periods included, before the next freeze.
 const SLOW_TO_FREEZE: f64 = 0.25;
 
-/// How long a machine that is too busy is waited for, and the longest pause between two freezes.
+/// Longest wait for a machine that is too busy, and longest pause between two freezes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Writes what it reads to the same place.
+/// Rewrites data in place.
 #[derive(Debug)]
 pub struct Rewrite {
-    /// The device, open for direct I/O, and for us alone where nothing is frozen.
+    /// The device, open for direct I/O; exclusively unless its file system is frozen.
     device: File,
-    /// The file whose bytes are meant; of the device itself where there is none.
+    /// The file to rewrite; `None` for the device itself.
     file: Option<File>,
     freezer: Option<Freezer>,
     buffer: Buffer,
     allowance: Allowance,
 }
 
-/// Returns how long others are left alone after a freeze that lasted so long: at least as long, and longer after some
-/// in a row in which there was no time for anything, or that were too long. But a drive that was gone for an hour must
-/// not hold this up for another one.
+/// Returns the pause after a freeze of this length: at least as long as the freeze, and longer after
+/// several in a row that did nothing or were too long. The pause is limited, so that a drive that hung
+/// for an hour does not delay the refresh for another hour.
 fn pause_after(freeze: Duration, in_vain: u32, too_long: u32) -> Duration {
     let pause = freeze.max(Duration::from_millis(1)).saturating_mul(1 + in_vain);
     let pause = match too_long {
@@ -70,7 +69,7 @@ fn pause_after(freeze: Duration, in_vain: u32, too_long: u32) -> Duration {
     pause.min(PATIENCE)
 }
 
-/// Runs of blocks that hold something else than zeros.
+/// Returns the runs of blocks that are not all zeros.
 fn runs_with_data(data: &[u8]) -> Vec<Span> {
     let mut runs: Vec<Span> = Vec::new();
     for (at, block) in (0..).step_by(BLOCK as usize).zip(data.chunks(BLOCK as usize)) {
@@ -86,12 +85,13 @@ fn runs_with_data(data: &[u8]) -> Vec<Span> {
 }
 
 impl Rewrite {
-    /// Of a device that is open for us alone.
+    /// Rewrites a device that is open exclusively.
     pub fn alone(device: File) -> Rewrite {
         Rewrite::new(device, None, None, Duration::MAX)
     }
 
-    /// Of a device, or of a file on it, with its file system frozen for at most `max_freeze`.
+    /// Rewrites a device, or a file on it, with the file system frozen for at most `max_freeze` at a
+    /// time.
     pub fn frozen(
         device: File,
         file: Option<File>,
@@ -116,9 +116,9 @@ impl Rewrite {
         }
     }
 
-    /// Reads and writes back a chunk of the device, with the file system frozen since then; returns
-    /// the bytes written. Nothing where reading took so long that there is no time left to write:
-    /// others have waited long enough, and come first.
+    /// Reads and writes back a chunk of the device. The file system has been frozen since `since`.
+    /// Returns the bytes written; `None` if reading took all the time that is allowed: the chunk is not
+    /// written then, because others have waited long enough.
     fn rewrite_chunk(
         &mut self,
         on_device: Span,
@@ -147,7 +147,8 @@ impl Rewrite {
         Ok(Some(written))
     }
 
-    /// Returns where a part of the file lies on the device; nothing where it is not all data there.
+    /// Returns the place of a part of the file on the device, from its beginning as far as it is
+    /// contiguous; `None` if it does not begin with data there.
     fn on_device(&self, part: Span) -> Result<Option<Span>, DriveError> {
         let Some(file) = &self.file else { return Ok(Some(part)) };
         let found = extents::of(file, part, Sync::Not)
@@ -162,8 +163,8 @@ impl Rewrite {
         }))
     }
 
-    /// Goes on within a window from `at` as far as the time allows, which began at `since`; without
-    /// that to its end. Returns where it ended, what was written, and what stood in the way.
+    /// Rewrites a window from `at` on, as far as the time since `since` allows, or to its end if that is
+    /// `None`. Returns the offset reached, the bytes written, and the reason if data was left.
     fn go_on(
         &mut self,
         window: Span,
@@ -182,7 +183,7 @@ impl Rewrite {
             let Some(place) = self.on_device(part)? else {
                 return Ok((part.end(), written, Some(Left::Changed)));
             };
-            // Room behind the end of a file that is not whole blocks belongs to it as well.
+            // The rest of the last block of a file belongs to the file as well.
             let length = place.length.next_multiple_of(BLOCK).min(CHUNK_MAX);
             let Some(chunk) = self.rewrite_chunk(Span::new(place.offset, length), since)? else {
                 break;
@@ -254,11 +255,11 @@ impl Rewrite {
         Ok(sum)
     }
 
-    /// Waits until the machine is calm enough for a freeze; says whether it is.
+    /// Waits until a freeze is expected to be short enough. Returns false if that takes too long.
     fn wait_for_calm(&self, freezer: &Freezer) -> Result<bool, DriveError> {
         let since = Instant::now();
         let mut pause = Duration::from_millis(5);
-        // In the midst of freezes that were short enough the next one will be as well.
+        // Between freezes that were short enough, the next one will be short as well.
         let max = self.allowance.max();
         let is_slow = freezer.last.freezing > max.mul_f64(SLOW_TO_FREEZE);
         let is_first = freezer.count == 0 || freezer.last.whole > max || is_slow;

@@ -1,16 +1,17 @@
-//! xfs: a part of the file is copied to the room of another one, and the file system exchanges the
-//! blocks of both if nobody has changed the file since a moment that was noted before
-//! (XFS_IOC_START_COMMIT, XFS_IOC_COMMIT_RANGE; ioctl_xfs_commit_range(2)). Where somebody has, it is
-//! tried again with less. Who writes is never held up for longer than the exchange takes.
+//! Rewrite on xfs: a part of the file is copied to a donor, and the file system exchanges the blocks of
+//! both if nobody has changed the file since a stamp was taken (XFS_IOC_START_COMMIT,
+//! XFS_IOC_COMMIT_RANGE; ioctl_xfs_commit_range(2)). If somebody has, the exchange is tried again with
+//! less. Writers are held up only for the exchange.
 //!
-//! The kernel knows changes by the time of the last one, which is noted before a write is carried
-//! out. So a write may be under way that bears an earlier time than the moment noted:
+//! The kernel recognises a change by the time of the last one, which it sets before it carries out a
+//! write. So a write with a time before the stamp may still be under way:
 //!
-//! - A direct one, or one through the page cache, is waited for: a trial of the exchange (a dry run)
+//! - A direct write, or one through the page cache, is waited for: a trial of the exchange (a dry run)
 //!   locks the file until all requests under way are done.
-//! - A store through a memory map whose first touch of the page is under way cannot be waited for. Only
-//!   who has the file mapped can have one, so nothing is exchanged while anybody has: that is looked for
-//!   after the moment was noted, which leaves no time in which such a store could begin unnoticed.
+//! - A store through a memory map whose first touch of the page is under way cannot be waited for. Only a
+//!   process that has the file mapped can have one, so nothing is exchanged while any process has:
+//!   mappings are looked for after the stamp was taken, which leaves no time in which such a store could
+//!   begin unnoticed.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -33,25 +34,25 @@ use crate::window::Span;
 use crate::yardstick::nameless;
 use crate::{DriveError, io, unsupported};
 
-/// The most that is exchanged at once: what a request of a reader takes.
+/// Largest exchange in bytes: a request of the reader.
 const CHUNK_MAX: u64 = 1 << 20;
 
-/// What direct I/O reads at least.
+/// Least length of a direct read.
 const DIRECT: usize = 4096;
 
-/// The least. The less there is to copy, the less often a writer is faster.
+/// Smallest exchange in bytes. The less there is to copy, the less often somebody writes meanwhile.
 const CHUNK_MIN: u64 = 64 << 10;
 
-/// Tries at a chunk of the least length that others write to.
+/// Attempts at a chunk of the least length that others write to.
 const TRIES: u32 = 32;
 
-/// The longest pause between two of them.
+/// Longest pause between two attempts.
 const PAUSE_MAX: Duration = Duration::from_millis(16);
 
-/// Chunks in a row that nobody disturbed, after which they may be larger again.
+/// Number of chunks in a row without a disturbance after which chunks become larger again.
 const CALM: u32 = 4;
 
-/// Writes in a row that have to bear different times for changes to be told apart.
+/// Number of writes in a row that must get different times, so that each change is noticed.
 const STAMPS: usize = 16;
 
 /// Exchanges parts of a file that nobody has changed meanwhile.
@@ -59,37 +60,37 @@ const STAMPS: usize = 16;
 pub struct CommitRange {
     file: File,
     maps: Maps,
-    /// The program that had the file mapped for writing when it was last looked for.
+    /// The program that had the file mapped for writing at the last check.
     mapped_by: Option<String>,
     lender: Lender,
     /// Bytes of a block of the file system.
     block: u64,
     /// Bytes of the next chunk.
     chunk: u64,
-    /// Chunks in a row that nobody disturbed.
+    /// Number of chunks in a row without a disturbance.
     calm: u32,
-    /// What the donor has, or had until it was exchanged.
+    /// Content of the donor before the exchange.
     copy: Buffer,
-    /// What the file had when it was last read.
+    /// Content of the file when it was last read.
     now: Buffer,
 }
 
-/// What came of a try.
+/// Result of an attempt.
 enum Try {
-    /// It is exchanged.
+    /// The chunk is exchanged.
     Done,
     /// Somebody has written to the file meanwhile.
     Busy,
-    /// It cannot be now.
+    /// The chunk cannot be exchanged now.
     Left(Left),
 }
 
 impl CommitRange {
-    /// For `file`, opened for reading and writing, in `directory`, on a file system with such blocks,
-    /// of which `reserve` bytes stay free.
+    /// Rewrites `file`, which was opened for reading and writing, with donors in `directory`, on a file
+    /// system with blocks of `block` bytes, of which `reserve` bytes stay free.
     ///
     /// # Errors
-    /// Where the kernel cannot tell changes apart that follow each other closely.
+    /// Returns an error if the kernel cannot distinguish changes that follow each other closely.
     pub fn new(
         file: File,
         directory: &Path,
@@ -102,7 +103,7 @@ impl CommitRange {
                  xfs (those of Linux 6.13 are not); --frozen rewrites it where it lies",
             ));
         }
-        // What is read ahead only takes time here.
+        // Read-ahead would only take time here.
         let _ = fadvise(&file, 0, None, Advice::Random);
         let lender = Lender::new(directory, block, reserve, true);
         let buffer = || Buffer::new(CHUNK_MAX as usize);
@@ -121,7 +122,7 @@ impl CommitRange {
         })
     }
 
-    /// Copies a chunk, and has it exchanged when nobody writes meanwhile.
+    /// Copies a chunk, and exchanges it as soon as nobody writes to the file meanwhile.
     fn exchange(&mut self, chunk: Span) -> Result<Option<Left>, DriveError> {
         let tries = if self.chunk > CHUNK_MIN { 2 } else { TRIES };
         if let Err(left) = self.copy(chunk)? {
@@ -147,7 +148,7 @@ impl CommitRange {
         Ok(Ok(()))
     }
 
-    /// One try. What has changed since it was copied is copied again first.
+    /// Makes one attempt. Blocks that have changed since they were copied are copied again first.
     fn try_exchange(&mut self, chunk: Span) -> Result<Try, DriveError> {
         let fresh = system::start_commit(&self.file)
             .map_err(|error| io("cannot see when the file was changed last", error))?;
@@ -159,11 +160,11 @@ impl CommitRange {
         if self.mapped_by.is_some() {
             return Ok(Try::Left(Left::Mapped));
         }
-        // Waits for requests under way.
+        // The trial waits for requests under way.
         if let Some(end) = self.commit(chunk, &fresh, system::Commit::Trial)? {
             return Ok(end);
         }
-        // From here on who stores to a page has to ask first, and is noticed.
+        // From here on a store to a page of the chunk faults first, which changes the stamp.
         self.write_back(chunk)?;
         if !self.is_data(chunk)? || !read(&self.file, chunk, &mut self.now)? {
             return Ok(Try::Left(Left::Changed));
@@ -172,7 +173,7 @@ impl CommitRange {
         Ok(self.commit(chunk, &fresh, system::Commit::Exchange)?.unwrap_or(Try::Done))
     }
 
-    /// Copies what has changed since.
+    /// Copies the blocks that have changed since the last copy.
     fn copy_again(&mut self, chunk: Span) -> Result<(), DriveError> {
         let length = chunk.length as usize;
         let block = self.block as usize;
@@ -190,7 +191,7 @@ impl CommitRange {
     fn put(&mut self, chunk: Span, part: std::ops::Range<usize>) -> Result<(), DriveError> {
         let donor = self.lender.donor();
         let there = donor.place_of(chunk);
-        // Direct writes are of whole blocks. What lies behind the end of the file is cut off again.
+        // Direct writes are of whole blocks. The rest behind the end of the file is cut off again.
         let whole = part.end.next_multiple_of(self.block as usize);
         self.copy[part.end..whole].fill(0);
         donor
@@ -202,14 +203,14 @@ impl CommitRange {
             .map_err(|error| io("cannot copy data to its new place", error))
     }
 
-    /// Asks for the exchange of a chunk; says what stood in the way.
+    /// Requests the exchange of a chunk. Returns `None` on success.
     fn commit(
         &self,
         chunk: Span,
         fresh: &Freshness,
         what: system::Commit,
     ) -> Result<Option<Try>, DriveError> {
-        // For a trial one block is enough; its pages are let go.
+        // One block is enough for a trial, whose pages are dropped from the cache.
         let length = match what {
             system::Commit::Trial => chunk.length.min(self.block),
             system::Commit::Exchange => chunk.length,
@@ -224,7 +225,7 @@ impl CommitRange {
         match Errno::from_io_error(&error) {
             Some(Errno::BUSY | Errno::AGAIN | Errno::INTR) => Ok(Some(Try::Busy)),
             Some(Errno::NOSPC | Errno::DQUOT) => Ok(Some(Try::Left(Left::NoRoom))),
-            // Beyond the end of a file that became shorter.
+            // The offset is beyond the end of a file that became shorter.
             Some(Errno::INVAL) if !self.is_data(chunk)? => Ok(Some(Try::Left(Left::Changed))),
             Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => Err(unsupported(
                 "xfs does not exchange blocks of this file; --frozen rewrites it where it lies",
@@ -233,7 +234,7 @@ impl CommitRange {
         }
     }
 
-    /// Returns true if a chunk is data from its beginning to its end.
+    /// Returns true if a chunk is data from beginning to end.
     fn is_data(&self, chunk: Span) -> Result<bool, DriveError> {
         let found = extents::of(&self.file, chunk, Sync::Not)
             .map_err(|error| io("cannot see where the data lies", error))?;
@@ -247,7 +248,7 @@ impl CommitRange {
         system::write_back(&self.file, chunk).map_err(|error| io("cannot write back", error))
     }
 
-    /// What came of a chunk decides how long the next one is.
+    /// Sets the length of the next chunk by the result of the last one.
     fn learn(&mut self, left: Option<Left>) {
         match left {
             None if self.calm >= CALM => {
@@ -264,7 +265,7 @@ impl CommitRange {
     }
 }
 
-/// Reads all of a part; says whether it was there.
+/// Reads all of a part. Returns false if the file ends before.
 fn read(file: &File, part: Span, to: &mut Buffer) -> Result<bool, DriveError> {
     // Direct reads are of whole blocks; at the end of the file less is read.
     let length = part.length as usize;
@@ -285,13 +286,13 @@ fn cannot_see_maps(error: std::io::Error) -> DriveError {
     io("cannot see who has the file mapped", error)
 }
 
-/// Returns how long others are left alone before the next try.
+/// Returns the pause before the next attempt.
 fn pause(tried: u32) -> Duration {
     Duration::from_micros(100 << tried.min(10)).min(PAUSE_MAX)
 }
 
-/// Returns true if two writes that follow each other at once bear different times, as the kernel's
-/// promise to notice a change rests on that. `file` is one of ours.
+/// Returns true if writes that follow each other directly get different times: xfs recognises changes by
+/// them. `file` must be a temporary file.
 fn tells_changes_apart(file: &File) -> Result<bool, DriveError> {
     let cannot = |error: std::io::Error| io("cannot see when a file was changed", error);
     let mut stamps = std::collections::HashSet::new();
@@ -340,7 +341,7 @@ impl Strategy for CommitRange {
             sum.left = sum.left.or(left);
             if left.is_none() {
                 sum.written += chunk.length;
-                // Read to be copied, written, and read once more to be compared.
+                // Each byte is read to be copied, written, and read once more to be compared.
                 pace.spend(chunk.length * 3);
             }
         }

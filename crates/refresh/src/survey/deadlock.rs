@@ -1,4 +1,4 @@
-//! What must not lie on a file system that is going to be frozen.
+//! Refuses to freeze a file system on which something lies that the refresh itself waits for.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,31 +7,32 @@ use ssdlab_blockdev::{DeviceNumber, mounts};
 
 use crate::{DriveError, ErrorKind, refused};
 
-/// What must not lie on a file system that is going to be frozen: who writes there would wait for
-/// the thaw, and we for them.
+/// A file that must not lie on a file system that will be frozen: whoever writes to it would wait for the
+/// thaw, and the refresh for the writer.
 #[derive(Clone, Debug)]
 pub struct Needed {
-    /// What it is, in words.
+    /// Name of the file's purpose, in words.
     pub what: String,
-    /// Where it lies.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What to do about it, in words.
+    /// Advice, in words.
     pub way_out: &'static str,
 }
 
 impl Needed {
-    /// The directory of journals.
+    /// The directory of journals, which must not be frozen.
     pub fn journal(path: PathBuf) -> Needed {
         let what = "the journal".to_owned();
         Needed { what, path, way_out: "name another place for it, such as --journal /run/ssdlab" }
     }
 }
 
-/// Refuses to freeze the file system of `path`, which has this number as a mount, where something needed
-/// lies on it: what is given, files that pose as block devices, and what we say goes to.
+/// Returns an error if a needed file lies on the file system of `path`, which would be frozen and has the
+/// device number `frozen` in the list of mounts. Needed are the files in `needed`, writable files behind
+/// loop devices, and the files that standard output and standard error go to.
 ///
 /// # Errors
-/// [`crate::ErrorKind::Refused`], with what it is, or where it cannot be seen what is mounted.
+/// [`crate::ErrorKind::Refused`], with the file, or if the list of mounts cannot be read.
 pub fn refuse_deadlock(
     path: &Path,
     frozen: DeviceNumber,
@@ -47,7 +48,7 @@ pub fn refuse_deadlock(
     let mount_below = |path: &Path| -> Option<DeviceNumber> {
         mounts::above(path, &mounts).map(|mount| mount.device)
     };
-    // A file that is not there yet will lie where its directory does.
+    // A file that does not exist yet will lie on the file system of its directory.
     let resolved = |path: &Path| path.ancestors().find_map(|it| fs::canonicalize(it).ok());
     let mount_id = |path: &Path| resolved(path).and_then(|path| mount_below(&path));
     let mut all: Vec<Needed> = needed.to_vec();
@@ -64,8 +65,8 @@ pub fn refuse_deadlock(
             return Err(deadlock(shown, it));
         }
     }
-    // These are not looked at, only their names: one may lie on a file system of a program's that
-    // does not answer any more.
+    // Only the names of these files are examined, not the files: one may lie on a file system of a
+    // program that does not answer any more (FUSE).
     for image in images_of_loop_devices(Path::new("/sys/block")) {
         if mount_below(&image.path) == frozen {
             return Err(deadlock(shown, &image));
@@ -85,8 +86,8 @@ fn deadlock(frozen: &Path, it: &Needed) -> DriveError {
     ))
 }
 
-/// Files that pose as block devices and are written to. Those that are only read (images of snaps)
-/// wait for nobody.
+/// Returns the files behind loop devices that are written to. Those that are only read (images of snaps)
+/// hold up nobody.
 fn images_of_loop_devices(blocks: &Path) -> Vec<Needed> {
     let devices = fs::read_dir(blocks).into_iter().flatten().flatten();
     devices
@@ -112,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// The number of the mount that a directory is on.
+    /// Returns the device number of the file system of a directory.
     fn number_of(directory: &Path) -> DeviceNumber {
         let file = fs::File::open(directory).unwrap();
         place::mount_of_file(&file).unwrap().device
@@ -130,7 +131,7 @@ mod tests {
         assert!(error.to_string().contains("--journal /run/"), "{error}");
         let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
         let outside = needed(directory.path().to_owned());
-        // Where the output of tests goes, or a loop device's file, is not ours to say.
+        // Where the output of tests goes, or the file of a loop device lies, is beyond this test.
         let frozen = number_of(other.path());
         if let Err(error) = refuse_deadlock(other.path(), frozen, &outside) {
             assert!(!error.to_string().contains("the journal"), "{error}");

@@ -1,4 +1,4 @@
-//! A block device: whether it is mounted, and what of it is used.
+//! Survey of a block device: its mount, and the part of it that is used.
 
 use std::fs::File;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::health::Disks;
 use crate::window::Span;
 use crate::{DriveError, io, refused, unsupported};
 
-/// Looks at the block device at `path`, which has this number.
+/// Surveys the block device at `path`, which has this device number.
 pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
     let shown = path.display();
     let number = DeviceNumber::from_raw(raw);
@@ -87,7 +87,8 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
     })
 }
 
-/// Returns what of a device its file system uses.
+/// Returns the parts of a device that its file system uses. All of the device if the file system does not
+/// report its free space.
 fn used_space(directory: &File, length: u64, notes: &mut Vec<String>) -> Vec<Span> {
     let all = Region { offset: ByteLength::ZERO, length: ByteLength::new(length) };
     let Ok(mut free) = free_space(directory, all) else {
@@ -114,7 +115,7 @@ fn used_space(directory: &File, length: u64, notes: &mut Vec<String>) -> Vec<Spa
     used
 }
 
-/// Returns true if nothing can be written there: the mount or the whole file system is read-only.
+/// Returns true if the mount or the whole file system is read-only.
 fn is_read_only(mount: &Mount) -> bool {
     mount.options.iter().any(|option| option == "ro")
 }

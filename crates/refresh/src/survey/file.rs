@@ -1,4 +1,4 @@
-//! A file: where it lies, and in which way it can be rewritten.
+//! Survey of a file: its place, and the method by which it can be rewritten.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
@@ -19,7 +19,7 @@ use crate::window::Span;
 use crate::yardstick::reserve_of;
 use crate::{DriveError, ErrorKind, io, refused, system, unsupported};
 
-/// Looks at the file at `path`.
+/// Surveys the file at `path`.
 pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError> {
     let shown = path.display();
     let cannot = |error| io(format!("cannot open {shown}"), error);
@@ -92,8 +92,8 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
     })
 }
 
-/// The directory of a file; nothing where it is on another file system, as with a file that is mounted
-/// by itself.
+/// Returns the directory of a file; `None` if that lies on another file system, as with a file that is
+/// mounted by itself.
 fn directory_of(path: &Path, file_system: u64) -> std::io::Result<Option<PathBuf>> {
     let path = fs::canonicalize(path)?;
     let Some(directory) = path.parent() else { return Ok(None) };
@@ -101,7 +101,8 @@ fn directory_of(path: &Path, file_system: u64) -> std::io::Result<Option<PathBuf
     Ok(is_same.then(|| directory.to_owned()))
 }
 
-/// The layers that a file lies on. A mount of btrfs names one of its devices, though it may have more.
+/// Returns the layers below a file. A mount of btrfs names only one of its devices, so those of a btrfs
+/// are asked for.
 fn layers_of(file: &File, file_system: FileSystem, place: Option<&Place>) -> Vec<Layer> {
     let members = (file_system == FileSystem::Btrfs).then(|| members(file)).flatten();
     match (members, place) {
@@ -111,7 +112,7 @@ fn layers_of(file: &File, file_system: FileSystem, place: Option<&Place>) -> Vec
     }
 }
 
-/// Returns what a file system is known by.
+/// Returns the identifier of the file system of a file.
 fn system_id(file: &File) -> Result<String, DriveError> {
     let about = rustix::fs::fstatvfs(file).map_err(|error| io("cannot look", error))?;
     Ok(format!("{:x}", about.f_fsid))
@@ -130,7 +131,8 @@ fn cannot_write(path: &Path, error: std::io::Error) -> DriveError {
     }
 }
 
-/// The way that a file can be rewritten in, and why it is no better one, where that should be known.
+/// Returns the method by which a file can be rewritten, and a reason for the user if xfs could have had a
+/// better one.
 fn way_of(
     path: &Path,
     file: &File,
@@ -163,7 +165,7 @@ fn way_of(
     Ok((way, None))
 }
 
-/// Why xfs cannot exchange ranges of this file; nothing where it can.
+/// Returns the reason why xfs cannot exchange ranges of this file, or `None`.
 fn why_xfs_does_not_exchange(path: &Path, file: &File) -> Result<Option<String>, DriveError> {
     if !matches!(system::xfs_exchanges_ranges(file), Ok(true)) {
         return Ok(Some(

@@ -1,4 +1,4 @@
-//! Why a file is not rewritten: what its attributes, its use as swap, or its extents say.
+//! Obstacles to rewriting a file: its attributes, its use as swap, or its extents.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -19,7 +19,7 @@ const FLAG_ENCRYPTED: u32 = 0x800;
 pub(super) const FLAG_JOURNAL_DATA: u32 = 0x4000;
 const FLAG_VERITY: u32 = 0x10_0000;
 
-/// Refuses what its attributes forbid.
+/// Returns an error if the attributes of the file forbid a rewrite.
 pub(super) fn refuse_flags(path: &Path, flags: u32) -> Result<(), DriveError> {
     let shown = path.display();
     let refuse = |why: &str| Err(refused(format!("{shown} {why}; nothing was changed")));
@@ -41,7 +41,8 @@ pub(super) fn refuse_flags(path: &Path, flags: u32) -> Result<(), DriveError> {
     Ok(())
 }
 
-/// A swap file is written to by its place on the device, past its file system.
+/// Returns an error for active swap: the kernel writes to a swap file by its place on the device, past
+/// its file system.
 pub(super) fn refuse_swap(path: &Path, file: &File) -> Result<(), DriveError> {
     let ours = file.metadata().map_err(|error| io("cannot look", error))?;
     let names = swaps().map_err(|error| io("cannot see what is swapped to", error))?;
@@ -60,7 +61,8 @@ pub(super) fn refuse_swap(path: &Path, file: &File) -> Result<(), DriveError> {
     Ok(())
 }
 
-/// Refuses what nobody agreed to; returns what else there is to say.
+/// Returns an error if the extents need a consent that the user has not given, or if there is no data to
+/// rewrite. Returns notes for the user otherwise.
 pub(super) fn refuse_extents(
     path: &Path,
     extents: &[Extent],
@@ -74,7 +76,7 @@ pub(super) fn refuse_extents(
         extents.iter().filter(|it| fits(it)).map(|it| it.span.length).sum()
     };
     let shared = bytes(&|it| it.is_shared);
-    // In place everybody's blocks stay where they are, and are everybody's.
+    // A rewrite in place leaves all blocks where they are, and shared ones stay shared.
     if shared > 0 && way.is_live() {
         if !agreed.shared {
             return Err(refused(format!(

@@ -1,45 +1,45 @@
-//! How much is rewritten in one freeze, by what recent ones took.
+//! Amount that is rewritten in one freeze, by the times of recent ones.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::freeze::Times;
 
-/// The most that is read and written back at once.
+/// Largest chunk in bytes that is read and written back at once.
 pub(super) const CHUNK_MAX: u64 = 1 << 20;
 
-/// The least.
+/// Smallest chunk in bytes.
 const CHUNK_MIN: u64 = 64 << 10;
 
-/// Chunks and thaws by whose times the next one is judged.
+/// Number of recent chunks and thaws by whose times the next one is judged.
 const REMEMBERED: usize = 16;
 
-/// How much longer than the longest of them the next may take.
+/// Factor by which the next chunk may exceed the longest of them.
 const CAUTION: f64 = 1.5;
 
-/// Share of the longest freeze that is aimed at: the rest is for what nobody can know before.
+/// Share of the longest allowed freeze that is aimed at: the rest is for delays that cannot be predicted.
 const AIM: f64 = 0.5;
 
-/// The least that this share gets after freezes that were too long.
+/// Least share that is aimed at, after freezes that were too long.
 const AIM_MIN: f64 = 0.125;
 
-/// What it grows by after one that was not.
+/// Growth of that share after a freeze that was not too long.
 const AIM_STEP: f64 = 0.03125;
 
-/// Decides what fits into a freeze.
+/// Decides how much fits into a freeze.
 #[derive(Debug)]
 pub(super) struct Allowance {
-    /// The longest that a freeze may last.
+    /// Longest allowed freeze.
     max: Duration,
-    /// Share of that which is aimed at.
+    /// Share of that time that is aimed at.
     aim: f64,
     /// Bytes of the next chunk.
     chunk: u64,
-    /// Seconds that recent chunks took, and their bytes.
+    /// Seconds and bytes of recent chunks.
     chunks: VecDeque<(f64, u64)>,
-    /// Seconds that recent thaws took.
+    /// Seconds of recent thaws.
     thaws: VecDeque<f64>,
-    /// Freezes that were too long.
+    /// Number of freezes that were too long.
     pub(super) too_long: u64,
 }
 
@@ -51,24 +51,25 @@ fn remember<T>(recent: &mut VecDeque<T>, next: T) {
 }
 
 impl Allowance {
-    /// For freezes of at most `max`.
+    /// Allows freezes of at most `max`.
     pub(super) fn new(max: Duration) -> Allowance {
         let (chunks, thaws) = (VecDeque::new(), VecDeque::new());
         Allowance { max, aim: AIM, chunk: CHUNK_MIN, chunks, thaws, too_long: 0 }
     }
 
-    /// The longest that a freeze may last.
+    /// Returns the longest allowed freeze.
     pub(super) fn max(&self) -> Duration {
         self.max
     }
 
-    /// Bytes of the next chunk.
+    /// Returns the bytes of the next chunk.
     pub(super) fn chunk(&self) -> u64 {
         self.chunk
     }
 
-    /// Returns how long a chunk of so many bytes may take, and the thaw behind it: a part that does not depend on the
-    /// size cannot be told from these, so a small one may take as long as any.
+    /// Returns the expected time of a chunk of this many bytes and of the thaw after it. The part of the
+    /// time that does not depend on the size is not known, so a small chunk may take as long as a larger
+    /// one did.
     fn expected(&self, bytes: u64) -> Duration {
         let times =
             self.chunks.iter().map(|&(took, of)| took * (bytes as f64 / of as f64).max(1.0));
@@ -77,21 +78,20 @@ impl Allowance {
         Duration::from_secs_f64((longest + thaw) * CAUTION)
     }
 
-    /// Returns true if a chunk of so many bytes may be begun when the freeze has lasted for so
-    /// long. The
-    /// first one of a freeze may take all the time there is, so that there is an end some day.
+    /// Returns true if a chunk of this many bytes may be begun when the freeze has lasted for `elapsed`.
+    /// The first chunk of a freeze may take the whole allowed time, so that the rewrite comes to an end.
     pub(super) fn allows(&self, elapsed: Duration, bytes: u64, is_first: bool) -> bool {
         let limit = if is_first { self.max } else { self.max.mul_f64(self.aim) };
         elapsed.saturating_add(self.expected(bytes)) <= limit
     }
 
-    /// A chunk of so many bytes took so long.
+    /// Records the time of a chunk.
     pub(super) fn chunk_took(&mut self, took: Duration, bytes: u64) {
         remember(&mut self.chunks, (took.as_secs_f64(), bytes));
     }
 
-    /// Makes chunks as large as the time allows, when the freeze has lasted for so long: in small
-    /// pieces data would lie less well in the flash.
+    /// Doubles the chunk if the time allows, when the freeze has lasted for `elapsed`: data that is
+    /// written in small pieces is laid out less well in the flash.
     pub(super) fn grow(&mut self, elapsed: Duration) {
         let twice = (self.chunk * 2).min(CHUNK_MAX);
         if elapsed.saturating_add(self.expected(twice) * 4) <= self.max.mul_f64(self.aim) {
@@ -99,7 +99,7 @@ impl Allowance {
         }
     }
 
-    /// A freeze is over; says whether it was too long.
+    /// Records a freeze. Returns true if it was too long.
     pub(super) fn freeze_took(&mut self, times: Times) -> bool {
         remember(&mut self.thaws, times.thawing.as_secs_f64());
         let is_too_long = times.whole > self.max;
@@ -113,7 +113,7 @@ impl Allowance {
             self.chunk = (self.chunk / 2).max(CHUNK_MIN);
         }
         if self.chunks.len() == REMEMBERED {
-            // One slow chunk must not keep everything from going on for ever.
+            // One slow chunk must not block everything for ever.
             self.chunks.pop_front();
         }
         is_too_long
@@ -145,7 +145,7 @@ mod tests {
         assert!(!allowance.allows(millis(11), CHUNK_MAX, false), "half of the time is kept free");
         assert!(allowance.allows(millis(35), CHUNK_MAX, true), "but something is done");
         assert!(!allowance.allows(millis(36), CHUNK_MAX, true));
-        // What thawing takes is counted as well.
+        // The time of thaws counts as well.
         allowance.freeze_took(Times { thawing: millis(4), ..times(20) });
         assert_eq!(allowance.expected(CHUNK_MAX), millis(21));
     }
