@@ -1,14 +1,14 @@
-//! The engine for many requests at a time where io_uring would hand each to a thread of its own:
-//! Linux asynchronous I/O (aio_abi.h of the kernel, io_submit(2)).
+//! Linux AIO engine (aio_abi.h of the kernel, io_submit(2)), for many requests at a time where io_uring
+//! would hand each to a worker thread.
 //!
-//! Block devices that cannot say in advance whether a request would wait (zram, loop devices, some
-//! stacks) make io_uring give every request to a worker, which costs two switches of threads. Here
-//! the thread that submits carries the request to the driver itself.
+//! Block devices that cannot tell in advance whether a request would block (zram, loop devices, some
+//! stacks) make io_uring give every request to a worker, which costs two thread switches. With AIO the
+//! thread that submits carries the request to the driver itself.
 //!
-//! A drive in memory then carries it out within that call. All requests of a call are answered
-//! when it returns, one after the other by the one processor that sends them, whatever depth was
-//! asked for: nothing is ever in flight, and the other processors have nothing to do. Where that
-//! shows, the course goes on with more threads that send ([`super::threads`]).
+//! A drive in memory then executes the request within that call. All requests of a call are answered when
+//! it returns, one after the other by the one processor that sends them, whatever the requested depth:
+//! nothing is ever in flight, and the other processors are idle. If the engine detects that, the phase
+//! continues with more sending threads ([`super::threads`]).
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -26,7 +26,8 @@ use super::payload::{Carried, Payload};
 #[derive(Clone, Copy, Default)]
 struct Block {
     data: u64,
-    /// `aio_key` and `aio_rw_flags`, in an order that depends on the machine's; both are zero.
+    /// `aio_key` and `aio_rw_flags`, in an order that depends on the byte order of the machine; both are
+    /// zero.
     key_and_flags: [u32; 2],
     opcode: u16,
     priority: i16,
@@ -52,32 +53,32 @@ struct Answer {
     result2: i64,
 }
 
-/// So many calls in a row that return with all requests answered show that the drive carries
-/// them out within the call. A drive that works by itself may be done with a few by then, but has
-/// just been given the last one.
+/// Number of calls in a row that return with all requests answered, after which the drive is taken to
+/// execute them within the call. A drive that works asynchronously may have finished a few requests by
+/// then, but not the one it has just been given.
 const CALLS_TOLD: u32 = 16;
 
-/// True if requests are carried out within the call that hands them over.
+/// Knowledge on whether requests are executed within the call that submits them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InCall {
-    /// So it was with so many calls, all so far.
+    /// All requests were, in this number of calls, which is all calls so far.
     Perhaps(u32),
-    /// Some request was not.
+    /// At least one request was not.
     No,
 }
 
-/// How a course has come to an end here.
+/// End of a run with this engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is over.
+    /// The phase is over.
     Over,
-    /// Nothing is in flight, and the drive carries requests out within the call that hands them
-    /// over: more senders would have more of them under way.
+    /// Nothing is in flight, and the drive executes requests within the call that submits them: more
+    /// sending threads would have more requests under way.
     WantsSenders,
 }
 
-/// Returns true if io_uring would need a worker for each request to `handle`: the kernel refuses to
-/// read from it without waiting.
+/// Returns true if io_uring would need a worker for each request to `handle`: the kernel refuses to read
+/// from the file without blocking.
 pub(super) fn is_better_for(handle: &Handle, block: ByteLength) -> bool {
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
@@ -87,7 +88,7 @@ pub(super) fn is_better_for(handle: &Handle, block: ByteLength) -> bool {
     tried == Err(Errno::OPNOTSUPP) && Context::new(1).is_ok()
 }
 
-/// A context of the kernel.
+/// An AIO context of the kernel.
 struct Context(u64);
 
 impl Context {
@@ -98,10 +99,11 @@ impl Context {
         if done == 0 { Ok(Context(context)) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Hands blocks over; returns how many were taken.
+    /// Submits blocks. Returns the number that the kernel has accepted.
     ///
     /// # Safety
-    /// The blocks are whole, and their buffers stay, untouched, until they are answered.
+    /// The blocks must be complete, and their buffers must stay valid and untouched until they are
+    /// answered.
     unsafe fn submit(&self, blocks: &[*const Block]) -> io::Result<usize> {
         let count = blocks.len() as libc::c_long;
         // SAFETY: as the caller promises.
@@ -109,14 +111,14 @@ impl Context {
         usize::try_from(done).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Waits for an answer for no longer than `timeout`; returns how many there are.
+    /// Waits for at least one answer, but not longer than `timeout`. Returns the number of answers.
     fn wait(&self, answers: &mut [Answer], timeout: Nanoseconds) -> io::Result<usize> {
         let time = libc::timespec {
             tv_sec: (timeout.nanos() / 1_000_000_000) as _,
             tv_nsec: (timeout.nanos() % 1_000_000_000) as libc::c_long,
         };
         let most = answers.len() as libc::c_long;
-        // SAFETY: there is room for as many answers, and the time outlives the call.
+        // SAFETY: there is space for as many answers, and the time outlives the call.
         let done = unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,
@@ -132,27 +134,27 @@ impl Context {
 }
 
 impl Drop for Context {
-    /// Waits for what is in flight.
+    /// Waits for requests in flight.
     fn drop(&mut self) {
         // SAFETY: the context is this value's own.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.0) };
     }
 }
 
-/// Requests in flight, each in a slot of its own.
+/// Requests in flight, each in its own slot.
 pub(super) struct Queue<'a> {
-    // Dropped first: the kernel is done with the buffers then.
+    // Dropped first: after that the kernel does not use the buffers any more.
     context: Context,
     handle: &'a Handle,
     payload: Payload,
     blocks: Vec<Block>,
     answers: Vec<Answer>,
-    /// What is in flight, by slot, and when it was handed over.
+    /// Requests in flight and the moments at which they were submitted, by slot.
     slots: Vec<Option<(Request, Nanoseconds)>>,
-    /// What the writes in flight carry, by slot.
+    /// Data of the writes in flight, by slot.
     carried: Vec<Carried>,
     free: Vec<u32>,
-    /// Slots that are filled and not handed over yet.
+    /// Slots that are filled and not submitted yet.
     fresh: Vec<u32>,
     pointers: Vec<*const Block>,
     in_flight: usize,
@@ -160,7 +162,7 @@ pub(super) struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// A queue for `depth` requests with what `payload` holds, made for that depth.
+    /// Creates a queue for `depth` requests. `payload` must have been made for that depth.
     pub(super) fn new(
         handle: &'a Handle,
         depth: u32,
@@ -191,8 +193,8 @@ impl<'a> Queue<'a> {
         })
     }
 
-    /// Runs a course to its end, or until it is clear that more senders would do better, where
-    /// `may_share` says that there can be more; `clock` started with the phase.
+    /// Runs a phase to its end, or, if `may_share` is true, until it is clear that more sending threads
+    /// would be faster. `clock` started with the phase.
     pub(super) fn run(
         &mut self,
         course: &mut Course,
@@ -226,7 +228,7 @@ impl<'a> Queue<'a> {
                 outcome = Err(error);
             }
             if outcome.is_err() {
-                // The first failure counts, and waits until what is in flight has come home.
+                // The first error counts; it is returned once nothing is in flight.
                 course.stop();
             } else if self.is_in_call() && self.fresh.is_empty() {
                 return Ok(Outcome::WantsSenders);
@@ -234,18 +236,18 @@ impl<'a> Queue<'a> {
         }
     }
 
-    /// Returns true if enough calls have shown that the drive carries requests out within them.
+    /// Returns true if enough calls have shown that the drive executes requests within them.
     fn is_in_call(&self) -> bool {
         matches!(self.in_call, InCall::Perhaps(calls) if calls >= CALLS_TOLD)
     }
 
-    /// Returns true if making the data of what is to be handed over took some time.
+    /// Returns true if a write is about to be submitted, whose data took time to generate.
     fn has_writes(&self) -> bool {
         self.fresh.iter().any(|&slot| self.blocks[slot as usize].opcode == WRITE)
     }
 
-    /// Fills slots with the requests that are due. Returns when the next one is due, where time
-    /// is what it waits for.
+    /// Fills slots with the requests that are due. Returns the moment at which the next one is due, if it
+    /// is time that the phase waits for.
     fn fill_due(&mut self, course: &mut Course, now: Nanoseconds) -> Option<Nanoseconds> {
         while let Some(&slot) = self.free.last() {
             match course.next(now) {
@@ -275,8 +277,8 @@ impl<'a> Queue<'a> {
                 *sent = now;
             }
         }
-        // SAFETY: each slot has its own block, and its request a buffer, which nothing touches
-        // until it is answered; the context is dropped before them and waits for what is in flight.
+        // SAFETY: each slot has its own block, and its request a buffer, which nothing touches until it
+        // is answered; the context is dropped before them and waits for requests in flight.
         let taken = match unsafe { self.context.submit(&self.pointers) } {
             Ok(taken) => taken,
             Err(error) if is_passing(&error) => 0,
@@ -290,7 +292,7 @@ impl<'a> Queue<'a> {
         Ok(())
     }
 
-    /// Takes in the answers that come until the next request is due; returns the time then.
+    /// Processes the answers that arrive before the next request is due. Returns the time afterwards.
     fn wait(
         &mut self,
         course: &mut Course,
@@ -330,7 +332,7 @@ impl<'a> Queue<'a> {
         Ok(now)
     }
 
-    /// Answers that are there already, while it is not clear whether all of them always are.
+    /// Takes the answers that are there already, as long as every call so far was answered completely.
     fn look_for_answers(&mut self) -> Result<usize, DriveError> {
         let InCall::Perhaps(calls) = self.in_call else { return Ok(0) };
         let count = self.answers_within(Nanoseconds::ZERO)?;
@@ -339,7 +341,7 @@ impl<'a> Queue<'a> {
         Ok(count)
     }
 
-    /// Returns how many answers have come within `timeout`, once there is one.
+    /// Waits for an answer, but not longer than `timeout`. Returns the number of answers.
     fn answers_within(&mut self, timeout: Nanoseconds) -> Result<usize, DriveError> {
         match self.context.wait(&mut self.answers, timeout) {
             Ok(count) => Ok(count),
@@ -352,7 +354,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// Returns true if a call ended for a reason that passes: a signal came, or the queue is full.
+/// Returns true if a call ended for a passing reason: a signal came, or the queue is full.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }
@@ -368,7 +370,7 @@ mod tests {
 
     const AREA: ByteLength = ByteLength::new(MIB.bytes() * 4);
 
-    /// A file that is reached by this engine above depth 1.
+    /// Opens a file that this engine is used for above depth 1.
     fn drive(directory: &tempfile::TempDir) -> RealDrive {
         let options = RealOptions {
             require_direct: false,
@@ -397,9 +399,10 @@ mod tests {
         }
     }
 
-    /// Returns how a course of reads through the page cache ends, which carries them out within the call.
+    /// Returns the outcome of a phase of reads through the page cache, which executes them within the
+    /// call.
     fn outcome(bytes: ByteLength, may_share: bool) -> (Outcome, u64) {
-        // A file system in memory works within the call.
+        // A file system in memory executes requests within the call.
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let mut drive = drive(&directory);
         drive.run_phase(&phase(Mix::WRITE, 1), &mut Unobserved).unwrap();

@@ -1,4 +1,4 @@
-//! What experiments ask of a real drive.
+//! Implementation of the [`ssdlab_drive::Drive`] interface for real drives.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +24,8 @@ use super::{RealDrive, choose_access, lanes};
 use crate::data::BlockData;
 
 impl Drive for RealDrive {
-    /// The capacity is the prepared length; before that, the most that could be prepared.
+    /// Describes the drive. The capacity is the prepared length; before that, the largest length that
+    /// could be prepared.
     fn description(&self) -> Description {
         let direct = match self.access {
             Access::Direct { .. } if cfg!(windows) => "unbuffered",
@@ -161,8 +162,8 @@ impl Drive for RealDrive {
         Ok(elapsed)
     }
 
-    /// Discards the region, or gives its space back to the file system, durably. Whether the
-    /// drive hears of that is up to the mount; a caveat says so where it does not.
+    /// Discards the region, or gives its space back to the file system, durably. It depends on the mount
+    /// options if the drive is told; a caveat says so if it is not.
     fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
         self.check_region(region)?;
         let clock = Clock::start();

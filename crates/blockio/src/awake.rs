@@ -1,14 +1,14 @@
-//! Keeping the processors awake while a drive is measured.
+//! Keeps processors from sleeping while a drive is measured (PM QoS).
 //!
-//! A processor that has nothing to do goes to sleep, and takes a while to wake up when the drive's
-//! interrupt comes: a microsecond or two from the lightest sleep of a real one, a hundred and more
-//! from its deepest, and tens on a virtual one, which is given back to its host. All that is measured
-//! as if the drive had taken it. The kernel takes requests not to sleep deeper than so: who holds
-//! `/dev/cpu_dma_latency` open and has written a time to it is never kept waiting for longer by a
-//! sleeping processor (the kernel's `Documentation/power/pm_qos_interface.rst`).
+//! An idle processor sleeps, and takes a while to wake up when the drive's interrupt comes: a microsecond
+//! or two from the lightest sleep of a real processor, a hundred and more from its deepest, and tens on a
+//! virtual one, which is given back to its host. All that time would be measured as the drive's. The
+//! kernel accepts requests that limit the depth of sleep: as long as a process holds
+//! `/dev/cpu_dma_latency` open and has written a time to it, no processor takes longer than that time to
+//! wake up (the kernel's `Documentation/power/pm_qos_interface.rst`).
 //!
-//! The request goes when the file is closed, and so with the process, however that ends. What is
-//! asked for costs no processor time of any process, but power.
+//! The request ends when the file is closed, and so with the process, however the process ends. The
+//! request costs no processor time of any process, but power.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_blockdev::text_in;
 
-/// The fact of a real drive's description that says whether the processors could sleep.
+/// Name of the fact, in the description of a real drive, that says if the processors could sleep.
 pub const PROCESSORS: &str = "processors";
 
-/// How it begins where they could not.
+/// Beginning of that fact if they could not.
 pub const KEPT_AWAKE: &str = "kept awake";
 
-/// Where the kernel takes requests, and tells how its processors sleep; somewhere else in tests.
+/// Files by which the kernel takes requests and reports how its processors sleep; others in tests.
 #[derive(Clone, Debug)]
 pub(super) struct Sleep {
     /// `/dev/cpu_dma_latency`.
@@ -33,31 +33,32 @@ pub(super) struct Sleep {
     kinds: PathBuf,
 }
 
-/// A request not to sleep, and what became of it.
+/// A request that processors do not sleep, and its outcome.
 #[derive(Debug)]
 pub(super) struct Awake {
     sleep: Sleep,
     held: Option<Held>,
-    /// What to say of it, once it was asked for.
+    /// Description of the outcome, once the request was made.
     words: Option<String>,
 }
 
-/// A request that the kernel has taken.
+/// A request that the kernel has accepted.
 #[derive(Debug)]
 struct Held {
     file: File,
     most: Microseconds,
 }
 
-/// As the kernel takes and tells them, in whole microseconds.
+/// A time in whole microseconds, the unit of the kernel's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Microseconds(i32);
 
-/// Any sleep may be that long: what holds where nobody asks (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
+/// Limit without effect: the kernel's value while no process requests one
+/// (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`).
 const AS_LONG_AS_IT_LIKES: Microseconds = Microseconds(2_000_000_000);
 
 impl Sleep {
-    /// Of the system that runs this program.
+    /// Returns the files of the running system.
     pub(super) fn real() -> Sleep {
         Sleep {
             requests: "/dev/cpu_dma_latency".into(),
@@ -66,12 +67,12 @@ impl Sleep {
         }
     }
 
-    /// The longest that waking up may take, so that no processor leaves its work for long;
-    /// `None` where the kernel has no say in how they sleep.
+    /// Returns the limit on wake-up time to request, so that no processor sleeps for long; `None` if the
+    /// kernel does not control how the processors sleep.
     ///
-    /// A real processor may go to its lightest sleep: to turn in place instead would take power from
-    /// those that work. What a virtual one calls so gives it back to its host, who is not bound by
-    /// what the table says.
+    /// A real processor may go to its lightest sleep: spinning instead would take power from the busy
+    /// ones. A virtual processor in what it calls its lightest sleep is given back to the host, which is
+    /// not bound by the latency in the table.
     fn to_ask_for(&self) -> Option<Microseconds> {
         let driver = text_in(&self.processors.join("cpuidle/current_driver"))?;
         if driver == "none" {
@@ -92,7 +93,8 @@ impl Sleep {
     }
 }
 
-/// Returns how long waking up takes from this state of a processor; `None` for turning in place, which is not sleep.
+/// Returns the time to wake up from this state of a processor; `None` for spinning (`POLL`), which is not
+/// sleep.
 fn lightest_sleep(state: &Path) -> Option<Microseconds> {
     let name = text_in(&state.join("name"))?;
     let latency = text_in(&state.join("latency"))?.parse().ok()?;
@@ -100,7 +102,7 @@ fn lightest_sleep(state: &Path) -> Option<Microseconds> {
 }
 
 impl Awake {
-    /// Nothing is asked for yet.
+    /// Creates the state before any request.
     pub(super) fn new(sleep: Sleep) -> Awake {
         Awake { sleep, held: None, words: None }
     }
@@ -111,12 +113,12 @@ impl Awake {
         self.held.is_some()
     }
 
-    /// Returns what became of it, in words; `None` where it was never asked for.
+    /// Returns the outcome of the request in words; `None` if no request was made.
     pub(super) fn words(&self) -> Option<&str> {
         self.words.as_deref()
     }
 
-    /// Asks that they stay awake, until [`Awake::let_go`].
+    /// Requests that the processors stay awake, until [`Awake::let_go`].
     pub(super) fn keep(&mut self) {
         if self.held.is_some() {
             return;
@@ -142,14 +144,14 @@ impl Awake {
         Ok(())
     }
 
-    /// Lets them sleep as ever.
+    /// Ends the request, so that the processors sleep as usual.
     pub(super) fn let_go(&mut self) {
         self.held = None;
     }
 
-    /// Lets them sleep while `resting` lasts, and keeps them awake again after it.
+    /// Lets the processors sleep while `resting` runs, and keeps them awake again after that.
     pub(super) fn pause<T>(&self, resting: impl FnOnce() -> T) -> T {
-        // A request that cannot be changed stays as it is, which costs power alone.
+        // If a request cannot be changed it stays as it is, which costs only power.
         let ask = |most: fn(&Held) -> Microseconds| {
             self.held.as_ref().map(|held| held.ask_for(most(held)))
         };
@@ -170,7 +172,8 @@ impl Held {
 mod tests {
     use super::*;
 
-    /// A machine whose processors sleep so: the driver, and the states with their names and latencies.
+    /// Makes the files of a machine with this idle driver, and idle states with these names and
+    /// latencies.
     fn machine(driver: &str, flags: &str, states: &[(&str, &str)]) -> (tempfile::TempDir, Sleep) {
         let place = tempfile::tempdir().unwrap();
         let at = |name: &str| place.path().join(name);
@@ -200,7 +203,7 @@ mod tests {
         assert_eq!(asked("intel_idle", "fpu sse2", &REAL), Some(2));
         assert_eq!(asked("intel_idle", "fpu hypervisor sse2", &REAL), Some(0));
         assert_eq!(asked("haltpoll", "", &[("POLL", "0"), ("haltpoll", "1")]), Some(0));
-        // Arm has no state of turning in place.
+        // Arm has no POLL state.
         assert_eq!(asked("psci_idle", "", &[("WFI", "1"), ("cpu-sleep", "700")]), Some(1));
     }
 
@@ -229,7 +232,7 @@ mod tests {
         awake.let_go();
         assert!(!awake.is_kept());
         assert_eq!(awake.words(), Some(words), "what was measured was measured so");
-        // A file keeps all that was written; the kernel, the last of it.
+        // A file keeps all that was written; the kernel keeps only the last value.
         let written = fs::read(place.path().join("requests")).unwrap();
         let requests: Vec<i32> =
             written.chunks(4).map(|four| i32::from_ne_bytes(four.try_into().unwrap())).collect();

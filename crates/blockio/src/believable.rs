@@ -1,5 +1,5 @@
-//! Whether a drive's answers can be believed: whether it reads faster than its link carries, and
-//! whether what is easy to compress is written faster.
+//! Plausibility checks of a drive's answers: reads faster than the link carries, and writes that are
+//! faster if the data is easy to compress.
 
 use ssdlab_drive::Remark;
 use ssdlab_drive::measure::PhaseResult;
@@ -12,33 +12,33 @@ use super::course::{Clock, Request};
 use super::synchronous::Transfer;
 use crate::data::BlockData;
 
-/// The most that [`ssdlab_drive::Drive::examine`] writes to a real drive.
+/// Largest number of bytes that [`ssdlab_drive::Drive::examine`] writes to a real drive.
 pub const EXAMINED: ByteLength = ByteLength::new(PIECE.bytes() * 2 * PAIRS as u64);
 
-/// What is written at a time, of zeros and of data that cannot be compressed by turns.
+/// Bytes written at a time, by turns zeros and incompressible data.
 const PIECE: ByteLength = ByteLength::new(MIB.bytes() * 8);
-/// How often.
+/// Number of such pairs.
 const PAIRS: usize = 3;
-/// Longer than this no piece is written.
+/// Time after which a piece is cut short.
 const PIECE_TIME: Nanoseconds = Nanoseconds::from_millis(250);
 const REQUEST: ByteLength = ByteLength::new(256 << 10);
 
-/// Zeros that are so many times faster than other data are not written like it.
+/// Ratio of speeds above which zeros are treated differently from other data.
 const EASIER: f64 = 1.5;
-/// Above what the link carries by so much, reads did not come through it.
+/// Ratio of read speed to link speed above which reads did not come through the link.
 const ABOVE_LINK: f64 = 1.05;
-/// Shorter phases say nothing of speed.
+/// Shortest phase whose speed is meaningful.
 const LEAST_TIME: Nanoseconds = Nanoseconds::from_millis(100);
 
-/// What phases have shown so far.
+/// Measurements of phases so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Believable {
-    /// The fastest reads, in bytes a second.
+    /// Fastest reads in bytes per second.
     fastest: f64,
 }
 
 impl Believable {
-    /// Takes note of a phase.
+    /// Records a phase.
     pub(super) fn note(&mut self, result: &PhaseResult) {
         if result.elapsed >= LEAST_TIME {
             let speed = result.bytes_read.bytes() as f64 / result.elapsed.seconds();
@@ -48,13 +48,13 @@ impl Believable {
 }
 
 impl RealDrive {
-    /// Returns what has to be said of the answers. Writes at most [`EXAMINED`] to the beginning of the prepared region,
-    /// where that may be written to.
+    /// Returns remarks on the drive's answers. Writes at most [`EXAMINED`] to the beginning of the
+    /// prepared region, if that may be written to.
     pub(super) fn examine_answers(&mut self) -> Vec<Remark> {
         let mut remarks: Vec<Remark> = self.faster_than_link().into_iter().collect();
         let is_writable = self.medium.check_writable().is_ok() && self.handle().is_ok();
         if is_writable && self.length >= REQUEST {
-            // A drive that fails here has measured what it was asked for all the same.
+            // An error here does not spoil the results that the run has measured.
             remarks.extend(self.compare_data().ok().flatten());
         }
         remarks
@@ -75,7 +75,7 @@ impl RealDrive {
         })
     }
 
-    /// Writes zeros and data without any pattern by turns.
+    /// Compares the speed of writing zeros with that of data without any pattern, by turns.
     fn compare_data(&mut self) -> Result<Option<Remark>, DriveError> {
         let mut buffers = Buffers::new(2, REQUEST)?;
         buffers.get(0).fill(0);
@@ -88,8 +88,8 @@ impl RealDrive {
         Ok(judge(&zeros, &others))
     }
 
-    /// Writes one piece and makes it durable; returns its bytes a second, without the time that
-    /// making the data takes.
+    /// Writes one piece and makes it durable. Returns its bytes per second, without the time to generate
+    /// the data.
     fn write_piece(
         &mut self,
         buffer: &mut [u8],
@@ -124,7 +124,7 @@ impl RealDrive {
     }
 }
 
-/// Says so where even the slowest zeros were clearly faster than the fastest other data.
+/// Returns a remark if even the slowest zeros were clearly faster than the fastest other data.
 fn judge(zeros: &[f64], others: &[f64]) -> Option<Remark> {
     let mean = |speeds: &[f64]| speeds.iter().sum::<f64>() / speeds.len() as f64;
     let slowest = zeros.iter().copied().fold(f64::INFINITY, f64::min);

@@ -1,4 +1,4 @@
-//! Memory that direct I/O accepts: aligned to pages.
+//! Page-aligned buffers for direct I/O.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::ptr::NonNull;
@@ -7,11 +7,10 @@ use ssdlab_units::{ByteLength, MIB};
 
 use ssdlab_error::{DriveError, ErrorKind};
 
-/// Alignment of every buffer. No drive asks for more than a page, and most for 512 bytes.
+/// Alignment of every buffer. No drive requires more than a page, and most require 512 bytes.
 const PAGE: usize = 4096;
 
-/// The most memory that requests in flight may take together; also the most that io_uring
-/// registers as one piece.
+/// Largest memory of all requests in flight together; also the most that io_uring registers as one piece.
 const LIMIT: ByteLength = ByteLength::new(MIB.bytes() * 1024);
 
 /// A number of buffers of one size, in one piece of memory.
@@ -26,10 +25,11 @@ pub(super) struct Buffers {
 unsafe impl Send for Buffers {}
 
 impl Buffers {
-    /// `count` buffers of `length` each. Every page of them is in place, so that none is first
-    /// looked for while a request is measured.
+    /// Allocates `count` buffers of `length` each. Every page is touched, so that no page fault occurs
+    /// while a request is measured.
     pub(super) fn new(count: u32, length: ByteLength) -> Result<Self, DriveError> {
-        // Blocks smaller than a page share one: a drive that takes them takes their alignment.
+        // Blocks smaller than a page share a page: a drive that accepts such blocks accepts their
+        // alignment.
         let stride = match length.bytes() {
             small if small < PAGE as u64 => small.next_power_of_two(),
             large => large.next_multiple_of(PAGE as u64),
@@ -53,21 +53,21 @@ impl Buffers {
                 format!("no memory for {count} buffers of {length}"),
             ));
         };
-        // SAFETY: just allocated, of this size. Not zeros: those the allocator would leave to
-        // the first use of each page.
+        // SAFETY: just allocated, of this size. Not zeros: zeroed pages the allocator would leave to the
+        // first use of each.
         unsafe { memory.write_bytes(0xff, layout.size()) };
         Ok(Buffers { memory, layout, length: length.bytes() as usize, stride: stride as usize })
     }
 
-    /// The length of each buffer.
+    /// Returns the length of each buffer.
     pub(super) fn length(&self) -> ByteLength {
         ByteLength::new(self.length as u64)
     }
 
-    /// The buffer number `index`.
+    /// Returns the buffer with number `index`.
     ///
     /// # Panics
-    /// When there is no such buffer.
+    /// Panics if there is no such buffer.
     pub(super) fn get(&mut self, index: u32) -> &mut [u8] {
         let start = index as usize * self.stride;
         assert!(start < self.layout.size(), "there is no buffer {index}");
@@ -75,7 +75,7 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(start), self.length) }
     }
 
-    /// All the memory, for registering it with the kernel.
+    /// Returns all the memory, to register it with the kernel.
     #[cfg(target_os = "linux")]
     pub(super) fn whole(&self) -> (*mut u8, usize) {
         (self.memory.as_ptr(), self.layout.size())

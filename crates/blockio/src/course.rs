@@ -1,5 +1,5 @@
-//! The course of a phase, whatever engine carries it out: which request is due when, when it is
-//! over, and what came of it.
+//! Phase runner, the same for all engines: it decides which request is due when, when the phase is over,
+//! and collects the results.
 
 use std::time::{Duration, Instant as SystemInstant};
 
@@ -12,15 +12,15 @@ use ssdlab_drive::phase::{Amount, Phase, Rate};
 use ssdlab_drive::{Control, Observer, Progress};
 use ssdlab_error::DriveError;
 
-/// Time since some start, monotonic.
+/// Monotonic time since a start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock(SystemInstant);
 
-/// How exactly a sleep ends, as a rule: the last of it is spent turning in place instead.
+/// Usual inaccuracy of a sleep: this last part of a wait is spent spinning.
 const SLEEP_SLACK: Nanoseconds = Nanoseconds::from_micros(100);
 
 impl Clock {
-    /// A clock that starts now.
+    /// Starts a clock now.
     pub(super) fn start() -> Self {
         Clock(SystemInstant::now())
     }
@@ -43,7 +43,7 @@ impl Clock {
         }
     }
 
-    /// Returns how long a wait for `until` may sleep before it has to turn in place.
+    /// Returns how long a wait for `until` may sleep before it has to spin.
     #[cfg(target_os = "linux")]
     pub(super) fn sleepable(now: Nanoseconds, until: Nanoseconds) -> Nanoseconds {
         let span = until.saturating_sub(now).saturating_sub(SLEEP_SLACK);
@@ -51,7 +51,7 @@ impl Clock {
     }
 }
 
-/// Asks the observer now and then, and at least ten times a second where requests are short.
+/// Calls the observer every [`Watch::PAUSE`], or later if a request takes longer.
 pub(super) struct Watch<'a> {
     observer: &'a mut dyn Observer,
     next: Nanoseconds,
@@ -65,7 +65,7 @@ impl<'a> Watch<'a> {
         Watch { observer, next: Nanoseconds::ZERO }
     }
 
-    /// Tells the observer how far it is, if it is time to; fails where the observer cancels.
+    /// Reports progress to the observer, if it is time to. Returns an error if the observer cancels.
     #[inline]
     pub(super) fn tell(
         &mut self,
@@ -83,40 +83,40 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// An open loop that the drive is too slow for ends after so many times the phase's time, though
-/// not all that has arrived was sent.
+/// Number of times the phase's duration after which an open loop ends that the drive is too slow for,
+/// though not all requests that have arrived were sent.
 const LATE_MAX: u64 = 2;
 
-/// One request on its way.
+/// One request in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// Where it goes.
+    /// Byte at which the request begins.
     pub(super) offset: ByteLength,
-    /// True if it reads.
+    /// True for a read.
     pub(super) read: bool,
-    /// The drive's number of the write; of no meaning for a read.
+    /// Number of the write, counted over all writes of the drive; meaningless for a read.
     pub(super) sequence: u64,
-    /// When it was meant to start, where a rate is set.
+    /// Intended start, if a rate is set.
     pub(super) intended: Option<Nanoseconds>,
 }
 
-/// What an engine has to do next.
+/// Next step of an engine.
 pub(super) enum Step {
-    /// Send this.
+    /// Send this request.
     Send(Request),
-    /// Nothing is due before then.
+    /// Wait: nothing is due before this moment.
     Wait(Nanoseconds),
     /// Nothing more will be sent.
     Done,
 }
 
-/// Requests that are drawn together: one after the other each would wait for its own computation.
+/// Number of requests that are drawn together: drawn one by one, each would wait for its own computation.
 const DRAWN: usize = 32;
 
-/// The state of a phase under way.
+/// State of a phase under way.
 pub(super) struct Course {
     addresses: Addresses,
-    /// What was drawn ahead, and how much of it was sent.
+    /// Requests drawn ahead; `taken` of them were sent.
     drawn: [BlockRequest; DRAWN],
     taken: usize,
     start_of_region: ByteLength,
@@ -136,7 +136,7 @@ pub(super) struct Course {
 }
 
 impl Course {
-    /// The course of `phase`, which was validated. Its writes are numbered from `sequence` on.
+    /// Starts `phase`, which must be valid. Its writes are numbered from `sequence` on.
     pub(super) fn new(phase: &Phase, sequence: u64) -> Self {
         let (requests_left, time_total) = match phase.amount {
             Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
@@ -177,15 +177,15 @@ impl Course {
         self.deadline = self.deadline.min(time);
     }
 
-    /// Sends nothing more.
+    /// Stops sending.
     pub(super) fn stop(&mut self) {
         self.requests_left = 0;
     }
 
-    /// Returns what to do `now`, counted from the start of the phase.
+    /// Returns the next step at `now`, which counts from the start of the phase.
     #[inline]
     pub(super) fn next(&mut self, now: Nanoseconds) -> Step {
-        // What has arrived in time is sent, however late.
+        // Requests that arrived before the end are sent, however late.
         if self.requests_left == 0 || (now >= self.deadline && self.arrivals.is_none()) {
             return Step::Done;
         }
@@ -203,7 +203,7 @@ impl Course {
             intended = Some(due);
         }
         if let Some(spacing) = self.spacing {
-            // Each start follows from the count, so that a late request delays no later one.
+            // Each start follows from the count of requests, so that a late request delays no later one.
             let due = Nanoseconds::new((self.sent as f64 * spacing) as u64);
             if due >= self.deadline {
                 return Step::Done;
@@ -231,10 +231,10 @@ impl Course {
         })
     }
 
-    /// Counts a request that was sent at `sent` and answered at `now`.
+    /// Records a request that was sent at `sent` and answered at `now`.
     ///
-    /// Where a rate is set, latency counts from the intended start: a request that waits because
-    /// the drive is behind waits for the drive.
+    /// If a rate is set, latency counts from the intended start: a request that is sent late because the
+    /// drive is behind waits for the drive.
     #[inline]
     pub(super) fn answered(&mut self, request: &Request, sent: Nanoseconds, now: Nanoseconds) {
         let latency = now.saturating_sub(request.intended.unwrap_or(sent));
@@ -258,12 +258,12 @@ impl Course {
         }
     }
 
-    /// The number of the write that would come next.
+    /// Returns the number of the next write.
     pub(super) fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// The result of a phase that began at `started` and took `elapsed`.
+    /// Returns the result of a phase that began at `started` and took `elapsed`.
     pub(super) fn finish(mut self, started: Instant, elapsed: Nanoseconds) -> PhaseResult {
         self.reads.add_to(&mut self.result.read_latencies);
         self.writes.add_to(&mut self.result.write_latencies);
@@ -321,7 +321,7 @@ mod tests {
                 Step::Send(request) => {
                     assert!(request.intended.unwrap() <= now);
                     sent += 1;
-                    // A drive that takes 1.5 ms for what comes every millisecond.
+                    // A drive that takes 1.5 ms for requests that come every millisecond.
                     now += Nanoseconds::from_micros(1500);
                 }
             }
@@ -341,7 +341,7 @@ mod tests {
             panic!("the second one is not due yet");
         };
         assert_eq!(until, Nanoseconds::from_millis(1));
-        // The drive held the loop up: both are due, and keep the start they were meant to have.
+        // The drive delayed the loop: both requests are due, and keep their intended start.
         let late = Nanoseconds::from_millis(5);
         for due in [1, 2] {
             let Step::Send(request) = course.next(late) else {
@@ -367,7 +367,7 @@ mod tests {
                 Step::Send(_) => sent += 1,
             }
         }
-        // One every 5 ms, the first at once.
+        // One request every 5 ms, the first directly.
         assert_eq!((sent, now), (80, Nanoseconds::from_millis(395)));
     }
 
@@ -377,7 +377,7 @@ mod tests {
         let mut course = Course::new(&phase(time, None), 0);
         assert!(matches!(course.next(Nanoseconds::new(2_999_999)), Step::Send(_)));
         assert!(matches!(course.next(Nanoseconds::from_millis(3)), Step::Done));
-        // Nor is a start waited for that lies behind the end.
+        // A start that lies behind the end is not waited for.
         let slow = Some(Rate::RequestsPerSecond(100.0));
         let mut course = Course::new(&phase(time, slow), 0);
         assert!(matches!(course.next(Nanoseconds::ZERO), Step::Send(_)));

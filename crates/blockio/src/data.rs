@@ -1,16 +1,16 @@
-//! What writes carry: data that no drive can compress or find twice, made faster than any drive
-//! takes it.
+//! Data of writes: no drive can compress or deduplicate it, and it is generated faster than any drive
+//! accepts it.
 //!
-//! Controllers that compress or deduplicate answer easy data without touching flash, and file
-//! systems do it above them. So each sector of 512 bytes is a piece of a pool of random bytes,
-//! every word of it combined with the sector's own key: no two sectors are alike, and none holds a
-//! repetition. [`BlockData::fill`] gives each sector of each write a new key, which costs one pass
-//! over memory. Where a request must cost nanoseconds, blocks are made ahead, and each use of one
-//! changes a part of it (`data/stock.rs`).
+//! Controllers that compress or deduplicate answer easy data without using flash, and so do file systems
+//! above them. So each sector of 512 bytes is a piece of a pool of random bytes, with every word combined
+//! with the sector's own key: no two sectors are alike, and none contains a repetition.
+//! [`BlockData::fill`] gives each sector of each write a new key, which costs one pass over memory. Where
+//! a request may only cost nanoseconds, blocks are made ahead, and each use of a block changes a part of
+//! it (`data/stock.rs`).
 //!
-//! A sector names itself: its first word follows from the seed and the place on the drive, and the
-//! three after it hide the write's number, the key, and how often the block was used. So what is
-//! read back can be checked without remembering what was written, see [`BlockData::verify`].
+//! A sector identifies itself: its first word follows from the seed and the place on the drive, and the
+//! three after it hide the number of the write, the key, and how often the block was used. So data that
+//! is read back can be checked without remembering what was written, see [`BlockData::verify`].
 
 pub(crate) mod stock;
 
@@ -25,44 +25,44 @@ pub const SECTOR: ByteLength = ByteLength::new(512);
 const SECTOR_BYTES: usize = SECTOR.bytes() as usize;
 const SECTOR_WORDS: usize = SECTOR_BYTES / 8;
 
-/// Words of the pool; it stays in the processor's first or second cache.
+/// Words of the pool, which fits into the first or second level cache of the processor.
 const POOL_WORDS: usize = 4096;
 
-/// Makes and checks the data of writes with one seed.
+/// Generates and checks the data of writes with one seed.
 #[derive(Clone, Debug)]
 pub struct BlockData {
     seed: u64,
     pool: Vec<u64>,
 }
 
-/// The first sector that does not hold what was written there.
+/// The first sector that does not have the expected data.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Mismatch {
-    /// The sector was never written with this seed, or holds what belongs elsewhere.
+    /// The sector was never written with this seed, or has the data of another place.
     #[error("the sector at byte {} was not written with this seed at this place", .offset.bytes())]
     Foreign {
-        /// Where the sector lies.
+        /// Byte at which the sector begins.
         offset: ByteLength,
     },
-    /// The sector begins as it should, and differs later on.
+    /// The sector begins correctly, and differs later on.
     #[error(
         "the sector at byte {} (write number {sequence}) is damaged from its byte {at} on",
         .offset.bytes()
     )]
     Damaged {
-        /// Where the sector lies.
+        /// Byte at which the sector begins.
         offset: ByteLength,
-        /// The number of the write it claims to come from.
+        /// Number of the write that the sector claims to come from.
         sequence: u64,
-        /// The first wrong byte, rounded down to a multiple of eight.
+        /// First wrong byte in the sector, rounded down to a multiple of eight.
         at: usize,
     },
 }
 
 impl BlockData {
-    /// The data that belongs to `seed`.
+    /// Creates the data for `seed`.
     pub fn new(seed: u64) -> Self {
-        // Not the words that addresses with the same seed are drawn from.
+        // Other words than those that addresses with the same seed are drawn from.
         let mut words = SplitMix64::new(mixed(seed ^ 0x6461_7461));
         BlockData {
             seed: words.next_word(),
@@ -70,10 +70,10 @@ impl BlockData {
         }
     }
 
-    /// Fills `buffer` with what the write number `sequence` puts at `offset` of the drive.
+    /// Fills `buffer` with the data of write number `sequence` at `offset` of the drive.
     ///
     /// # Panics
-    /// When the buffer or the offset is not a whole number of sectors.
+    /// Panics if the buffer or the offset is not a whole number of sectors.
     pub fn fill(&self, buffer: &mut [u8], offset: ByteLength, sequence: u64) {
         assert!(
             buffer.len().is_multiple_of(SECTOR_BYTES) && offset.is_multiple_of(SECTOR),
@@ -88,7 +88,7 @@ impl BlockData {
     #[cfg(target_arch = "x86_64")]
     fn fill_fast(&self, buffer: &mut [u8], place: u64, sequence: u64) {
         if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has what the function is compiled for.
+            // SAFETY: the processor has the features that the function is compiled for.
             unsafe { self.fill_avx2(buffer, place, sequence) }
         } else {
             self.fill_sectors(buffer, place, sequence);
@@ -109,7 +109,7 @@ impl BlockData {
 
     #[inline(always)]
     fn fill_sectors(&self, buffer: &mut [u8], mut place: u64, sequence: u64) {
-        // The same for all sectors of the write.
+        // This word is the same for all sectors of the write.
         let write = mixed(sequence ^ self.seed);
         for sector in buffer.chunks_exact_mut(SECTOR_BYTES) {
             let label = label_of(place, self.seed);
@@ -121,7 +121,7 @@ impl BlockData {
         }
     }
 
-    /// A sector's words before it is stamped.
+    /// Generates the words of a sector before it is stamped.
     #[inline(always)]
     fn make(&self, words: &mut [[u8; 8]], key: u64) {
         for (word, random) in words.iter_mut().zip(self.piece(key)) {
@@ -129,11 +129,11 @@ impl BlockData {
         }
     }
 
-    /// Checks that `buffer`, read at `offset`, is what was written there with this seed, and
-    /// returns the lowest and the highest sequence number found in it.
+    /// Checks that `buffer`, read at `offset`, has data that was written there with this seed, and
+    /// returns the lowest and the highest number of a write found in it.
     ///
     /// # Panics
-    /// When the buffer is empty, or it or the offset is not a whole number of sectors.
+    /// Panics if the buffer is empty, or if the buffer or the offset is not a whole number of sectors.
     pub fn verify(&self, buffer: &[u8], offset: ByteLength) -> Result<(u64, u64), Mismatch> {
         assert!(
             !buffer.is_empty()
@@ -175,7 +175,7 @@ impl BlockData {
         }
     }
 
-    /// The piece of the pool that a key picks.
+    /// Returns the piece of the pool that a key selects.
     #[inline(always)]
     fn piece(&self, key: u64) -> &[u64; SECTOR_WORDS] {
         let start = key as usize % POOL_WORDS;
@@ -183,27 +183,27 @@ impl BlockData {
     }
 }
 
-/// Words at the start of a sector that say what it is.
+/// Words at the start of a sector that identify it.
 const STAMP_WORDS: usize = 4;
 
 /// An odd number without a pattern (the second multiplier of SplitMix64).
 const ODD: u64 = 0x94d0_49bb_1331_11eb;
 
-/// The first word of the sector at byte `place`: another one for each place, since every step can
-/// be undone.
+/// Returns the first word of the sector at byte `place`. Each place has another one, since every step is
+/// reversible.
 #[inline(always)]
 fn label_of(place: u64, seed: u64) -> u64 {
     let product = (place ^ seed).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     product ^ (product >> 32)
 }
 
-/// What a sector says of itself beside its label, which is random and hides it.
+/// Identification of a sector beside its label. The label is random and hides it.
 #[derive(Clone, Copy)]
 struct Stamp {
     sequence: u64,
-    /// What the other words are combined with.
+    /// Key that the other words are combined with.
     key: u64,
-    /// How often the block that it lies in was used; zero where it was made for this write.
+    /// Number of times that the block of the sector was used; zero if it was made for this write.
     uses: u64,
 }
 
@@ -215,7 +215,8 @@ impl Stamp {
         words[0] = label.to_le_bytes();
         words[1] = (self.sequence ^ veil).to_le_bytes();
         words[2] = (self.key ^ veil.rotate_left(24)).to_le_bytes();
-        // A wrong number makes a wrong count of uses, and that other words than there are.
+        // The count of uses depends on the number, so that a wrong number gives a wrong count, and with
+        // it wrong words.
         words[3] = (uses ^ veil.rotate_left(48)).to_le_bytes();
     }
 
@@ -228,7 +229,7 @@ impl Stamp {
     }
 }
 
-/// The next word of SplitMix64 from `word`.
+/// Returns the next word of SplitMix64 from `word`.
 #[inline(always)]
 fn mixed(word: u64) -> u64 {
     SplitMix64::new(word).next_word()
@@ -254,7 +255,7 @@ mod tests {
         let data = BlockData::new(1);
         let mut seen = HashSet::new();
         for sequence in 0..16 {
-            // The same place again and again, and other places.
+            // The same place repeatedly, and other places.
             for offset in [ByteLength::ZERO, MIB] {
                 let buffer = filled(&data, MIB, offset, sequence);
                 for sector in buffer.chunks(SECTOR_BYTES) {
@@ -267,8 +268,8 @@ mod tests {
 
     #[test]
     fn even_pieces_of_sectors_do_not_come_back() {
-        // What a compressor looks for: eight bytes seen before, anywhere in 4 MiB, at any offset
-        // that is a multiple of four.
+        // Searches like a compressor: eight bytes seen before, anywhere in 4 MiB, at any offset that is a
+        // multiple of four.
         let buffer = filled(&BlockData::new(2), MIB * 4, ByteLength::ZERO, 0);
         let mut seen = HashSet::new();
         let pieces = buffer.windows(8).step_by(4);

@@ -1,4 +1,4 @@
-//! Which engine sends requests, and why not another one.
+//! Choice of the I/O engine for a phase, and the reason for it.
 
 use std::io;
 
@@ -18,11 +18,10 @@ use ssdlab_error::{DriveError, ErrorKind};
 use super::{aio, uring};
 use crate::data::BlockData;
 
-/// What sends requests, as fio calls it where it has the same.
+/// I/O engine, named as in fio where fio has the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// What costs the least: positioned I/O or io_uring at depth 1, above it io_uring, Linux AIO or
-    /// threads.
+    /// The cheapest one: positioned I/O or io_uring at depth 1, above it io_uring, Linux AIO or threads.
     #[default]
     Auto,
     /// io_uring at every depth.
@@ -31,11 +30,11 @@ pub enum Engine {
     LinuxAio,
     /// Positioned reads and writes, one at a time whatever the depth.
     Synchronous,
-    /// A thread for each request in flight.
+    /// Positioned I/O from a thread for each request in flight.
     Threads,
 }
 
-/// What sends the requests of one phase.
+/// Sender of the requests of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sender {
     One,
@@ -45,7 +44,7 @@ enum Sender {
 }
 
 impl RealDrive {
-    /// Returns what sends requests, in words.
+    /// Describes the engines that send requests, in words.
     pub(super) fn engines(&self) -> String {
         match self.options.engine {
             Engine::Auto => {}
@@ -65,7 +64,10 @@ impl RealDrive {
         }
     }
 
-    /// Returns which engine sends the requests of a phase.
+    /// Returns the engine for a phase.
+    ///
+    /// # Errors
+    /// Returns an error if the engine that the user asked for is not available.
     fn sender(&self, phase: &Phase) -> Result<Sender, DriveError> {
         Ok(match self.options.engine {
             Engine::Auto if phase.depth == 1 && !self.looks_for_one(phase.mix) => Sender::One,
@@ -91,18 +93,18 @@ impl RealDrive {
         })
     }
 
-    /// Returns true if a request that is alone goes through the engine for many as well, which can
-    /// look
-    /// for its answer. Through the page cache, and to a drive that works within the call, nothing
-    /// is waited for. A write has to note the file's time now and then, and io_uring would hand it
-    /// to a thread for that, which takes its time to run on a busy machine.
+    /// Returns true if requests at depth 1 go through io_uring as well, which can busy-poll for their
+    /// completion. It is not so through the page cache, or for a drive that executes requests within the
+    /// call: there is nothing to wait for. It is not so for writes either: a write sometimes has to
+    /// update the time of the file, for which io_uring would hand it to a worker thread, which runs late
+    /// on a busy machine.
     pub(super) fn looks_for_one(&self, mix: Mix) -> bool {
         let is_direct = matches!(self.access, Access::Direct { .. });
         mix == Mix::READ && is_direct && self.no_uring.is_none() && !self.without_workers
     }
 
-    /// Runs the course with the engine for its depth; returns when it began and how long it
-    /// took. Setting an engine up and taking it apart is not part of that.
+    /// Runs the phase with the engine for its depth. Returns the moment at which it began and its
+    /// duration, without setting up and tearing down the engine.
     pub(super) fn run_course(
         &mut self,
         course: &mut Course,
@@ -152,7 +154,7 @@ impl RealDrive {
                     let mut queue = aio::Queue::new(file, phase.depth, payload)?;
                     started = self.now();
                     let clock = Clock::start();
-                    // Who asked for this engine gets its one thread, as fio has it.
+                    // If the user asked for this engine, it keeps its one thread, as in fio.
                     let senders = (self.options.engine == Engine::Auto)
                         .then(|| Senders::one_a_processor(phase.depth))
                         .flatten();
@@ -213,8 +215,7 @@ fn in_call_caveat(threads: u32) -> String {
     )
 }
 
-/// Returns true if a device that is reached past the page cache makes io_uring hand each request to
-/// a thread.
+/// Returns true if direct I/O to the device makes io_uring hand each request to a worker thread.
 #[cfg(target_os = "linux")]
 pub(super) fn is_without_workers(medium: &Medium, access: Access) -> bool {
     match (access, medium.handle()) {
@@ -228,7 +229,7 @@ pub(super) fn is_without_workers(_: &Medium, _: Access) -> bool {
     false
 }
 
-/// Why there is no io_uring; nothing where there is.
+/// Returns the reason why io_uring is not available, or `None`.
 pub(super) fn why_no_uring() -> Option<String> {
     #[cfg(target_os = "linux")]
     let available = uring::available();
@@ -246,7 +247,7 @@ mod tests {
     use super::*;
     use crate::RealOptions;
 
-    /// Returns what sends 4 KiB writes at a depth.
+    /// Returns the engine for 4 KiB writes at a depth.
     fn sender(drive: &RealDrive, depth: u32) -> Sender {
         let phase = Phase {
             name: "test".into(),

@@ -15,17 +15,17 @@ use super::handle::{Access, Handle, alignments_to_try, clear_direct, io_error, s
 use super::os;
 use super::target::Target;
 
-/// A file that this process created, and that goes when this value does.
+/// A file that this process created. Dropping this value removes the file.
 pub(super) struct OwnFile {
     pub(super) handle: Handle,
-    /// Where to remove it; `None` for a file that the system removes: one without a name (any more), or one that
-    /// vanishes when it is closed.
+    /// Path at which to remove the file; `None` for a file that the system removes: one that has no name
+    /// (any more), or one that is deleted when it is closed.
     path: Option<PathBuf>,
 }
 
 impl OwnFile {
-    /// Creates an empty file where `target` says. Its name, where it has to have one, is taken
-    /// from it at once, so that it goes even when the process is killed.
+    /// Creates an empty file as `target` says. If the file needs a name, it is unlinked right after, so
+    /// that it disappears even when the process is killed.
     pub(super) fn create(target: &Target) -> Result<OwnFile, DriveError> {
         if let Some(name) = &target.file_name {
             let path = target.directory.join(name);
@@ -41,7 +41,7 @@ impl OwnFile {
         }
     }
 
-    /// Takes the file's name away. Where that fails the file keeps it, to be removed at the end.
+    /// Unlinks the file. If that fails, the file keeps its name and is removed at the end.
     fn without_name(mut self) -> OwnFile {
         let path = self.path.clone();
         if self.remove().is_err() {
@@ -50,13 +50,13 @@ impl OwnFile {
         self
     }
 
-    /// Returns where the file is found until it is removed; `None` where it has no name, and the system removes it
-    /// however this process ends.
+    /// Returns the path of the file until it is removed; `None` if the file has no name, so that the
+    /// system removes it however this process ends.
     pub(super) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Reaches for the file past the page cache, and tries whether that works.
+    /// Enables direct I/O on the file, and tests if it works. Falls back to the page cache.
     pub(super) fn choose_access(&self) -> Result<Access, DriveError> {
         let failed = |error| {
             let what = format!("cannot write to a new file in {}", self.handle.shown.display());
@@ -76,7 +76,7 @@ impl OwnFile {
         Ok(Access::Buffered)
     }
 
-    /// Writes and reads one block that is aligned to no more than `alignment`.
+    /// Writes and reads one block of length and alignment `alignment`.
     fn try_access(&self, alignment: ByteLength) -> io::Result<()> {
         let mut buffers = Buffers::new(1, alignment).map_err(io::Error::other)?;
         let buffer = buffers.get(0);
@@ -86,7 +86,7 @@ impl OwnFile {
         outcome
     }
 
-    /// Makes the file `length` long; what was not written takes no space.
+    /// Sets the length of the file to `length`. Unwritten parts occupy no space.
     pub(super) fn set_length(&self, length: ByteLength) -> Result<(), DriveError> {
         self.handle.file.set_len(length.bytes()).map_err(|error| {
             let what = format!("cannot make {} {length} long", self.handle.shown.display());
@@ -94,7 +94,7 @@ impl OwnFile {
         })
     }
 
-    /// Bytes the file occupies already.
+    /// Returns the bytes that the file occupies.
     pub(super) fn occupied(&self) -> Result<ByteLength, DriveError> {
         os::occupied(&self.handle.file).map_err(|error| {
             let what = format!("cannot look at {}", self.handle.shown.display());
@@ -112,7 +112,7 @@ impl OwnFile {
             Ok(there) if os::is_same_file(&self.handle.file, &there).map_err(failed)? => {
                 fs::remove_file(&path).map_err(failed)
             }
-            // Someone else removed it, or put another file in its place, which is not ours.
+            // Somebody else removed the file, or put another file in its place, which must not be removed.
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(failed(error)),
@@ -122,13 +122,13 @@ impl OwnFile {
 
 impl Drop for OwnFile {
     fn drop(&mut self) {
-        // Whoever wants to know of a failure calls `remove` before.
+        // Callers that need the error call `remove` before.
         let _ = self.remove();
     }
 }
 
 impl OwnFile {
-    /// Gives a region's space back to the file system, durably.
+    /// Gives the space of a region back to the file system, durably.
     #[cfg(target_os = "linux")]
     pub(super) fn punch_hole(&self, region: Region) -> Result<(), DriveError> {
         use rustix::fs::{FallocateFlags, fallocate};
@@ -143,13 +143,13 @@ impl OwnFile {
                 io_error(what, error.into())
             }
         })?;
-        // The space is free for good, and told to the drive, only when the file system has
-        // committed it.
+        // The space is freed permanently, and the drive is told, only when the file system has committed
+        // the change.
         let synced = self.handle.file.sync_all();
         synced.map_err(|error| io_error(format!("flush of {}", self.handle.shown.display()), error))
     }
 
-    /// Gives a region's space back to the file system; only Linux can.
+    /// Gives the space of a region back to the file system; only Linux supports that.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn punch_hole(&self, _: Region) -> Result<(), DriveError> {
         Err(self.cannot_trim())
@@ -168,7 +168,7 @@ impl OwnFile {
 
 fn creation_error(path: &Path, error: io::Error) -> DriveError {
     if error.kind() == io::ErrorKind::AlreadyExists {
-        // It came into being since the target was looked at.
+        // The file came into being since the target was examined.
         return DriveError::new(
             ErrorKind::Refused,
             format!(
@@ -187,7 +187,7 @@ fn create_named(path: &Path) -> io::Result<OwnFile> {
     Ok(OwnFile { handle: Handle::of_file(file, path), path: path_to_remove })
 }
 
-/// A file of a name that nothing has, in a file system that wants every file to have one.
+/// Creates a file with an unused name, for file systems in which every file needs a name.
 fn create_in(directory: &Path) -> Result<OwnFile, DriveError> {
     loop {
         // The standard library keys its hashes with random bytes of the system.
@@ -200,7 +200,7 @@ fn create_in(directory: &Path) -> Result<OwnFile, DriveError> {
     }
 }
 
-/// A file without a name; `None` where there is no such thing.
+/// Creates a file without a name; `None` if the file system has no such files.
 #[cfg(target_os = "linux")]
 fn create_unnamed(directory: &Path) -> Option<io::Result<File>> {
     use rustix::fs::{Mode, OFlags};
@@ -209,7 +209,7 @@ fn create_unnamed(directory: &Path) -> Option<io::Result<File>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     match rustix::fs::open(directory, flags, Mode::RUSR | Mode::WUSR) {
         Ok(descriptor) => Some(Ok(descriptor.into())),
-        // What kernels and file systems that do not know the flag have been seen to answer.
+        // Errors of kernels and file systems that do not know the flag.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOENT) => None,
         Err(error) => Some(Err(error.into())),
     }

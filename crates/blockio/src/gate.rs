@@ -1,8 +1,8 @@
-//! The gate before a block device's data: nothing opens one for writing but a [`Permit`], and
-//! nothing makes a permit but [`Candidate::confirm`].
+//! Safety gate for block devices: only a [`Permit`] opens a device for writing, and only
+//! [`Candidate::confirm`] makes a permit.
 //!
-//! A device that anything uses becomes no candidate, and no option changes that. One that is a
-//! candidate is shown with what is found on it, and confirmed by typing its serial or path.
+//! A device that is in use never becomes a candidate, and no option changes that. A candidate is shown to
+//! the user with what is found on it, and the user confirms by typing its serial or path.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -16,22 +16,22 @@ use ssdlab_units::ByteLength;
 
 use super::handle::Handle;
 
-/// A block device that nothing uses. It was looked at and not changed.
+/// A block device that is not in use. It was examined and not changed.
 #[derive(Debug)]
 pub struct Candidate {
-    /// How the user named it.
+    /// Path as the user gave it.
     named: PathBuf,
-    /// The device file itself, free of links.
+    /// Path of the device file, with links resolved.
     device: PathBuf,
     number: DeviceNumber,
     identity: Identity,
-    /// What lies on it and its partitions; or why that is not known.
+    /// Contents found on the device and its partitions, or the reason why they are not known.
     found: Vec<Result<String, String>>,
-    /// True if all programs were seen that may have it open.
+    /// True if all programs could be seen that may have the device open.
     sees_all: bool,
 }
 
-/// Permission to destroy what a block device holds, given by whoever typed its serial or path.
+/// Permission to destroy the contents of a block device, given by a user who typed its serial or path.
 #[derive(Debug)]
 pub struct Permit(Candidate);
 
@@ -41,12 +41,12 @@ pub fn is_block_device(path: &Path) -> bool {
 }
 
 impl Candidate {
-    /// Looks at the block device at `path`.
+    /// Examines the block device at `path`.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] where it, a partition of it or what it is a partition of is in use,
-    /// where that cannot be found out, and where this user may not write to it.
-    /// [`ErrorKind::Unsupported`] where it is read-only, without a medium or zoned.
+    /// [`ErrorKind::Refused`] if the device, a partition of it or the disk that it is a partition of is
+    /// in use, if that cannot be found out, or if this user may not write to the device.
+    /// [`ErrorKind::Unsupported`] if the device is read-only, without a medium or zoned.
     pub fn look_at(path: &Path) -> Result<Candidate, DriveError> {
         Candidate::in_system(path, &System::real())
     }
@@ -62,17 +62,17 @@ impl Candidate {
         Ok(Candidate { named: path.to_owned(), device, number, identity, found, sees_all })
     }
 
-    /// Returns how the user named it.
+    /// Returns the path as the user gave it.
     pub fn path(&self) -> &Path {
         &self.named
     }
 
-    /// Its serial number, where the kernel knows one.
+    /// Returns the serial number, or `None` if the kernel knows none.
     pub fn serial(&self) -> Option<&str> {
         self.identity.serial.as_deref()
     }
 
-    /// Returns what it is and what is found on it: one line each, to be shown before it is confirmed.
+    /// Describes the device and its contents, one line each, to be shown before the confirmation.
     pub fn words(&self) -> Vec<String> {
         let found: Vec<&str> = self.found.iter().filter_map(|one| one.as_deref().ok()).collect();
         let mut words = vec![format!("{}: {}", self.named.display(), self.identity)];
@@ -92,7 +92,7 @@ impl Candidate {
         words
     }
 
-    /// Returns what has to be typed, in words.
+    /// Describes the text that the user has to type.
     pub fn expected(&self) -> String {
         let path = self.named.display();
         match self.serial() {
@@ -101,7 +101,8 @@ impl Candidate {
         }
     }
 
-    /// Permission to write to it, where `destroy_data` was given and `typed` names it.
+    /// Returns permission to write to the device, if `destroy_data` is true and `typed` is its serial or
+    /// path.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] otherwise.
@@ -122,7 +123,7 @@ impl Candidate {
         Ok(Permit(self))
     }
 
-    /// Returns what is said where nobody agreed to losing the data.
+    /// Returns the message for a run without consent to lose the data.
     pub fn needs_consent(&self) -> String {
         format!(
             "{} is a block device, and this experiment destroys all that it holds; where that is \
@@ -134,8 +135,8 @@ impl Candidate {
 }
 
 impl Permit {
-    /// Opens the device for writing, past the page cache and for nobody else (O_EXCL); what was
-    /// checked before is checked again, for time has passed.
+    /// Opens the device for writing, with direct I/O and exclusively (O_EXCL). The earlier checks are
+    /// repeated, since time has passed.
     pub(super) fn open(self) -> Result<OpenDevice, DriveError> {
         let Permit(candidate) = self;
         let system = System::real();
@@ -164,7 +165,7 @@ impl Permit {
     }
 }
 
-/// A block device that is open. Only a [`Permit`] opens one that can be written to.
+/// An open block device. Only a [`Permit`] opens one for writing.
 pub(super) struct OpenDevice {
     pub(super) handle: Handle,
     pub(super) named: PathBuf,
@@ -175,7 +176,7 @@ pub(super) struct OpenDevice {
 }
 
 impl OpenDevice {
-    /// Opens the device at `path` for reading alone, whoever else uses it.
+    /// Opens the device at `path` for reading only, even if it is in use.
     pub(super) fn to_read(path: &Path) -> Result<OpenDevice, DriveError> {
         let system = System::real();
         let (device, number) = resolved(path, &system)?;
@@ -186,7 +187,7 @@ impl OpenDevice {
         Ok(OpenDevice { handle, named, device, number, identity, is_writable: false })
     }
 
-    /// Something to send requests to that calls itself a writable `disk`; no drive is behind it.
+    /// Returns a target for requests that poses as a writable `disk`, without a drive behind it.
     #[cfg(test)]
     pub(super) fn for_test(disk: &str, is_partition: bool) -> OpenDevice {
         let device = PathBuf::from("/dev/null");
@@ -203,7 +204,7 @@ impl OpenDevice {
         }
     }
 
-    /// Fails where it was opened for reading alone.
+    /// Returns an error if the device was opened for reading only.
     pub(super) fn check_writable(&self) -> Result<(), DriveError> {
         if self.is_writable {
             return Ok(());
@@ -212,7 +213,7 @@ impl OpenDevice {
         Err(DriveError::new(ErrorKind::Refused, what))
     }
 
-    /// Bytes it holds.
+    /// Returns the capacity in bytes.
     pub(super) fn capacity(&self) -> ByteLength {
         self.identity.capacity
     }
@@ -246,7 +247,7 @@ fn opening_error(path: &Path, error: io::Error) -> DriveError {
     }
 }
 
-/// The device file that a path leads to, and its number.
+/// Resolves a path to its device file and number.
 fn resolved(path: &Path, system: &System) -> Result<(PathBuf, DeviceNumber), DriveError> {
     let shown = path.display();
     let device = fs::canonicalize(path).map_err(|error| {
@@ -276,7 +277,7 @@ fn in_use(path: &Path, user: &str) -> DriveError {
     DriveError::new(ErrorKind::Refused, what)
 }
 
-/// Returns what cannot be checked counts as in use.
+/// Returns the error for a device whose use cannot be checked, which counts as in use.
 fn cannot_tell(path: &Path, error: io::Error) -> DriveError {
     let what = format!("cannot find out whether {} is in use", path.display());
     DriveError::with_source(ErrorKind::Refused, what, error)
@@ -316,7 +317,7 @@ fn refuse_if_unfit(path: &Path, identity: &Identity) -> Result<(), DriveError> {
     Ok(())
 }
 
-/// Returns what is found on a device and on its partitions.
+/// Describes the contents found on a device and on its partitions.
 fn contents(device: &Path, number: DeviceNumber, system: &System) -> Vec<Result<String, String>> {
     let mut found: Vec<Result<String, String>> = match signatures::on(device) {
         Ok(words) => words.into_iter().map(Ok).collect(),

@@ -1,4 +1,4 @@
-//! An open file or block device that requests go to, however it was come by.
+//! An open file or block device that requests are sent to.
 
 use std::fs::File;
 use std::io;
@@ -11,39 +11,40 @@ use super::course::Request;
 use super::os;
 use super::synchronous::Transfer;
 
-/// What requests are sent to.
+/// Target of requests.
 pub(super) struct Handle {
     pub(super) file: File,
-    /// What errors call it.
+    /// Name of the target in error messages.
     pub(super) shown: PathBuf,
-    /// What comes before that name where a place in it is meant.
+    /// Words before that name in messages about a place in the target.
     place: &'static str,
 }
 
-/// How the file is reached.
+/// Access to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Past the page cache, in multiples of the alignment.
+    /// Direct I/O, in multiples of the alignment.
     Direct { alignment: ByteLength },
     /// Through the page cache.
     Buffered,
 }
 
 impl Handle {
-    /// A file that was created in, or as, `shown`.
+    /// Returns a handle of a file that was created in, or as, `shown`.
     pub(super) fn of_file(file: File, shown: &Path) -> Handle {
         Handle { file, shown: shown.to_owned(), place: "of the file in " }
     }
 
-    /// A block device.
+    /// Returns a handle of a block device.
     pub(super) fn of_device(file: File, shown: &Path) -> Handle {
         Handle { file, shown: shown.to_owned(), place: "of " }
     }
 
-    /// Returns the same file for one more thread to send requests to; nothing where all threads can share this one.
+    /// Opens the same file again for requests of another thread; `None` if all threads can share this
+    /// handle.
     ///
     /// # Errors
-    /// When the system does not open it again.
+    /// Returns an error if the system does not open the file again.
     pub(super) fn for_another_thread(&self) -> Result<Option<Handle>, DriveError> {
         let opened = os::opened_anew(&self.file).map_err(|error| {
             io_error(format!("cannot open {} again", self.shown.display()), error)
@@ -51,14 +52,14 @@ impl Handle {
         Ok(opened.map(|file| Handle { file, shown: self.shown.clone(), place: self.place }))
     }
 
-    /// Makes what was written durable.
+    /// Flushes: makes all completed writes durable.
     pub(super) fn sync_data(&self) -> Result<(), DriveError> {
         (self.file.sync_data())
             .map_err(|error| io_error(format!("flush of {}", self.shown.display()), error))
     }
 
-    /// Writes all of `buffer` and waits until it would survive a power cut: the kernel asks for
-    /// force unit access, or writes and flushes where the drive has none.
+    /// Writes all of `buffer` and waits until the data would survive a power cut: the kernel uses force
+    /// unit access (FUA), or writes and flushes if the drive has none.
     #[cfg(target_os = "linux")]
     pub(super) fn write_through(&self, buffer: &[u8], offset: ByteLength) -> io::Result<()> {
         use rustix::io::{Errno, ReadWriteFlags, pwritev2};
@@ -74,13 +75,14 @@ impl Handle {
         }
     }
 
-    /// Writes all of `buffer` and waits until it would survive a power cut; only Linux can.
+    /// Writes all of `buffer` and waits until the data would survive a power cut; only Linux supports
+    /// that.
     #[cfg(not(target_os = "linux"))]
     pub(super) fn write_through(&self, _: &[u8], _: ByteLength) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Returns what a transfer that failed, or stopped short, is reported as.
+    /// Returns the error for a transfer that failed or stopped short.
     pub(super) fn transfer_error(
         &self,
         request: &Request,
@@ -122,7 +124,7 @@ impl Transfer for &Handle {
     }
 }
 
-/// An error of the system, sorted by what can be done about it.
+/// Returns an error of the system, with a kind by which the user can act.
 pub(super) fn io_error(what: String, error: io::Error) -> DriveError {
     let kind = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
@@ -131,8 +133,8 @@ pub(super) fn io_error(what: String, error: io::Error) -> DriveError {
     DriveError::with_source(kind, what, error)
 }
 
-/// Alignments with which direct I/O may work, the smallest first; none where the file system
-/// says that it does not do it.
+/// Returns alignments with which direct I/O may work, the smallest first; none if the file system reports
+/// that it does not support direct I/O.
 #[cfg(target_os = "linux")]
 pub(super) fn alignments_to_try(file: &File) -> Vec<ByteLength> {
     use rustix::fs::{AtFlags, StatxFlags, statx};
@@ -160,7 +162,7 @@ pub(super) fn alignments_to_try(_: &File) -> Vec<ByteLength> {
     Vec::new()
 }
 
-/// Asks for direct I/O on an open file, so that every way of creating one can have it.
+/// Enables direct I/O on an open file, however the file was created.
 #[cfg(target_os = "linux")]
 pub(super) fn set_direct(file: &File) -> io::Result<()> {
     use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -173,13 +175,13 @@ pub(super) fn clear_direct(file: &File) -> io::Result<()> {
     Ok(fcntl_setfl(file, fcntl_getfl(file)? - OFlags::DIRECT)?)
 }
 
-/// Does nothing: a file is created so.
+/// Does nothing: on Windows a file is created for unbuffered I/O.
 #[cfg(windows)]
 pub(super) fn set_direct(_: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Fails: a file that was created so stays so.
+/// Returns an error: a file that was created for unbuffered I/O cannot be changed.
 #[cfg(windows)]
 pub(super) fn clear_direct(_: &File) -> io::Result<()> {
     let why = "the file system takes neither blocks of 512 nor of 4096 bytes past the cache";

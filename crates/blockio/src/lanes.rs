@@ -1,6 +1,6 @@
-//! Several lanes on a real drive: as many threads as requests may be in flight, each sending one
-//! at a time. Threads cost more processor time than io_uring does, but requests may have any
-//! length, wait for their moment and be flushes or trims.
+//! Several lanes (jobs) on a real drive: one thread per request in flight, each sending one request at a
+//! time. Threads cost more processor time than io_uring does, but requests may have any length, may be
+//! due at set times, and may be flushes or trims.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,17 +19,17 @@ use super::synchronous::Transfer;
 use super::threads::MOST_THREADS;
 use crate::data::BlockData;
 
-/// The most threads over all lanes.
+/// Largest number of threads over all lanes.
 const MOST_IN_ALL: u32 = 512;
 
-/// What the threads of a lane share.
+/// State that the threads of a lane share.
 struct Shared<'a, 'b> {
     state: Mutex<State<'b>>,
     data: BlockData,
     on: On<'a>,
 }
 
-/// What all lanes run on.
+/// State that all lanes share.
 #[derive(Clone, Copy)]
 struct On<'a> {
     medium: &'a Medium,
@@ -37,16 +37,16 @@ struct On<'a> {
     length: ByteLength,
     alignment: ByteLength,
     first_error: &'a Mutex<Option<DriveError>>,
-    /// Numbers of the writes, over all lanes.
+    /// Number of the next write, counted over all lanes.
     sequence: &'a Mutex<u64>,
 }
 
-/// A lane under way.
+/// State of a lane under way.
 struct State<'a> {
     lane: Lane<'a>,
-    /// The source has no more, or the lane's time is up.
+    /// True if the source has no more requests, or the lane's time is up.
     over: bool,
-    /// What was taken but not sent yet is not sent either.
+    /// True if requests that were taken from the source and not sent yet are dropped.
     stopped: bool,
     last_answer: Nanoseconds,
     result: LaneResult,
@@ -54,17 +54,17 @@ struct State<'a> {
     end: Nanoseconds,
 }
 
-/// What lanes run on, and where the next write's number is kept.
+/// Target of the lanes, and the number of the next write.
 pub(super) struct Place<'a> {
     pub(super) medium: &'a Medium,
     pub(super) length: ByteLength,
     pub(super) alignment: ByteLength,
     pub(super) sequence: &'a mut u64,
-    /// The drive's time now.
+    /// Current time of the drive.
     pub(super) now: Instant,
 }
 
-/// Returns true if some lane asks for more in flight than there are threads for it.
+/// Returns true if a lane asks for a depth above the number of threads that it can have.
 pub(super) fn is_capped(lanes: &[Lane<'_>]) -> bool {
     lanes.iter().any(|lane| lane.depth > MOST_THREADS)
 }
@@ -159,8 +159,8 @@ impl<'a, 'b> Shared<'a, 'b> {
         locked(self.on.first_error).get_or_insert(error);
     }
 
-    /// Sends one request after the other; a failure ends all threads of its lane, and whoever
-    /// watches them ends the others.
+    /// Sends one request after the other. An error ends all threads of this lane, and those of other
+    /// lanes after their current request.
     fn work(&self, _alive: Sender<()>) {
         let mut buffers: Option<(ByteLength, Buffers)> = None;
         while locked(self.on.first_error).is_none() {
@@ -173,7 +173,7 @@ impl<'a, 'b> Shared<'a, 'b> {
         self.stop();
     }
 
-    /// Takes the next request and carries it out; `false` where there is none.
+    /// Takes the next request and executes it. Returns false if there is none.
     fn next(&self, buffers: &mut Option<(ByteLength, Buffers)>) -> Result<bool, DriveError> {
         let mut state = locked(&self.state);
         if state.over {
@@ -194,7 +194,7 @@ impl<'a, 'b> Shared<'a, 'b> {
             state.over = true;
             return Ok(false);
         }
-        // What follows a flush waits for it, so the lane stays locked.
+        // Requests after a flush wait for it, so the lane stays locked during the flush.
         let held = (request.operation == Operation::Flush).then_some(state);
         if let Some(until) = until {
             while self.on.clock.now() < until {
@@ -213,7 +213,7 @@ impl<'a, 'b> Shared<'a, 'b> {
         Ok(true)
     }
 
-    /// Returns when it was sent.
+    /// Executes a request. Returns the moment at which it was sent.
     fn carry_out(
         &self,
         request: &LaneRequest,
@@ -287,7 +287,7 @@ impl State<'_> {
     }
 }
 
-/// The lock, whether or not a thread panicked with it: the panic itself is passed on by the scope.
+/// Locks the mutex, even if a thread has panicked while holding it: the scope passes that panic on.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,16 @@
 //! Real drives: [`RealDrive`] implements [`ssdlab_drive::Drive`] on a file that the run creates, or on a
 //! block device.
 //!
-//! The file has no name, so that the system removes it however the run ends. A block device is written to
-//! behind a gate only: [`Candidate`] says what would be destroyed, and the [`Permit`] that it gives is what
-//! opens a device for writing.
+//! The file has no name, so that the system removes it however the run ends. A block device is opened for
+//! writing only through a safety gate: [`Candidate`] shows what would be destroyed, and only the
+//! [`Permit`] that it gives opens the device for writing.
 //!
-//! Requests go past the page cache (O_DIRECT): one at a time by positioned reads and writes (reads
-//! through io_uring where the drive is waited for), more than one through io_uring. Whatever of that a
-//! system lacks is replaced by the next best thing, and the drive's description says so.
+//! Requests use direct I/O (O_DIRECT): one at a time by positioned reads and writes (reads through
+//! io_uring if the thread waits for the drive), more than one through io_uring. What a system lacks is
+//! replaced by the next best, and the drive's description says so.
 //!
-//! What writes carry is made by [`data::BlockData`]: no drive can compress it, and what is read back can be
-//! checked without remembering what was written.
+//! [`data::BlockData`] generates the data of writes: no drive can compress it, and data that is read back
+//! can be checked without remembering what was written.
 //!
 //! ```
 //! use ssdlab_blockio::data::{BlockData, SECTOR};
@@ -80,24 +80,24 @@ use self::medium::Medium;
 use self::surroundings::Surroundings;
 use self::target::Target;
 
-/// How a real drive is used.
+/// Options for a real drive.
 #[derive(Clone, Debug)]
 pub struct RealOptions {
-    /// True if a file system that does not do direct I/O is an error. Otherwise requests go
-    /// through the page cache there, with a caveat.
+    /// True if a file system without direct I/O is an error. Otherwise requests go through the page cache
+    /// there, with a caveat.
     pub require_direct: bool,
-    /// How much of the file system stays free; `None` for 1 GiB or 5 % of its size, whichever is
+    /// Space of the file system that must stay free; `None` for 1 GiB or 5 % of its size, whichever is
     /// more.
     pub reserve: Option<ByteLength>,
-    /// What sends requests.
+    /// I/O engine.
     pub engine: Engine,
-    /// How a block device is made new.
+    /// Purge method for a block device before the test.
     pub make_new: MakeNew,
-    /// True if the processors are kept from going to sleep while measuring, where the kernel takes
-    /// such requests from this process.
+    /// True if the processors are kept from sleeping while measuring, if the kernel accepts such requests
+    /// from this process.
     pub keep_awake: bool,
-    /// True if a path that is not there means a file to create. Otherwise it is an error, since it
-    /// may be a directory's name, mistyped.
+    /// True if a path that does not exist names a file to create. Otherwise such a path is an error,
+    /// since it may be the mistyped name of a directory.
     pub create_file: bool,
 }
 
@@ -114,10 +114,10 @@ impl Default for RealOptions {
     }
 }
 
-/// A drive behind a file system, or a block device.
+/// A drive, by way of a file system or as a block device.
 ///
-/// Reading what was never written (or was trimmed) is answered by the file system, without
-/// touching the drive: fill a region before it is read.
+/// Reads of data that was never written (or was trimmed) are answered by the file system, without
+/// touching the drive: fill a region before reading it.
 pub struct RealDrive {
     medium: Medium,
     options: RealOptions,
@@ -125,29 +125,29 @@ pub struct RealDrive {
     access: Access,
     length: ByteLength,
     surroundings: Surroundings,
-    /// Why there is no io_uring, where there is none.
+    /// Reason why io_uring is not available; `None` if it is.
     no_uring: Option<String>,
-    /// True if Linux AIO takes the place of io_uring.
+    /// True if Linux AIO is used instead of io_uring.
     without_workers: bool,
-    /// What came up while the drive was used.
+    /// Caveats that came up while the drive was used.
     caveats: Vec<String>,
-    /// Number of the next write, over all phases, so that no two write the same.
+    /// Number of the next write, over all phases, so that no two write the same data.
     sequence: u64,
-    /// What it says of itself before the run and after it, or why it says nothing.
+    /// SMART data before and after the run, or the reason why it is not known.
     health: [Option<Result<Smart, String>>; 2],
     believable: Believable,
-    /// The block of single writes.
+    /// Buffer of single writes.
     block: Option<Buffers>,
     awake: Awake,
 }
 
 impl RealDrive {
-    /// Opens the drive that `path` lies on: a directory, or with [`RealOptions::create_file`] a file
-    /// that does not exist yet.
+    /// Opens the drive below `path`: a directory, or with [`RealOptions::create_file`] a file that does
+    /// not exist yet.
     ///
-    /// An empty file is created at once, which shows whether the place can be written to and how
-    /// it can be reached. It has no name, or loses it as soon as it is there, and so vanishes even
-    /// when the process is killed. What exists is never touched.
+    /// An empty file is created directly, which shows if the place can be written to and if direct I/O
+    /// works. The file has no name, or is unlinked as soon as it exists, and so disappears even when the
+    /// process is killed. Existing files are never touched.
     pub fn open(path: &Path, options: RealOptions) -> Result<RealDrive, DriveError> {
         let system = System::real();
         let target = Target::classify(path, &system)?;
@@ -164,12 +164,12 @@ impl RealDrive {
         Ok(RealDrive::at(medium, access, surroundings, options))
     }
 
-    /// Opens a block device, to destroy what it holds, for nobody else meanwhile.
+    /// Opens a block device exclusively, to destroy its contents.
     pub fn open_device(permit: Permit, options: RealOptions) -> Result<RealDrive, DriveError> {
         Ok(RealDrive::on_device(permit.open()?, options))
     }
 
-    /// Opens the block device at `path` for reading alone, whoever else uses it.
+    /// Opens the block device at `path` for reading only, even if it is in use.
     pub fn open_device_to_read(path: &Path, options: RealOptions) -> Result<RealDrive, DriveError> {
         Ok(RealDrive::on_device(OpenDevice::to_read(path)?, options))
     }
@@ -214,14 +214,14 @@ impl RealDrive {
         (!words.is_empty()).then(|| words.join(", "))
     }
 
-    /// Fails where the block device cannot be made new in the way that was asked for, as far as
-    /// that can be told without doing it.
+    /// Returns an error if the block device cannot be purged by the chosen method, as far as that can be
+    /// known without doing it.
     pub fn check_make_new(&self) -> Result<(), DriveError> {
         self.medium.device().map_or(Ok(()), |device| self.options.make_new.check(device))
     }
 
-    /// Returns what share of its rated endurance `bytes` of writes are, in words; `None` where nothing is known of the
-    /// drive at all.
+    /// Describes the share of the drive's rated endurance that `bytes` of writes use; `None` if no SMART
+    /// data is known.
     pub fn endurance_words(&self, bytes: ByteLength) -> Option<String> {
         let told = self.health.iter().rev().flatten().find_map(|told| told.as_ref().ok());
         told.map(|smart| smart.share_words(bytes))
@@ -231,7 +231,7 @@ impl RealDrive {
         self.medium.handle()
     }
 
-    /// The smallest aligned request.
+    /// Returns the length of the smallest aligned request.
     fn alignment(&self) -> ByteLength {
         match self.access {
             Access::Direct { alignment } => alignment,
@@ -285,7 +285,7 @@ impl RealDrive {
         Ok(result)
     }
 
-    /// Returns what is known of the drive, with what it said of itself before and after.
+    /// Returns the facts known of the drive, with its SMART data before and after the run.
     fn facts(&self) -> Vec<(String, String)> {
         let mut facts = self.surroundings.facts.clone();
         facts.extend(self.awake.words().map(|words| (PROCESSORS.to_owned(), words.to_owned())));
@@ -306,8 +306,8 @@ impl RealDrive {
         }
     }
 
-    /// Where reads go through the page cache: writes it out and drops it, so that at least the
-    /// first read of each block is the drive's.
+    /// If reads go through the page cache: writes dirty pages back and drops the cache, so that at least
+    /// the first read of each block reaches the drive.
     fn forget_cache(&self, region: Region) -> Result<(), DriveError> {
         if self.access != Access::Buffered {
             return Ok(());

@@ -1,17 +1,17 @@
 //! Busy-polls for completions before blocking.
 //!
-//! Who sleeps is woken by an interrupt, and the processor with it, if it had nothing else to do. A
-//! virtual processor at rest was given back to its host and takes a while to return, which is then
-//! measured as if it were the drive's: on a virtio disk it made 53 us of the 38 that a read takes.
-//! So who waits for a fast drive turns in place and looks at the ring of answers first.
+//! A thread that sleeps is woken by an interrupt, and so is its processor, if it was idle. An idle
+//! virtual processor was given back to its host and takes a while to return, which would be measured as
+//! the drive's time: on a virtio disk a read that takes 38 us took 53 us. So a thread that waits for a
+//! fast drive first spins and polls the completion queue.
 //!
-//! That must not cost more than it is worth, and is given up
-//! - for a drive whose answers take longer than [`LOOK_MOST`]: waking up is little beside them;
-//! - while looking has taken its [`share`] of the processor time of all else that requests cost;
-//! - while more threads want to run on the machine than it has processors, and for a while after
-//!   the thread was set aside for another one. Who has turned in place has used up their time, and
-//!   waits until the others have had theirs, while who sleeps is let in at once when woken: on a
-//!   machine with 18 threads to run on two processors, looking cost half of the requests a second.
+//! Polling must not cost more than it gains, so it is suspended
+//! - for a drive whose answers take longer than [`LOOK_MOST`]: waking up is short in comparison;
+//! - while polling has used up its [`share`] of the processor time of everything else that requests cost;
+//! - while more threads want to run on the machine than it has processors, and for a while after the
+//!   thread was preempted. A thread that spins uses up its time slice, and then waits until the others
+//!   have had theirs, while a thread that sleeps runs soon after it is woken: on a machine with 18
+//!   runnable threads and two processors, polling cost half of the requests per second.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,21 +21,22 @@ use ssdlab_units::Nanoseconds;
 
 use super::course::Clock;
 
-/// The longest look, and the longest usual wait that is looked for: a few times what it takes a
-/// virtual processor to return.
+/// Longest time to poll, and longest usual wait for which polling is tried: a few times the time that a
+/// virtual processor takes to return.
 const LOOK_MOST: Nanoseconds = Nanoseconds::from_micros(100);
 
-/// A shorter look would hardly find anything: going to sleep and waking up takes a call as long.
+/// Shortest time to poll. A shorter one would hardly find anything: the call that sleeps and wakes up
+/// takes as long.
 const LOOK_LEAST: Nanoseconds = Nanoseconds::from_micros(4);
 
-/// Processor time of looking, in percent of that of everything else, at a depth. Where one request
-/// is alone, the drive does nothing while the machine wakes up; of several it goes on with the next.
-/// With that, a request costs about as much as it costs fio's engines that sleep.
+/// Returns the processor time that polling may take, in percent of that of everything else, at a depth.
+/// At depth 1 the drive is idle while the machine wakes up; at a higher depth it continues with the next
+/// request. With this share, a request costs about as much as with fio's engines that sleep.
 ///
-/// Where the processors do not sleep, only the thread has to be woken. On a virtio disk looking made a
-/// read that is alone shorter by a twentieth then, for half as much time again, and reads at depth 4
-/// no faster at all (50 thousand a second from processors that sleep, for 16 us of processor time
-/// each; 56 thousand, for 6 us, from those that do not).
+/// If the processors are kept awake, only the thread has to be woken. Then, on a virtio disk, polling
+/// made a read at depth 1 shorter by a twentieth, for half as much processor time again, and reads at
+/// depth 4 no faster at all (50 thousand per second with processors that sleep, for 16 us of processor
+/// time each; 56 thousand, for 6 us, with those that do not).
 fn share(depth: u32, are_awake: bool) -> u64 {
     match (are_awake, depth) {
         (false, _) => 100 + 100 / u64::from(depth.max(1)),
@@ -44,56 +45,56 @@ fn share(depth: u32, are_awake: bool) -> u64 {
     }
 }
 
-/// What takes a call is asked once in so many waits: the thread's processor time, and how many
-/// threads want to run.
+/// Number of waits after which values are refreshed that cost a system call: the thread's processor time,
+/// and the number of runnable threads.
 const WAITS_TOGETHER: u32 = 64;
 
-/// The most that is saved up for looking while waits are short.
+/// Largest time that is saved up for polling while waits are short.
 const SAVED_MOST: Nanoseconds = Nanoseconds::from_millis(2);
 
-/// Who turns in place and finds so much time gone has been set aside for another thread: what an
-/// interrupt takes is less, and what another thread is given is more.
+/// Gap in time by which a spinning thread detects that it was preempted: an interrupt takes less, and the
+/// time slice of another thread is longer.
 const SET_ASIDE: Nanoseconds = Nanoseconds::from_millis(1);
 
-/// How long nothing is looked for after that: at first, and at most. It doubles from time to time.
+/// First and longest pause of polling after a preemption. The pause doubles with each further one.
 const PAUSE_FIRST: Nanoseconds = Nanoseconds::from_millis(50);
 const PAUSE_MOST: Nanoseconds = Nanoseconds::from_secs(5);
 
-/// Whether to look, and how long.
+/// Decides if and how long to poll.
 #[derive(Debug)]
 pub(super) struct Look {
     share: u64,
-    /// Mean of the latest waits.
+    /// Moving average of the latest waits.
     usual: Nanoseconds,
-    /// What may be spent on looking.
+    /// Time that may be spent polling.
     saved: Nanoseconds,
-    /// Spent since the thread's processor time was asked for.
+    /// Time spent polling since the processor time was last read.
     looked: Nanoseconds,
-    /// Waits since then.
+    /// Number of waits since then.
     waits: u32,
-    /// What it was then.
+    /// Processor time of the thread at that moment.
     cpu: Nanoseconds,
-    /// Nothing is looked for before this.
+    /// Moment before which polling is suspended.
     not_before: Nanoseconds,
-    /// How long that is to be when the thread is set aside again.
+    /// Length of the pause after the next preemption.
     pause: Nanoseconds,
     crowd: Option<Crowd>,
-    /// True if more threads wanted to run than can, when that was asked.
+    /// True if more threads wanted to run than there are processors, at the last check.
     is_crowded: bool,
 }
 
-/// Tells whether more threads want to run on the machine than it has processors for.
+/// Detects that more threads want to run on the machine than it has processors.
 #[derive(Debug)]
 struct Crowd {
-    /// What the kernel says of its load (proc_loadavg(5)).
+    /// The kernel's load figures (proc_loadavg(5)).
     load: File,
     processors: u32,
 }
 
 impl Look {
-    /// For the thread that waits for requests at this depth, on processors that are kept awake or are
-    /// not; none where looking does not pay, and on a machine with one processor, where what brings
-    /// the answers may need it.
+    /// Creates the state for the thread that waits for requests at this depth, on processors that are
+    /// kept awake or not. `None` if polling does not pay, and on a machine with one processor, which may
+    /// be needed to deliver the completions.
     pub(super) fn new(depth: u32, are_awake: bool) -> Option<Look> {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
         let share = share(depth, are_awake);
@@ -120,7 +121,7 @@ impl Look {
         }
     }
 
-    /// Returns how long to look at `now`; zero where it would not pay.
+    /// Returns how long to poll at `now`; zero if that would not pay.
     #[inline]
     pub(super) fn at_most(&self, now: Nanoseconds) -> Nanoseconds {
         let is_disturbed = self.is_crowded || now < self.not_before;
@@ -130,8 +131,8 @@ impl Look {
         (self.usual * 2).clamp(LOOK_LEAST, LOOK_MOST).min(self.saved)
     }
 
-    /// Turns in place until there is an answer; `false` where there is none by `until`. Counts
-    /// what that took.
+    /// Spins until there is a completion. Returns false if there is none by `until`. Counts the time
+    /// spent.
     #[inline]
     pub(super) fn until(
         &mut self,
@@ -162,19 +163,21 @@ impl Look {
         Ok(found)
     }
 
-    /// Takes note that another thread had the processor, from `from` to `now`.
+    /// Records that the thread was preempted from `from` to `now`.
     fn set_aside(&mut self, from: Nanoseconds, now: Nanoseconds) {
-        // What was undisturbed for longer than the last pause has nothing to do with that.
+        // After a time without preemption longer than the last pause, the pause starts at its shortest
+        // again.
         let is_long_ago = from.saturating_sub(self.not_before) > self.pause;
         let pause = if is_long_ago { PAUSE_FIRST } else { self.pause };
         self.not_before = now + pause;
         self.pause = (pause * 2).min(PAUSE_MOST);
     }
 
-    /// Takes note of a wait from its beginning to the answer.
+    /// Records a wait from its beginning to the completion.
     #[inline]
     pub(super) fn note(&mut self, waited: Nanoseconds) {
-        // Sixteen waits forget two thirds of what was before; one pause of the drive is no habit.
+        // Sixteen waits forget two thirds of the earlier ones; a single pause of the drive does not
+        // change the average much.
         let waited = waited.min(LOOK_MOST * 4);
         self.usual = Nanoseconds::new((self.usual.nanos() * 15 + waited.nanos()) / 16);
         self.waits += 1;
@@ -184,7 +187,7 @@ impl Look {
         }
     }
 
-    /// Saves up for looking a share of what all else has cost.
+    /// Adds a share of the processor time of everything else to the time that may be spent polling.
     fn settle(&mut self, cpu: Nanoseconds) {
         let rest = cpu.saturating_sub(self.cpu).saturating_sub(self.looked);
         let earned = Nanoseconds::new(rest.nanos() * self.share / 100);
@@ -201,19 +204,19 @@ impl Crowd {
     }
 }
 
-/// Threads that run or want to, this one among them, as `/proc/loadavg` has it:
-/// `0.41 0.58 0.57 3/1254 20519`.
+/// Returns the number of runnable threads, this one included, as in `/proc/loadavg`: `0.41 0.58 0.57
+/// 3/1254 20519`.
 fn wanting_to_run(text: &[u8]) -> Option<u32> {
     let fourth = text.split(|&byte| byte == b' ').nth(3)?;
     let running = fourth.split(|&byte| byte == b'/').next()?;
     std::str::from_utf8(running).ok()?.parse().ok()
 }
 
-/// Processor time of this thread so far.
+/// Returns the processor time of this thread so far.
 fn cpu_time() -> Nanoseconds {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the call writes one `timespec`. Should it fail, the time stays zero, and nothing is
-    // saved up for looking.
+    // SAFETY: the call writes one `timespec`. If it fails, the time stays zero, and no time is saved up
+    // for polling.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
     Nanoseconds::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
@@ -224,7 +227,7 @@ mod tests {
 
     const US: fn(u64) -> Nanoseconds = Nanoseconds::from_micros;
 
-    /// One that has seen waits of `usual`, and has saved up as much as there can be.
+    /// Returns a state that has seen waits of `usual`, and has saved up the largest time.
     fn used_to(usual: Nanoseconds) -> Look {
         let mut look = Look::at(share(4, false), Nanoseconds::ZERO);
         for _ in 0..WAITS_TOGETHER - 1 {
@@ -247,12 +250,12 @@ mod tests {
         let (mut look, clock) = (used_to(US(20)), Clock::start());
         look.saved = Nanoseconds::ZERO;
         assert_eq!(look.at_most(clock.now()), Nanoseconds::ZERO);
-        // 72 us for all else, since it was last settled.
+        // 72 us of other processor time since the last settlement.
         look.settle(look.cpu + US(72));
         assert_eq!(look.saved, US(90));
         let mut looks = 0;
         loop {
-            // However busy the machine is that this runs on.
+            // Independent of the load of the machine that runs the test.
             let at_most = look.at_most(look.not_before);
             if at_most == Nanoseconds::ZERO {
                 break;
@@ -262,7 +265,7 @@ mod tests {
         }
         assert!((1..=4).contains(&looks), "{looks} looks");
         assert!(look.looked >= US(85), "{}", look.looked);
-        // What was looked is not earned again.
+        // Time spent polling does not earn further time.
         look.settle(look.cpu + look.looked);
         assert_eq!(look.at_most(look.not_before), Nanoseconds::ZERO);
     }
@@ -294,7 +297,7 @@ mod tests {
         let look = Look { is_crowded: true, ..used_to(US(20)) };
         assert_eq!(look.at_most(Nanoseconds::ZERO), Nanoseconds::ZERO);
         let load = File::open("/proc/loadavg").unwrap();
-        // This test runs itself.
+        // This test itself is runnable.
         assert!(Crowd { load, processors: 0 }.is_there());
     }
 
