@@ -1,5 +1,5 @@
-//! Where a file lies on its block device, what of that is free, and telling the drive about free
-//! space: three requests to a file system (Linux).
+//! Block maps of file systems (Linux): the place of a file on its block device (FIEMAP), free space
+//! (GETFSMAP), and trim of free space (FITRIM).
 
 use std::fs::File;
 use std::io;
@@ -11,9 +11,9 @@ use ssdlab_units::{ByteLength, Region};
 /// A run of a file's bytes on the block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Where it begins in the file.
+    /// Byte of the file at which the run begins.
     pub in_file: ByteLength,
-    /// Where it lies on the block device of the file system.
+    /// Place of the run on the block device of the file system.
     pub on_device: Region,
 }
 
@@ -41,7 +41,7 @@ struct FiemapExtent {
     reserved: [u32; 3],
 }
 
-/// Extents asked for at a time.
+/// Number of extents requested at a time.
 const BATCH: usize = 256;
 
 #[repr(C)]
@@ -50,21 +50,21 @@ struct Fiemap {
     extents: [FiemapExtent; BATCH],
 }
 
-/// Sync the file before it is mapped.
+/// Flag to sync the file before its extents are read.
 const FIEMAP_FLAG_SYNC: u32 = 1;
 const FIEMAP_EXTENT_LAST: u32 = 1;
-/// Flags of extents whose place is not known, or whose bytes are not those of the file: unknown,
-/// not yet allocated, encoded, encrypted, not aligned, inline, packed, not written, shared.
+/// Flags of extents whose place is not known, or that do not have the plain bytes of this file alone:
+/// unknown, not yet allocated, encoded, encrypted, not aligned, inline, packed, not written, shared.
 const FIEMAP_UNFIT: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800 | 0x2000;
 
 /// `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
 
-/// Returns where a file's bytes lie; runs whose place is not known, or that hold something else than the file's bytes,
-/// are left out.
+/// Returns the places of a file's bytes. Runs whose place is not known, or that do not have the plain
+/// bytes of this file alone, are left out.
 ///
 /// # Errors
-/// Those of the file system, also where it cannot say.
+/// Returns the error of the file system, also if it does not support FIEMAP.
 pub fn places_of(file: &File) -> io::Result<Vec<Placed>> {
     let mut placed = Vec::new();
     let mut start = 0;
@@ -114,11 +114,12 @@ struct TrimRange {
 /// `_IOWR('X', 121, struct fstrim_range)`.
 const FITRIM: libc::c_ulong = 0xC018_5879;
 
-/// Tells the drive what is free within `region` of a file system, of which `directory` is a
-/// directory (`fstrim`); returns how much that was.
+/// Tells the drive which space is free within `region` of a file system (`fstrim`). `directory` is any
+/// directory of it. Returns the number of bytes trimmed.
 ///
 /// # Errors
-/// Those of the file system: it cannot, or the block device takes no discards, or it takes root.
+/// Returns an error if the file system does not support trim, the block device takes no discards, or the
+/// user is not root.
 pub fn trim_free_space(directory: &File, region: Region) -> io::Result<ByteLength> {
     let mut range =
         TrimRange { start: region.offset.bytes(), length: region.length.bytes(), least: 0 };
@@ -130,8 +131,8 @@ pub fn trim_free_space(directory: &File, region: Region) -> io::Result<ByteLengt
     Ok(ByteLength::new(range.length))
 }
 
-/// Returns how much was discarded on an open block device since the system started, of which the
-/// kernel counts what is done; `None` where it does not count.
+/// Returns the bytes discarded on an open block device since the system started, by the kernel's count of
+/// completed discards; `None` if the kernel does not count them.
 pub fn discarded(device: &File) -> Option<ByteLength> {
     let number = device.metadata().ok()?.rdev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -139,7 +140,7 @@ pub fn discarded(device: &File) -> Option<ByteLength> {
     discarded_of(&counts)
 }
 
-/// Takes the discarded sectors out of the counts of a block device (Documentation/block/stat.rst).
+/// Returns the discarded bytes from the statistics of a block device (Documentation/block/stat.rst).
 fn discarded_of(counts: &str) -> Option<ByteLength> {
     let sectors: u64 = counts.split_whitespace().nth(13)?.parse().ok()?;
     Some(ByteLength::new(sectors.checked_mul(512)?))
@@ -158,7 +159,7 @@ struct SpaceRecord {
     reserved: [u64; 3],
 }
 
-/// `struct fsmap_head` with room for records.
+/// `struct fsmap_head` with space for records.
 #[repr(C)]
 struct SpaceMap {
     flags_in: u32,
@@ -177,10 +178,11 @@ const SPECIAL_OWNER: u32 = 0x10;
 const LAST: u32 = 0x20;
 const OWNER_FREE: u64 = 1;
 
-/// Returns what is free now within `region` of a file system, of which `directory` is a directory.
+/// Returns the regions that are free now within `region` of a file system. `directory` is any directory
+/// of it.
 ///
 /// # Errors
-/// Those of the file system: it cannot say, or not without root.
+/// Returns an error if the file system does not report its free space, or not to this user.
 pub fn free_space(directory: &File, region: Region) -> io::Result<Vec<Region>> {
     let end = region.end().bytes();
     let mut free: Vec<Region> = Vec::new();
@@ -237,7 +239,7 @@ mod tests {
     fn discarded_sectors_are_the_fourteenth_count() {
         let counts = "  1 2 3 4 5 6 7 8 9 10 11 12 13 2048 15 16 17\n";
         assert_eq!(discarded_of(counts), Some(ByteLength::new(1 << 20)));
-        // Before Linux 4.18 there were eleven.
+        // Before Linux 4.18 there were eleven fields.
         assert_eq!(discarded_of("1 2 3 4 5 6 7 8 9 10 11"), None);
         assert_eq!(discarded_of(""), None);
     }

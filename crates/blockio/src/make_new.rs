@@ -1,9 +1,9 @@
-//! Making a block device as new: by discarding all of it, or by an erase command of its own where
-//! that was asked for by name.
+//! Purges a block device before a test: by a discard of the whole device, or by an erase command of the
+//! drive if the user chose that by name.
 //!
-//! Erase commands reach further than a discard: past what is addressed here, to other namespaces,
-//! and on ATA they set a password first. So none is ever implied, and each is refused where it
-//! would reach past the drive that was confirmed.
+//! Erase commands reach further than a discard: beyond the addressable data, to other namespaces, and on
+//! ATA they set a password first. So none is ever implied, and each is refused if it would reach beyond
+//! the drive that was confirmed.
 
 use std::ffi::OsStr;
 
@@ -14,35 +14,35 @@ use ssdlab_error::{DriveError, ErrorKind};
 
 use super::gate::OpenDevice;
 
-/// How a block device is made new.
+/// Purge method for a block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MakeNew {
-    /// All of it is discarded.
+    /// A discard of the whole device.
     #[default]
     Discard,
     /// NVMe Format with user data erase, by nvme-cli.
     NvmeFormat,
     /// ATA Security Erase, by hdparm.
     AtaSecureErase,
-    /// Not at all: the drive is taken as it is.
+    /// No purge: the drive is measured as it is.
     Nothing,
 }
 
-/// The programs that erase.
+/// Programs that erase drives.
 struct Programs<'a> {
     nvme: &'a str,
     hdparm: &'a str,
 }
 
-/// Those that are installed.
+/// The installed programs.
 const INSTALLED: Programs = Programs { nvme: "nvme", hdparm: "hdparm" };
 
-/// The password of the erase, which the erase itself takes away again.
+/// Password of the ATA erase, which the erase itself removes again.
 const PASSWORD: &str = "ssdlab";
 
 impl MakeNew {
-    /// Returns true if this device can be made new like this, as far as can be told without doing
-    /// it.
+    /// Returns an error if this device cannot be purged by this method, as far as that can be known
+    /// without doing it.
     pub(super) fn check(self, device: &OpenDevice) -> Result<(), DriveError> {
         self.check_with(device, &INSTALLED)
     }
@@ -59,7 +59,7 @@ impl MakeNew {
         }
     }
 
-    /// Makes the device new.
+    /// Purges the device.
     pub(super) fn carry_out(self, device: &OpenDevice) -> Result<(), DriveError> {
         self.carry_out_with(device, &INSTALLED)
     }
@@ -86,14 +86,14 @@ fn failed(device: &OpenDevice, why: String) -> DriveError {
     DriveError::new(ErrorKind::Io, what)
 }
 
-/// Tells the drive that a region holds nothing any more.
+/// Discards a region: tells the drive that the region holds no data any more.
 #[cfg(target_os = "linux")]
 pub(super) fn discard(device: &OpenDevice, region: Region) -> Result<(), DriveError> {
     use std::os::fd::AsRawFd;
 
     use ssdlab_units::{ByteLength, GIB};
 
-    /// A discard is handed over in pieces of this size.
+    /// Bytes of each discard request.
     const PIECE: ByteLength = ByteLength::new(GIB.bytes() * 32);
     /// `_IO(0x12, 119)` of linux/fs.h.
     const BLKDISCARD: libc::Ioctl = 0x1277;
@@ -117,7 +117,7 @@ pub(super) fn discard(device: &OpenDevice, region: Region) -> Result<(), DriveEr
     Ok(())
 }
 
-/// Tells the drive that a region holds nothing any more; only Linux can.
+/// Returns an error: only Linux supports discards here.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn discard(device: &OpenDevice, _: Region) -> Result<(), DriveError> {
     Err(cannot(device, "this system has no discards"))
@@ -133,8 +133,8 @@ fn refuse_part(device: &OpenDevice, what: &str) -> Result<(), DriveError> {
     Err(DriveError::new(ErrorKind::Refused, words))
 }
 
-/// The controller must know the command, and the command must not reach other namespaces (NVM
-/// Express Base Specification, Identify Controller: OACS bit 1; FNA bits 0 and 1).
+/// Returns an error if the controller lacks the Format command, or if the command would reach other
+/// namespaces (NVM Express Base Specification, Identify Controller: OACS bit 1; FNA bits 0 and 1).
 fn check_nvme(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError> {
     if !device.identity.disk.starts_with("nvme") {
         return Err(cannot(device, "it is no NVMe drive, so it has no NVMe Format"));
@@ -168,8 +168,8 @@ fn check_nvme(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError
     Ok(())
 }
 
-/// Returns true if the controller has this namespace and no other: drives that could have many
-/// mostly have one.
+/// Returns true if the controller has this namespace and no other, as is usual also for drives that
+/// support several.
 fn is_only_namespace(device: &OpenDevice, programs: &Programs) -> bool {
     let arguments = ["list-ns".as_ref(), device.device.as_os_str(), "--all".as_ref()];
     let output = tool::run(programs.nvme, &arguments, Some(tool::LOOK));
@@ -181,7 +181,7 @@ fn is_only_namespace(device: &OpenDevice, programs: &Programs) -> bool {
 
 fn format_nvme(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError> {
     let path = device.device.as_os_str();
-    // `--force`: it was confirmed already, and the program would count down from ten again.
+    // `--force`: the user has confirmed already, and the program would count down from ten again.
     let arguments = ["format".as_ref(), path, "--ses=1".as_ref(), "--force".as_ref()];
     let output = tool::run(programs.nvme, &arguments, None).map_err(|why| failed(device, why))?;
     match output.status.success() {
@@ -190,8 +190,8 @@ fn format_nvme(device: &OpenDevice, programs: &Programs) -> Result<(), DriveErro
     }
 }
 
-/// The drive must have the feature, and neither be frozen nor locked (ATA/ATAPI Command Set,
-/// Security feature set).
+/// Returns an error if the drive lacks the feature, or is frozen, locked, or has a password (ATA/ATAPI
+/// Command Set, Security feature set).
 fn check_ata(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError> {
     refuse_part(device, "ATA Security Erase")?;
     if device.identity.is_usb {
@@ -206,7 +206,7 @@ fn check_ata(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError>
     let Some((_, security)) = output.stdout.split_once("Security:") else {
         return Err(cannot(device, "it has no ATA Security Erase"));
     };
-    // Each line is a word, with "not" before it where it is not so.
+    // Each line is a word, with "not" before it if the state does not apply.
     let is = |word: &str| {
         security.lines().any(|line| {
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -243,7 +243,7 @@ fn erase_ata(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError>
     };
     hdparm("--security-set-pass").map_err(|why| failed(device, why))?;
     let Err(why) = hdparm("--security-erase") else { return Ok(()) };
-    // Not to leave it with a password that nobody expects.
+    // The drive must not keep a password that nobody expects.
     let left = match hdparm("--security-disable") {
         Ok(()) => String::new(),
         Err(_) => format!(
@@ -261,14 +261,14 @@ mod tests {
     use super::*;
     use crate::gate::OpenDevice;
 
-    /// A directory with a program that notes how it was called, and answers.
+    /// A directory with a program that records its arguments, and answers.
     struct Fake {
         directory: tempfile::TempDir,
         program: String,
     }
 
     impl Fake {
-        /// A program that does `script` in `sh`.
+        /// Makes a program that runs `script` in `sh`.
         fn new(script: &str) -> Fake {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("program");
@@ -334,7 +334,7 @@ mod tests {
         let device = OpenDevice::for_test("nvme0n1", false);
         let two = nvme(r#"{"oacs": 6, "fna": 1, "nn": 32}"#, "[   0]:0x1\\n[   1]:0x2\\n");
         assert_eq!(two.carry_out(NVME, &device).unwrap_err().kind(), ErrorKind::Refused);
-        // Neither is what cannot be known taken for harmless.
+        // What cannot be found out is not taken for harmless either.
         let silent = nvme(r#"{"oacs": 6}"#, "");
         assert_eq!(silent.carry_out(NVME, &device).unwrap_err().kind(), ErrorKind::Refused);
         let one = nvme(r#"{"oacs": 6, "fna": 0, "nn": 1}"#, "");

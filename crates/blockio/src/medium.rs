@@ -1,4 +1,4 @@
-//! Where requests go: a file that the run creates, or a block device that was confirmed.
+//! Medium of a run: a file that the run creates, or a block device that the user confirmed.
 
 use std::path::Path;
 
@@ -16,9 +16,9 @@ use super::target::Target;
 pub(super) enum Medium {
     /// A file that the run creates.
     File {
-        /// Where it is created.
+        /// Directory and name of the file.
         target: Target,
-        /// `None` once cleaned up.
+        /// The file; `None` once cleaned up.
         file: Option<OwnFile>,
     },
     /// A block device.
@@ -26,7 +26,7 @@ pub(super) enum Medium {
 }
 
 impl Medium {
-    /// Returns what requests are sent to.
+    /// Returns the target of requests.
     pub(super) fn handle(&self) -> Result<&Handle, DriveError> {
         match self {
             Medium::File { .. } => Ok(&self.file()?.handle),
@@ -34,7 +34,7 @@ impl Medium {
         }
     }
 
-    /// The file.
+    /// Returns the file; an error if there is none.
     pub(super) fn file(&self) -> Result<&OwnFile, DriveError> {
         match self {
             Medium::File { file: Some(file), .. } => Ok(file),
@@ -42,7 +42,7 @@ impl Medium {
         }
     }
 
-    /// The block device, if it is one.
+    /// Returns the block device, or `None`.
     pub(super) fn device(&self) -> Option<&OpenDevice> {
         match self {
             Medium::File { .. } => None,
@@ -50,7 +50,7 @@ impl Medium {
         }
     }
 
-    /// Returns how the user named it.
+    /// Returns the path as the user gave it.
     pub(super) fn named(&self) -> &Path {
         match self {
             Medium::File { target, .. } => &target.named,
@@ -65,7 +65,7 @@ impl Medium {
         }
     }
 
-    /// Gives a region's space back.
+    /// Trims a region: discards it, or gives its space back to the file system.
     pub(super) fn trim(&self, region: Region) -> Result<(), DriveError> {
         match self {
             Medium::Device(device) => make_new::discard(device, region),
@@ -73,13 +73,13 @@ impl Medium {
         }
     }
 
-    /// Fails where it may not be written to.
+    /// Returns an error if the medium may not be written to.
     pub(super) fn check_writable(&self) -> Result<(), DriveError> {
         self.device().map_or(Ok(()), OpenDevice::check_writable)
     }
 }
 
-/// Returns what asks for a drive that is not there yet, or no longer.
+/// Returns the error for the use of a drive before it is prepared or after it is cleaned up.
 pub(super) fn not_prepared() -> DriveError {
     DriveError::new(ErrorKind::Usage, "the drive was not prepared, or is cleaned up already")
 }

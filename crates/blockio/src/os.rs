@@ -1,4 +1,4 @@
-//! What a file can do, in the words of the system that this program is built for.
+//! File operations that differ between operating systems.
 
 #[cfg(unix)]
 mod unix;
@@ -25,11 +25,11 @@ use ssdlab_units::ByteLength;
 pub(super) struct Space {
     /// Bytes that this user may still write.
     pub(super) free: ByteLength,
-    /// Bytes in all.
+    /// Bytes in total.
     pub(super) total: ByteLength,
 }
 
-/// Reads all of `buffer` at an offset.
+/// Reads at an offset until `buffer` is full.
 pub(super) fn read_exact_at(file: &File, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
     while !buffer.is_empty() {
         match read_at(file, buffer, offset) {

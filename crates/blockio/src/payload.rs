@@ -1,5 +1,5 @@
-//! What the requests of a phase transfer: memory for what is read, and blocks for what is written,
-//! whose data is made before the phase begins ([`Stock`]).
+//! Payload of the requests of a phase: memory for reads, and blocks for writes, whose data is made before
+//! the phase begins ([`Stock`]).
 
 use std::collections::VecDeque;
 
@@ -12,28 +12,29 @@ use super::course::Request;
 use crate::data::BlockData;
 use crate::data::stock::Stock;
 
-/// Blocks are taken by turns, from at least so much memory. More is more varied, and less stays
-/// in the processor's caches: drives in memory are that fast that it shows (zram takes a tenth
-/// longer for blocks from 1 MiB, and nothing that can be measured for those from this).
+/// Least memory of the blocks for writes, which are used by turns. More memory makes the data more
+/// varied, but less of it stays in the processor's caches, which shows on drives in memory (zram takes a
+/// tenth longer with 1 MiB of blocks, and not measurably longer with this size).
 const BLOCKS_TOGETHER: ByteLength = ByteLength::new(KIB.bytes() * 128);
 
 /// Memory of the requests of a phase.
 pub(super) struct Payload {
     buffers: Buffers,
-    /// Buffers at the beginning that are read into; those behind them hold blocks to be written.
+    /// Number of buffers at the beginning that are for reads; those behind them hold blocks to be
+    /// written.
     reads: u32,
     stock: Stock,
-    /// Blocks that no request carries, the longest unused first.
+    /// Blocks that no request uses, the longest unused first.
     free: VecDeque<u32>,
 }
 
-/// The block that a request in flight carries; none where it reads.
+/// Block that a write in flight uses; `None` for a read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Carried(Option<u32>);
 
 impl Payload {
-    /// For a phase whose requests in flight share it. `sequence` is the number of its first
-    /// write: phases that begin with different ones write nothing twice.
+    /// Makes the payload of a phase with one sender. `sequence` is the number of its first write: phases
+    /// that begin with different numbers never write the same data.
     pub(super) fn new(
         data: &BlockData,
         phase: &Phase,
@@ -42,7 +43,7 @@ impl Payload {
         Payload::one_of(data, phase, phase.depth, [sequence, 0, 1])
     }
 
-    /// For `threads` threads that have one request in flight each.
+    /// Makes the payloads of `threads` threads that have one request in flight each.
     pub(super) fn for_threads(
         data: &BlockData,
         phase: &Phase,
@@ -53,7 +54,7 @@ impl Payload {
         (0..threads).map(|one| Payload::one_of(data, phase, 1, [sequence, one, threads])).collect()
     }
 
-    /// One of several that a phase has, each with some requests in flight.
+    /// Makes payload number `one` of the `all` payloads of a phase, for `depth` requests in flight.
     fn one_of(
         data: &BlockData,
         phase: &Phase,
@@ -77,22 +78,22 @@ impl Payload {
         Ok(Payload { buffers, reads, stock, free: (0..writes).collect() })
     }
 
-    /// The length of each request.
+    /// Returns the length of each request.
     pub(super) fn length(&self) -> ByteLength {
         self.buffers.length()
     }
 
-    /// All the memory, for registering it with the kernel.
+    /// Returns all the memory, to register it with the kernel.
     #[cfg(target_os = "linux")]
     pub(super) fn whole(&self) -> (*mut u8, usize) {
         self.buffers.whole()
     }
 
-    /// The buffer of a request in `slot`: its own to be read into, or a block that holds what is
-    /// to be written. It belongs to the request until what it carries is given back.
+    /// Returns the buffer for a request in `slot`: the slot's own for a read, or a block with the data to
+    /// be written. The buffer belongs to the request until the block is given back.
     ///
     /// # Panics
-    /// When more requests are in flight than this was made for.
+    /// Panics if more requests are in flight than the payload was made for.
     #[inline]
     pub(super) fn of(&mut self, request: &Request, slot: u32) -> (&mut [u8], Carried) {
         if request.read {
@@ -105,7 +106,7 @@ impl Payload {
         (buffer, Carried(Some(block)))
     }
 
-    /// Takes back what a request carried that was answered.
+    /// Takes back the block of a request that was answered.
     #[inline]
     pub(super) fn give_back(&mut self, carried: Carried) {
         self.free.extend(carried.0);

@@ -1,5 +1,5 @@
-//! Short looks at a drive beside the phases of an experiment: how fast it roughly is, whether it
-//! holds what was written, and what the generator itself costs.
+//! Short probes of a drive beside the phases of an experiment: its approximate speed, a check of written
+//! data, and the cost of the request generator.
 
 use ssdlab_drive::Unobserved;
 use ssdlab_drive::measure::PhaseResult;
@@ -15,18 +15,18 @@ use super::payload::Payload;
 use super::synchronous::{self, Nothing, Transfer};
 use crate::data::{BlockData, SECTOR};
 
-/// The most that [`RealDrive::probe_throughput`] moves in each direction.
+/// Largest number of bytes that [`RealDrive::probe_throughput`] moves in each direction.
 pub const PROBE_LENGTH: ByteLength = ByteLength::new(MIB.bytes() * 128);
-/// The longest that it takes for each direction, but for the last request.
+/// Longest time of each direction, but for the last request.
 const PROBE_TIME: Nanoseconds = Nanoseconds::from_millis(500);
 
 impl RealDrive {
-    /// Estimates how fast the drive moves data, in bytes a second: sequential writes, then
-    /// sequential reads of the same, 1 MiB each, one at a time.
+    /// Estimates the throughput of the drive in bytes per second: sequential writes, then sequential
+    /// reads of the same data, 1 MiB each, one at a time.
     ///
-    /// Takes about a second at most, and writes at most 128 MiB to the beginning of the prepared
-    /// region, which is to be filled afterwards; one that may not be written to is only read. The figure is the bytes moved by both over the
-    /// time of both; a drive with a write cache shows that cache.
+    /// Takes about a second at most, and writes at most 128 MiB to the beginning of the prepared region,
+    /// which must be filled afterwards; a drive that may not be written to is only read. The result is
+    /// the bytes of both divided by the time of both; on a drive with a write cache it shows that cache.
     pub fn probe_throughput(&mut self) -> Result<f64, DriveError> {
         let length = self.length.min(PROBE_LENGTH);
         let block_size = length.min(MIB);
@@ -60,8 +60,8 @@ impl RealDrive {
         Ok(bytes.bytes() as f64 / (written.elapsed + read.elapsed).seconds())
     }
 
-    /// Reads a region back and checks that every sector of it holds what phases with this seed
-    /// wrote there; the error names the first one that does not.
+    /// Reads a region back and checks that every sector of it has the data that phases with this seed
+    /// wrote there. The error names the first sector that does not.
     pub fn verify(&mut self, region: Region, seed: u64) -> Result<(), DriveError> {
         self.check_region(region)?;
         self.forget_cache(region)?;
@@ -85,8 +85,8 @@ impl RealDrive {
     }
 }
 
-/// Runs a phase against nothing at all, one request at a time: what it takes is what the
-/// generator costs by itself, and so the least that can be measured with it.
+/// Runs a phase without a drive, one request at a time. Its time is the cost of the request generator
+/// itself, and so the least that can be measured with it.
 pub fn run_on_nothing(phase: &Phase) -> Result<PhaseResult, DriveError> {
     phase.validate(phase.region.end(), SECTOR)?;
     let mut payload = Payload::new(&BlockData::new(phase.seed), phase, 0)?;

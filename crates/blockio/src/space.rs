@@ -1,4 +1,4 @@
-//! Whether a file fits: free space, and what has to stay free beside it.
+//! Free space for the file of a run, and the reserve that must stay free.
 
 use ssdlab_error::DriveError;
 use ssdlab_units::{ByteLength, GIB};
@@ -9,14 +9,14 @@ use super::os;
 
 /// Space for a file.
 pub(super) struct Room {
-    /// What is free, and what the file itself occupies already.
+    /// Bytes that are free, and those that the file itself occupies already.
     pub(super) free: ByteLength,
-    /// What has to stay free: a full file system harms its other users.
+    /// Bytes that must stay free: a full file system harms its other users.
     pub(super) reserve: ByteLength,
 }
 
 impl Room {
-    /// The room there is for `file`. Without a `reserve` it is 1 GiB or 5 % of the file system,
+    /// Returns the space for `file`. The default of `reserve` is 1 GiB or 5 % of the file system,
     /// whichever is more.
     pub(super) fn of(file: &OwnFile, reserve: Option<ByteLength>) -> Result<Room, DriveError> {
         let space = os::space(&file.handle.file, &file.handle.shown).map_err(|error| {
@@ -28,7 +28,7 @@ impl Room {
         Ok(Room { free, reserve: reserve.unwrap_or(twentieth.max(GIB)) })
     }
 
-    /// Returns what a file may take.
+    /// Returns the largest length that a file may have.
     pub(super) fn usable(&self) -> ByteLength {
         ByteLength::new(self.free.bytes().saturating_sub(self.reserve.bytes()))
     }

@@ -1,5 +1,5 @@
-//! What a file lies on: the file system, the device below, and whatever of it keeps figures from
-//! being those of an SSD.
+//! Surroundings of a file: its file system and the device below, and reasons why the figures are not
+//! those of an SSD.
 
 use std::fs::File;
 
@@ -8,24 +8,23 @@ use ssdlab_blockdev::{DeviceNumber, Identity, System, text_in};
 
 use super::gate::OpenDevice;
 
-/// What is known about the place of a file. Nothing here is needed to measure, so what cannot be
-/// found out is left out.
+/// Known facts about the place of a file. They are not needed to measure, so unknown ones are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Surroundings {
     pub(super) facts: Vec<(String, String)>,
     pub(super) caveats: Vec<String>,
-    /// True if nothing known keeps figures from being those of flash.
+    /// True if no reason is known why the figures are not those of flash.
     pub(super) measures_flash: bool,
     /// True if space that the file system frees is trimmed on the drive; `None` if unknown.
     pub(super) discards: Option<bool>,
-    /// The drive below, where there is one.
+    /// The drive below, or `None`.
     pub(super) drive: Option<Identity>,
-    /// The file system and where it is mounted: `ext4 on /`.
+    /// The file system and its mount point: `ext4 on /`.
     pub(super) mounted: Option<String>,
 }
 
 impl Surroundings {
-    /// Looks around an open file.
+    /// Examines the surroundings of an open file.
     pub(super) fn of(file: &File, system: &System) -> Self {
         let mut found = Surroundings::none();
         let mount = mount_of(file, system);
@@ -51,7 +50,7 @@ impl Surroundings {
         found
     }
 
-    /// Looks at a block device that is reached as it is.
+    /// Examines a block device that is used directly.
     pub(super) fn of_device(device: &OpenDevice) -> Self {
         let mut found = Surroundings::none();
         found.look_at_device(device.number, device.identity.clone());
@@ -69,7 +68,7 @@ impl Surroundings {
         }
     }
 
-    /// Notes what keeps figures from being those of flash, if anything does.
+    /// Adds a reason why the figures are not those of flash, if there is one.
     fn except_for(&mut self, caveat: Option<String>) {
         self.measures_flash &= caveat.is_none();
         self.caveats.extend(caveat);
@@ -113,7 +112,7 @@ impl Surroundings {
     }
 }
 
-/// Returns what keeps a file system's figures from being the drive's, if anything does.
+/// Returns the reason why the figures of a file system are not those of the drive, or `None`.
 fn file_system_caveat(name: &str) -> Option<String> {
     let why = match name {
         "tmpfs" | "ramfs" | "devtmpfs" => "keeps its files in memory: no drive is measured",
@@ -135,7 +134,7 @@ fn file_system_caveat(name: &str) -> Option<String> {
     Some(format!("the file system {name} {why}"))
 }
 
-/// Returns what keeps a block device's figures from being an SSD's, if anything does.
+/// Returns the reason why the figures of a block device are not those of an SSD, or `None`.
 fn device_caveat(name: &str, rotational: bool) -> Option<String> {
     if name.starts_with("vd") || name.starts_with("xvd") {
         Some(format!(
@@ -152,7 +151,7 @@ fn device_caveat(name: &str, rotational: bool) -> Option<String> {
     }
 }
 
-/// The one in brackets of a list such as `none [mq-deadline] kyber`.
+/// Returns the entry in brackets of a list such as `none [mq-deadline] kyber`.
 fn chosen(list: &str) -> &str {
     list.split_once('[')
         .and_then(|(_, behind)| behind.split_once(']'))

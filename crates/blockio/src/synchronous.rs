@@ -1,4 +1,4 @@
-//! The engine for one request at a time: positioned reads and writes. At depth 1 no other way is
+//! Synchronous engine: positioned reads and writes, one request at a time. At depth 1 no other engine is
 //! faster; io_uring costs twice the processor time there.
 
 use ssdlab_error::DriveError;
@@ -7,13 +7,14 @@ use ssdlab_units::ByteLength;
 use super::course::{Clock, Course, Request, Step, Watch};
 use super::payload::Payload;
 
-/// Carries out one request after the other.
+/// Executes requests one after the other.
 pub(super) trait Transfer {
-    /// Reads into `buffer` or writes from it, all of it, at the request's offset.
+    /// Reads into `buffer` or writes it, completely, at the request's offset.
     fn transfer(&mut self, request: &Request, buffer: &mut [u8]) -> Result<(), DriveError>;
 }
 
-/// Answers at once. What a phase takes on it is what the generator itself costs.
+/// A target that answers immediately. The time of a phase on it is the cost of the request generator
+/// itself.
 pub(super) struct Nothing;
 
 impl Transfer for Nothing {
@@ -24,10 +25,10 @@ impl Transfer for Nothing {
     }
 }
 
-/// Stamping longer requests takes longer than asking the clock.
+/// Longest requests whose stamping takes less time than reading the clock.
 pub(super) const STAMPED_AT_ONCE: ByteLength = ByteLength::new(16 << 10);
 
-/// Runs a course to its end; `clock` started with the phase.
+/// Runs a phase to its end; `clock` started with the phase.
 pub(super) fn run(
     course: &mut Course,
     watch: &mut Watch<'_>,
@@ -41,8 +42,8 @@ pub(super) fn run(
         match course.next(now) {
             Step::Send(request) => {
                 let (buffer, block) = payload.of(&request, 0);
-                // Between the last answer and a request lie some nanoseconds of counting and
-                // stamping, less than asking the clock takes.
+                // Between the last answer and a request lie some nanoseconds of counting and stamping, less than
+                // reading the clock takes.
                 let sent = if request.read || is_short { now } else { clock.now() };
                 transfer.transfer(&request, buffer)?;
                 now = clock.now();

@@ -1,4 +1,4 @@
-//! What the user named: a directory, a file to create, or something that is not touched.
+//! The path that the user gave: a directory, a file to create, or something that must not be touched.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,19 +14,19 @@ use ssdlab_error::{DriveError, ErrorKind};
 
 use super::os;
 
-/// Where a file will be created.
+/// Place where a file will be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// How the user named it.
+    /// Path as the user gave it.
     pub(super) named: PathBuf,
-    /// The directory that the file goes to, free of links.
+    /// Directory of the file, with links resolved.
     pub(super) directory: PathBuf,
-    /// The file's name in it; `None` where any will do.
+    /// Name of the file in the directory; `None` if any name will do.
     pub(super) file_name: Option<OsString>,
 }
 
 impl Target {
-    /// Finds out what `path` is. Nothing is opened for writing and nothing is created.
+    /// Classifies `path`. Nothing is opened for writing and nothing is created.
     pub(super) fn classify(path: &Path, system: &System) -> Result<Target, DriveError> {
         let target = match fs::metadata(path) {
             Ok(metadata) if metadata.is_dir() => {
@@ -46,7 +46,8 @@ impl Target {
         Ok(target)
     }
 
-    /// Refuses places whose files are the kernel's and stand for something else.
+    /// Returns an error for places whose files belong to the kernel and are not data (`/dev`, `/proc`,
+    /// `/sys`).
     fn keep_off_the_kernels(&self, system: &System) -> Result<(), DriveError> {
         let file_system = File::open(&self.directory)
             .ok()
@@ -83,7 +84,7 @@ impl Target {
         Ok(())
     }
 
-    /// Refuses a new file that nobody asked for, and `create_file` where a directory was named.
+    /// Returns an error for a new file without `create_file`, and for a directory with it.
     pub(super) fn check_wanted(&self, create_file: bool) -> Result<(), DriveError> {
         let usage = |why: String| Err(DriveError::new(ErrorKind::Usage, why));
         let named = self.named.display();
@@ -106,7 +107,7 @@ impl Target {
         }
     }
 
-    /// The directory or device that is called nearly like the file that is not there.
+    /// Returns the only directory or device with a name similar to that of the missing file, or `None`.
     fn nearest(&self, name: &str) -> Option<PathBuf> {
         let entries = fs::read_dir(&self.directory).ok()?.flatten();
         let is_target = |path: &Path| {
@@ -131,7 +132,7 @@ impl Target {
     }
 }
 
-/// Why what exists at `path` is left alone.
+/// Returns the error for a path at which something exists that is not a directory.
 fn existing(path: &Path, metadata: &fs::Metadata, system: &System) -> DriveError {
     let path_shown = path.display();
     let kind = metadata.file_type();
@@ -167,7 +168,7 @@ fn block_device(path: &Path, number: DeviceNumber, system: &System) -> DriveErro
                 path.display()
             ),
         ),
-        // What cannot be checked counts as in use.
+        // A device whose use cannot be checked counts as in use.
         Err(error) => DriveError::with_source(
             ErrorKind::Refused,
             format!("cannot find out whether {} is in use", path.display()),
@@ -208,7 +209,7 @@ fn ends_as_directory(path: &Path) -> bool {
     bytes.last().is_some_and(|&last| std::path::is_separator(last.into()))
 }
 
-/// The directory without links, so that the file is found again whatever happens to them.
+/// Returns the directory with links resolved, so that the file is found again even if links change.
 fn canonical(directory: &Path) -> Result<PathBuf, DriveError> {
     fs::canonicalize(directory).map_err(|error| {
         DriveError::with_source(

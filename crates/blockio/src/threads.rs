@@ -1,6 +1,6 @@
-//! The engine for many requests at a time that lets threads wait for them, each one sending one
-//! at a time: as many threads as requests may be in flight where there is no io_uring, and one a
-//! processor where the drive carries requests out within the call that sends them.
+//! Thread engine: each thread sends one request at a time and waits for it. There is one thread per
+//! request in flight if io_uring is not available, and one per processor if the drive executes requests
+//! within the call that sends them.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use super::handle::Handle;
 use super::payload::Payload;
 use super::synchronous::{STAMPED_AT_ONCE, Transfer};
 
-/// The most threads, whatever depth is asked for.
+/// Largest number of threads, whatever the depth.
 pub(super) const MOST_THREADS: u32 = 64;
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared<'a> {
     course: Mutex<&'a mut Course>,
     first_error: Mutex<Option<DriveError>>,
@@ -25,13 +25,13 @@ struct Shared<'a> {
     together: usize,
 }
 
-/// The most requests that a thread takes from the course at once.
+/// Largest number of requests that a thread takes from the phase runner at once.
 #[cfg(target_os = "linux")]
 const TOGETHER_MOST: u32 = 8;
 
-/// How many threads send, and how many requests each of them takes from the course at once, to
-/// carry them out one after the other. Where a request takes microseconds, taking them one by one
-/// is a part of its cost, and more so the more threads want to.
+/// Number of sending threads, and of requests that each of them takes from the phase runner at once, to
+/// execute them one after the other. If a request takes microseconds, taking requests one by one is a
+/// noticeable part of the cost, and more so the more threads there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Senders {
     pub(super) threads: u32,
@@ -39,13 +39,13 @@ pub(super) struct Senders {
 }
 
 impl Senders {
-    /// One thread for each request in flight, as far as there may be so many.
+    /// Returns one thread per request in flight, up to the largest number.
     pub(super) fn one_a_request(depth: u32) -> Senders {
         Senders { threads: depth.min(MOST_THREADS), together: 1 }
     }
 
-    /// One thread for each processor: that is what carries the requests out. None, where one
-    /// thread is as many as there can be.
+    /// Returns one thread per processor, since the processors execute the requests. `None` if that would
+    /// be a single thread.
     #[cfg(target_os = "linux")]
     pub(super) fn one_a_processor(depth: u32) -> Option<Senders> {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
@@ -55,8 +55,8 @@ impl Senders {
     }
 }
 
-/// Runs a course to its end with a thread for each of `payloads`, which takes `together` requests
-/// at a time; `clock` started with the phase.
+/// Runs a phase to its end with a thread for each of `payloads`, which takes `together` requests at a
+/// time; `clock` started with the phase.
 pub(super) fn run(
     course: &mut Course,
     watch: &mut Watch<'_>,
@@ -77,7 +77,7 @@ pub(super) fn run(
     }
     let mut outcome = Ok(());
     std::thread::scope(|scope| {
-        // Nothing is sent through it: when the last thread is gone, so is the last sender.
+        // Nothing is sent through this channel: it closes when the last thread ends.
         let (alive, over) = channel::<()>();
         for (payload, own) in payloads.into_iter().zip(&own) {
             let (alive, shared) = (alive.clone(), &shared);
@@ -128,8 +128,8 @@ impl Shared<'_> {
         }
     }
 
-    /// Hands in what was answered, and takes the requests that are due, as many as a thread may
-    /// have. Returns why there are no more, where there are not.
+    /// Records answered requests, and takes the requests that are due, as many as a thread may have.
+    /// Returns the reason if there are fewer.
     fn take(
         &self,
         due: &mut Vec<Request>,
@@ -150,7 +150,7 @@ impl Shared<'_> {
     }
 }
 
-/// The lock, whether or not a thread panicked with it: the panic itself is passed on by the scope.
+/// Locks the mutex, even if a thread has panicked while holding it: the scope passes that panic on.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! The engine for many requests at a time: io_uring, with the file and the buffers registered,
-//! and a few requests handed over per call.
+//! io_uring engine, for many requests at a time: the file and the buffers are registered, and a few
+//! requests are submitted per call.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,19 +15,19 @@ use super::handle::{Handle, io_error};
 use super::look::Look;
 use super::payload::{Carried, Payload};
 
-/// The most requests that are handed over in one call while others are due.
+/// Largest number of requests submitted in one call while others are due.
 ///
-/// The kernel passes what comes in one call to the drive together, when the last of it has been
-/// prepared. Answers that come together are then followed by requests that go together, until the
-/// drive works in bursts: a virtio disk at depth 32 did 0.85 of the reads a second that it does
-/// with four, at an equal processor time of a request. One by one costs a tenth to a quarter more
+/// The kernel passes the requests of one call to the drive together, once the last of them has been
+/// prepared. Completions that come together are then followed by requests that go together, until the
+/// drive works in bursts: a virtio disk at depth 32 did 0.85 of the reads per second that it does with
+/// four per call, at equal processor time per request. One per call costs a tenth to a quarter more
 /// processor time, and is no faster.
 const HANDED_OVER: usize = 4;
 
 /// `IORING_ENTER_GETEVENTS` of io_uring_enter(2).
 const GET_EVENTS: u32 = 1;
 
-/// Returns true if the kernel has what this engine needs, and lets this process use it.
+/// Returns an error if the kernel lacks what this engine needs, or does not let this process use it.
 pub(super) fn available() -> io::Result<()> {
     if build(4)?.params().is_feature_ext_arg() {
         Ok(())
@@ -37,15 +37,15 @@ pub(super) fn available() -> io::Result<()> {
 }
 
 fn build(entries: u32) -> io::Result<IoUring> {
-    // One thread sends and reaps, so the kernel need not interrupt it for every answer. Older
-    // kernels do not know these flags, and do as well without.
-    // The last flag shows in memory that there is an answer to be asked for.
+    // One thread submits and reaps, so the kernel need not interrupt it for every completion. Older
+    // kernels do not know these flags, and work without them. The last flag makes the kernel show in
+    // memory that a completion can be fetched.
     let mut tuned = IoUring::builder();
     tuned.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag();
     tuned.build(entries).or_else(|_| IoUring::builder().build(entries))
 }
 
-/// A ring with its requests in flight, each in a slot of its own.
+/// A ring with its requests in flight, each in its own slot.
 pub(super) struct Ring<'a> {
     ring: IoUring,
     /// `None` only while the ring is dropped.
@@ -53,20 +53,20 @@ pub(super) struct Ring<'a> {
     file: &'a Handle,
     block_size: ByteLength,
     registered: bool,
-    /// What is in flight, by slot, and when it was handed over.
+    /// Requests in flight and the moments at which they were submitted, by slot.
     slots: Vec<Option<(Request, Nanoseconds)>>,
-    /// What the writes in flight carry, by slot.
+    /// Blocks of the writes in flight, by slot.
     carried: Vec<Carried>,
     free: Vec<u32>,
-    /// Slots that are queued and not handed over yet.
+    /// Slots that are queued and not submitted yet.
     fresh: Vec<u32>,
     in_flight: u32,
-    /// `None` where it always sleeps.
+    /// State of busy polling; `None` if the thread always sleeps.
     look: Option<Look>,
 }
 
 impl<'a> Ring<'a> {
-    /// A ring for `depth` requests to `file` with what `payload` holds, made for that depth.
+    /// Creates a ring for `depth` requests to `file`. `payload` must have been made for that depth.
     pub(super) fn new(
         file: &'a Handle,
         depth: u32,
@@ -78,8 +78,8 @@ impl<'a> Ring<'a> {
         (ring.submitter().register_files(&[file.file.as_raw_fd()])).map_err(failed)?;
         let (start, length) = payload.whole();
         let memory = libc::iovec { iov_base: start.cast(), iov_len: length };
-        // Users without privileges may lock little memory; without, requests do as well.
-        // SAFETY: the buffers outlive what is in flight, see `drop`.
+        // Users without privileges may lock little memory; requests also work with unregistered buffers.
+        // SAFETY: the buffers outlive the requests in flight, see `drop`.
         let registered = unsafe { ring.submitter().register_buffers(&[memory]) }.is_ok();
         Ok(Ring {
             ring,
@@ -96,12 +96,12 @@ impl<'a> Ring<'a> {
         })
     }
 
-    /// Returns true if the kernel took the buffers in advance.
+    /// Returns true if the buffers are registered.
     pub(super) fn is_registered(&self) -> bool {
         self.registered
     }
 
-    /// Runs a course to its end; `clock` started with the phase.
+    /// Runs a phase to its end; `clock` started with the phase.
     pub(super) fn run(
         &mut self,
         course: &mut Course,
@@ -125,15 +125,15 @@ impl<'a> Ring<'a> {
             if let Err(error) = reaped.and(told)
                 && outcome.is_ok()
             {
-                // The first failure counts, and waits until what is in flight has come home.
+                // The first error counts; it is returned once nothing is in flight.
                 course.stop();
                 outcome = Err(error);
             }
         }
     }
 
-    /// Queues the requests that are due and find a slot, and hands over all but the last few.
-    /// Returns when the next one is due, where time is what it waits for.
+    /// Queues requests that are due, as long as slots are free, and submits all but the last few. Returns
+    /// the moment at which the next one is due, if it is time that the phase waits for.
     fn queue_due(
         &mut self,
         course: &mut Course,
@@ -162,8 +162,8 @@ impl<'a> Ring<'a> {
         let (buffer, carried) = payload.of(&request, slot);
         self.carried[slot as usize] = carried;
         let entry = entry(&request, buffer, self.registered).user_data(u64::from(slot));
-        // SAFETY: nothing else uses the buffer until the answer is reaped and the buffer given
-        // back; the buffers outlive what is in flight.
+        // SAFETY: nothing else uses the buffer until the completion is reaped and the buffer given back;
+        // the buffers outlive the requests in flight.
         unsafe { self.ring.submission().push(&entry) }
             .expect("the queue has as many entries as there are slots");
         self.slots[slot as usize] = Some((request, Nanoseconds::ZERO));
@@ -171,8 +171,8 @@ impl<'a> Ring<'a> {
         self.in_flight += 1;
     }
 
-    /// Hands over what is queued and waits for an answer, or until the next request is due: looks
-    /// for it for a while where that pays, and then sleeps.
+    /// Submits the queued requests and waits for a completion, or until the next request is due: polls
+    /// for a while if that pays, and then sleeps.
     fn hand_over_and_wait(
         &mut self,
         clock: &Clock,
@@ -192,8 +192,8 @@ impl<'a> Ring<'a> {
         Ok(())
     }
 
-    /// Hands over what is queued and looks for an answer for so long, or until the next request
-    /// is due.
+    /// Submits the queued requests and polls for a completion for up to `at_most`, or until the next
+    /// request is due.
     fn look_for_answer(
         &mut self,
         clock: &Clock,
@@ -209,20 +209,20 @@ impl<'a> Ring<'a> {
         found
     }
 
-    /// Returns true if there is an answer. The kernel puts it into the ring when it is asked to,
-    /// and says in memory that it could be.
+    /// Returns true if there is a completion. The kernel puts completions into the ring when it is
+    /// entered, and shows in memory that there are some.
     #[inline]
     fn has_answer(&mut self) -> Result<bool, DriveError> {
         if self.ring.submission().taskrun() {
             let submitter = self.ring.submitter();
-            // SAFETY: nothing is handed over, and there is no argument.
+            // SAFETY: nothing is submitted, and there is no argument.
             self.check(unsafe { submitter.enter::<libc::sigset_t>(0, 0, GET_EVENTS, None) })?;
         }
         Ok(!self.ring.completion().is_empty())
     }
 
-    /// Hands over what is queued, and sleeps until there is an answer or the next request is
-    /// nearly due.
+    /// Submits the queued requests, and sleeps until there is a completion or the next request is nearly
+    /// due.
     fn sleep(&self, now: Nanoseconds, next_due: Option<Nanoseconds>) -> Result<(), DriveError> {
         let until = next_due.unwrap_or(now + Watch::PAUSE * 2);
         let asleep = Clock::sleepable(now, until);
@@ -233,7 +233,7 @@ impl<'a> Ring<'a> {
         self.check(self.ring.submitter().submit_with_args(1, &arguments))
     }
 
-    /// Notes that what is queued is handed over at `now`.
+    /// Records `now` as the moment at which the queued requests are submitted.
     fn note_sent(&mut self, now: Nanoseconds) {
         for slot in self.fresh.drain(..) {
             if let Some((_, sent)) = &mut self.slots[slot as usize] {
@@ -242,8 +242,8 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Fails where a call that hands over has failed for good. What it did not take stays queued
-    /// for the next one.
+    /// Returns an error if a submitting call has failed for good. Requests that the kernel has not
+    /// accepted stay queued for the next call.
     fn check(&self, handed_over: io::Result<usize>) -> Result<(), DriveError> {
         match handed_over {
             Err(error) if !is_passing(&error) => {
@@ -253,12 +253,12 @@ impl<'a> Ring<'a> {
         }
     }
 
-    /// Takes in the answers that have come. Returns the first failure among them.
+    /// Processes the completions that have come. Returns the first error among them.
     fn reap(&mut self, course: &mut Course, now: Nanoseconds) -> Result<(), DriveError> {
         let mut outcome = Ok(());
         let payload = self.payload.as_mut().expect("the ring is not dropped yet");
         for answer in self.ring.completion() {
-            // First of all, or a panic below would leave `drop` waiting for this one.
+            // Counted first: after a panic below, `drop` would wait for this request otherwise.
             self.in_flight -= 1;
             let slot = answer.user_data() as u32;
             let (request, sent) =
@@ -283,16 +283,16 @@ impl<'a> Ring<'a> {
 }
 
 impl Drop for Ring<'_> {
-    /// Waits for what is in flight, because the drive still writes to its buffers. After a phase
-    /// there is nothing; after a panic or a failure of the ring itself there may be.
+    /// Waits for requests in flight, because the drive still writes to their buffers. After a phase there
+    /// are none; after a panic or a failure of the ring itself there may be.
     ///
-    /// Then gives up the file. The kernel takes a ring apart after the call that closes it, and
-    /// would hold the file, with all its space, a while longer than this process does.
+    /// Then releases the file. The kernel tears a ring down after the call that closes it, and would hold
+    /// the file, with all its space, a while longer than this process does.
     fn drop(&mut self) {
         while self.in_flight > 0 {
             match self.ring.submitter().submit_and_wait(1) {
                 Err(error) if !is_passing(&error) => {
-                    // It cannot be known when the kernel lets go of them, so they stay for good.
+                    // It cannot be known when the kernel releases the buffers, so they are leaked.
                     std::mem::forget(self.payload.take());
                     return;
                 }
@@ -303,7 +303,8 @@ impl Drop for Ring<'_> {
     }
 }
 
-/// Returns what the kernel is asked for. A registered buffer has the index 0: all are one piece.
+/// Returns the submission entry of a request. A registered buffer has the index 0: all buffers are one
+/// piece.
 fn entry(request: &Request, buffer: &mut [u8], registered: bool) -> squeue::Entry {
     let (start, length) = (buffer.as_mut_ptr(), buffer.len() as u32);
     let offset = request.offset.bytes();
@@ -316,8 +317,8 @@ fn entry(request: &Request, buffer: &mut [u8], registered: bool) -> squeue::Entr
     }
 }
 
-/// Returns true if a call that hands over and waits ended for a reason that passes: the time was
-/// up, a signal came, or the kernel first wants its answers taken in.
+/// Returns true if a call ended for a passing reason: the timeout, a signal, or completions that have to
+/// be reaped first.
 fn is_passing(error: &io::Error) -> bool {
     let passing = [Errno::TIME, Errno::INTR, Errno::AGAIN, Errno::BUSY];
     Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))

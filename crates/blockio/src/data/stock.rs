@@ -1,16 +1,16 @@
-//! Blocks whose data is made ahead, for generators that have no time to make it with each request.
+//! Blocks of data made ahead, for phases without time to generate the data of each request.
 //!
-//! Before each use every sector of a block gets a new stamp (place, number of the write), and one
-//! of its eight cache lines is combined with a new key: another one the next time. So no two
-//! sectors are ever alike, after eight uses nothing is left of a block, and what a block has in
-//! common with its last use lies as far back as all others together are long. Compressors of
-//! drives and file systems look back over less.
+//! Before each use every sector of a block gets a new stamp (place, number of the write), and one of its
+//! eight cache lines, each time the next one, is combined with a new key. So no two sectors are ever
+//! alike, after eight uses nothing is left of a block, and the data that a block has in common with its
+//! last use lies as far back as the length of all blocks together. Compressors of drives and file systems
+//! have smaller windows than that.
 
 use ssdlab_drive::addresses::SplitMix64;
 
 use super::{BlockData, SECTOR_BYTES, SECTOR_WORDS, Stamp, label_of, mixed};
 
-/// Parts of a sector, of which each use renews one.
+/// Number of parts of a sector, of which each use renews one.
 const PARTS: usize = 8;
 
 /// Words of a part.
@@ -18,23 +18,23 @@ pub(super) const PART_WORDS: usize = SECTOR_WORDS / PARTS;
 
 const PART_BYTES: usize = PART_WORDS * 8;
 
-/// What is known of blocks that were made ahead. Their memory belongs to someone else.
+/// State of blocks that were made ahead. Their memory belongs to the caller.
 #[derive(Clone, Debug)]
 pub(crate) struct Stock {
     seed: u64,
     sectors: usize,
     /// Key of each sector, block after block.
     keys: Vec<u64>,
-    /// How often each block was used.
+    /// Number of uses of each block.
     uses: Vec<u64>,
 }
 
 impl Stock {
-    /// A stock of `blocks` blocks of `length` bytes, none of which is made yet. Stocks with
+    /// Creates a stock of `blocks` blocks of `length` bytes, whose data is not made yet. Stocks with
     /// different `number` have no data in common.
     ///
     /// # Panics
-    /// When the length is not a whole number of sectors.
+    /// Panics if the length is not a whole number of sectors.
     pub(crate) fn new(data: &BlockData, number: u64, blocks: usize, length: usize) -> Stock {
         assert!(length.is_multiple_of(SECTOR_BYTES), "blocks of {length} bytes");
         let sectors = length / SECTOR_BYTES;
@@ -43,7 +43,7 @@ impl Stock {
         Stock { seed: data.seed, sectors, keys, uses: vec![0; blocks] }
     }
 
-    /// Makes the data of the block number `index`.
+    /// Makes the data of block number `index`.
     pub(crate) fn make(&self, data: &BlockData, index: usize, block: &mut [u8]) {
         let keys = &self.keys[index * self.sectors..][..self.sectors];
         for (sector, key) in block.chunks_exact_mut(SECTOR_BYTES).zip(keys) {
@@ -51,7 +51,7 @@ impl Stock {
         }
     }
 
-    /// Makes block number `index` what the write number `sequence` puts at byte `place`.
+    /// Turns block number `index` into the data of write number `sequence` at byte `place`.
     #[inline]
     pub(crate) fn take(&mut self, index: usize, block: &mut [u8], mut place: u64, sequence: u64) {
         let uses = self.uses[index] + 1;
@@ -71,7 +71,7 @@ impl Stock {
     }
 }
 
-/// Returns what the parts of a block were combined with when it was used for the `uses`th time.
+/// Returns the keys that the parts of a block were combined with at its use number `uses`.
 pub(super) fn renewals(seed: u64, uses: u64) -> [u64; PARTS] {
     let last = |part: u64| match uses.checked_sub(part) {
         Some(since) => uses - since % PARTS as u64,
@@ -80,7 +80,7 @@ pub(super) fn renewals(seed: u64, uses: u64) -> [u64; PARTS] {
     std::array::from_fn(|part| renewal(seed, last(part as u64)))
 }
 
-/// The key of a use; what was never used has none.
+/// Returns the key of a use; 0 before the first use.
 #[inline]
 fn renewal(seed: u64, uses: u64) -> u64 {
     if uses == 0 { 0 } else { mixed(uses ^ seed.rotate_left(32)) }
@@ -96,7 +96,7 @@ mod tests {
 
     const LENGTH: usize = 4096;
 
-    /// The blocks of writes one after the other, each to the place after the one before.
+    /// Returns the blocks of writes one after the other, each to the place after the one before.
     fn written(data: &BlockData, blocks: usize, writes: u64) -> Vec<Vec<u8>> {
         let mut stock = Stock::new(data, 0, blocks, LENGTH);
         let mut memory = vec![vec![0; LENGTH]; blocks];
@@ -127,7 +127,7 @@ mod tests {
         }
     }
 
-    /// Words of `later` that occur in `earlier`, as a share.
+    /// Returns the share of the words of `later` that occur in `earlier`.
     fn common(earlier: &[u8], later: &[u8]) -> f64 {
         let words = |block: &[u8]| -> Vec<u64> {
             block.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect()

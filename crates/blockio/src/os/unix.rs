@@ -1,4 +1,4 @@
-//! Linux and other Unix systems.
+//! File operations of Linux and other Unix systems.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -9,12 +9,12 @@ use ssdlab_units::ByteLength;
 
 use super::Space;
 
-/// Reads at an offset; returns how many bytes.
+/// Reads at an offset. Returns the number of bytes read.
 pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     file.read_at(buffer, offset)
 }
 
-/// Writes at an offset; returns how many bytes.
+/// Writes at an offset. Returns the number of bytes written.
 pub(crate) fn write_at(file: &File, buffer: &[u8], offset: u64) -> io::Result<usize> {
     file.write_at(buffer, offset)
 }
@@ -22,22 +22,22 @@ pub(crate) fn write_at(file: &File, buffer: &[u8], offset: u64) -> io::Result<us
 /// True if the system removes a file of [`create_new`] when it is closed.
 pub(crate) const VANISHES_WHEN_CLOSED: bool = false;
 
-/// Creates a file that is not there yet, for its owner alone.
+/// Creates a file, which must not exist yet, for its owner alone.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Returns the file for one more thread to send requests to; nothing where all can share one.
+/// Opens a file again for another thread; `None`, because all threads can share one.
 pub(crate) fn opened_anew(_: &File) -> io::Result<Option<File>> {
     Ok(None)
 }
 
-/// Returns what a file takes on its drive.
+/// Returns the bytes that a file occupies on its drive.
 pub(crate) fn occupied(file: &File) -> io::Result<ByteLength> {
     Ok(ByteLength::new(file.metadata()?.blocks() * 512))
 }
 
-/// Returns true if what these facts are of, found at some path, is this open file.
+/// Returns true if `there`, which was found at some path, belongs to this open file.
 pub(crate) fn is_same_file(file: &File, there: &Metadata) -> io::Result<bool> {
     let own = file.metadata()?;
     Ok((there.dev(), there.ino()) == (own.dev(), own.ino()))
@@ -50,7 +50,7 @@ pub(crate) fn space(file: &File, _: &Path) -> io::Result<Space> {
     Ok(Space { free: of(numbers.f_bavail), total: of(numbers.f_blocks) })
 }
 
-/// Returns what a path leads to that is neither a file, nor a directory, nor a block device.
+/// Returns words for a file type other than file, directory and block device.
 pub(crate) fn kind_words(kind: FileType) -> &'static str {
     if kind.is_char_device() {
         "a character device"

@@ -1,4 +1,4 @@
-//! Windows.
+//! File operations of Windows.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
@@ -16,25 +16,25 @@ use windows_sys::Win32::Storage::FileSystem::{
 
 use super::Space;
 
-/// What others may do with the file of a run: its own threads open it, too.
+/// Access that others have to the file of a run: its own threads open it, too.
 const SHARED: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
 
-/// Reads at an offset; returns how many bytes.
+/// Reads at an offset. Returns the number of bytes read.
 pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     file.seek_read(buffer, offset)
 }
 
-/// Writes at an offset; returns how many bytes.
+/// Writes at an offset. Returns the number of bytes written.
 pub(crate) fn write_at(file: &File, buffer: &[u8], offset: u64) -> io::Result<usize> {
     file.seek_write(buffer, offset)
 }
 
-/// True if the system removes a file of [`create_new`] when it is closed. Its name must stay until then: a file that is
-/// to be deleted cannot be opened anew.
+/// True if the system removes a file of [`create_new`] when it is closed. The file must keep its name
+/// until then: a file that is about to be deleted cannot be opened again.
 pub(crate) const VANISHES_WHEN_CLOSED: bool = true;
 
-/// Creates a file that is not there yet. It is reached past the system's cache, and the system removes it when it is
-/// closed, however that comes.
+/// Creates a file, which must not exist yet. Its I/O bypasses the system's cache, and the system removes
+/// the file when it is closed, for whatever reason.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -45,8 +45,8 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Returns the file for one more thread to send requests to: of one that is opened once, the system carries out one
-/// request at a time.
+/// Opens a file again for another thread: on a file that is opened once, the system executes one request
+/// at a time.
 pub(crate) fn opened_anew(file: &File) -> io::Result<Option<File>> {
     let access = GENERIC_READ | GENERIC_WRITE;
     // SAFETY: the handle is open as long as `file` is borrowed.
@@ -59,12 +59,12 @@ pub(crate) fn opened_anew(file: &File) -> io::Result<Option<File>> {
     Ok(Some(unsafe { File::from_raw_handle(handle) }))
 }
 
-/// Returns what a file takes on its drive: its length, since a run writes all of it.
+/// Returns the bytes that a file occupies on its drive: its length, since a run writes all of it.
 pub(crate) fn occupied(file: &File) -> io::Result<ByteLength> {
     Ok(ByteLength::new(file.metadata()?.len()))
 }
 
-/// Returns true: nobody can put another file in the place of one that is open.
+/// Returns true: nobody can replace a file that is open.
 pub(crate) fn is_same_file(_: &File, _: &Metadata) -> io::Result<bool> {
     Ok(true)
 }
@@ -84,7 +84,7 @@ pub(crate) fn space(_: &File, path: &Path) -> io::Result<Space> {
     Ok(Space { free: ByteLength::new(free), total: ByteLength::new(total) })
 }
 
-/// Returns what a path leads to that is neither a file nor a directory.
+/// Returns words for a file type other than file and directory.
 pub(crate) fn kind_words(_: FileType) -> &'static str {
     "neither a file nor a directory"
 }
