@@ -1,4 +1,4 @@
-//! Whether a block device is in use: mounted, swapped to, or held, itself or a part of it.
+//! Device users (holders): finds out if a block device, or a part of it, is mounted, swapped to, or held.
 
 mod beneath;
 
@@ -16,19 +16,19 @@ use super::portable;
 /// Major and minor number of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceNumber {
-    /// Which driver it belongs to; 0 for file systems without a device.
+    /// Number of the driver; 0 for file systems without a device.
     pub major: u32,
-    /// Which of that driver's devices it is.
+    /// Number of the device among those of that driver.
     pub minor: u32,
 }
 
 impl DeviceNumber {
-    /// Returns the number of the block device that these facts are of; nothing for anything else.
+    /// Returns the number of the block device that this metadata belongs to; `None` for other files.
     pub fn of_block_device(facts: &fs::Metadata) -> Option<Self> {
         portable::block_device(facts)
     }
 
-    /// From what `stat` gives.
+    /// Returns the number from a raw `dev_t` of `stat`.
     #[cfg(unix)]
     pub fn from_raw(raw: u64) -> Self {
         DeviceNumber {
@@ -37,7 +37,7 @@ impl DeviceNumber {
         }
     }
 
-    /// From the kernel's text, such as `8:17`.
+    /// Parses the kernel's text form, such as `8:17`.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once(':')?;
         Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
@@ -50,22 +50,22 @@ impl fmt::Display for DeviceNumber {
     }
 }
 
-/// Where the kernel tells about its devices; somewhere else in tests.
+/// Places where the kernel describes its devices; others in tests.
 pub struct System {
     pub(crate) proc: PathBuf,
     pub(crate) sys: PathBuf,
-    /// The number of the block device that a path leads to.
+    /// Returns the number of the block device that a path leads to.
     pub(crate) number_of: fn(&Path) -> Option<DeviceNumber>,
-    /// True if the kernel itself says that the device is taken.
+    /// Returns true if the kernel reports that the device is claimed.
     pub(crate) claimed: fn(&Path) -> bool,
-    /// Which other program has one of these open or mapped for writing.
+    /// Returns another program that has one of these open or mapped for writing.
     pub(crate) openers: fn(&Wanted) -> io::Result<Users>,
-    /// The file that the loop device of this name lies on.
+    /// Returns the file behind the loop device of this name.
     pub(crate) backing_of: fn(&str) -> io::Result<Inode>,
 }
 
 impl System {
-    /// The system that runs this program.
+    /// Returns the running system.
     pub fn real() -> Self {
         System {
             proc: "/proc".into(),
@@ -77,26 +77,26 @@ impl System {
         }
     }
 
-    /// The directory in which the kernel describes a device.
+    /// Returns the directory in which the kernel describes a device.
     pub(crate) fn directory_of(&self, number: DeviceNumber) -> PathBuf {
         self.sys.join("dev/block").join(number.to_string())
     }
 
-    /// Returns the number of the block device that a path leads to, where it leads to one.
+    /// Returns the number of the block device that a path leads to; `None` if it leads to something else.
     pub fn number_of(&self, path: &Path) -> Option<DeviceNumber> {
         (self.number_of)(path)
     }
 
-    /// The mounts that this process sees.
+    /// Returns the mounts that this process sees.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// Returns an error if the list of mounts cannot be read.
     pub fn mounts(&self) -> io::Result<Vec<Mount>> {
         Ok(mounts::read(&fs::read(self.proc.join("self/mountinfo"))?))
     }
 }
 
-/// Returns what uses the device, in words; `None` where nothing does.
+/// Describes the user of the device; `None` if the device is not in use.
 ///
 /// A check that cannot be carried out is an error, not a `None`.
 pub fn user_of(path: &Path, number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
@@ -106,17 +106,18 @@ pub fn user_of(path: &Path, number: DeviceNumber, system: &System) -> io::Result
     if let Some(user) = opener(number, system)? {
         return Ok(Some(user));
     }
-    // The last word is the kernel's: it knows of mounts in other name spaces too.
+    // The kernel is asked last: it knows of mounts in other mount namespaces too.
     Ok((system.claimed)(path).then(|| "the kernel has it mounted or otherwise taken".to_owned()))
 }
 
-/// Returns in words who could write to the device, its disk or a partition of it without having claimed
-/// it, as a virtual machine does; nothing where nobody is seen.
+/// Describes a user that could write to the device, its disk or a partition of it without having claimed
+/// it, as a virtual machine does; `None` if none is seen.
 pub fn opener(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
     unclaimed_user(&Wanted { devices: related_in(number, system)?, files: Vec::new() }, system)
 }
 
-/// Returns in words who could write to one of these: the kernel, which serves it to others, or a program.
+/// Describes a user that could write to one of these: the kernel, which exports it to others, or a
+/// program.
 fn unclaimed_user(wanted: &Wanted, system: &System) -> io::Result<Option<String>> {
     if let Some(how) = export_of(wanted, system)? {
         return Ok(Some(how));
@@ -127,11 +128,12 @@ fn unclaimed_user(wanted: &Wanted, system: &System) -> io::Result<Option<String>
     })
 }
 
-/// Returns who could write past us to a block device, though they have claimed nothing: who has it, its
-/// disk, a partition of it, or what a loop device lies on open or mapped for writing, or serves it.
+/// Returns users that could write to a block device without having claimed it: programs that have the
+/// device, its disk, a partition of it, or the backing of a loop device open or mapped for writing, and
+/// the kernel's exports.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// Returns an error if that cannot be found out.
 pub fn writers(number: DeviceNumber) -> io::Result<Users> {
     let system = System::real();
     let mut wanted = Wanted { devices: related_in(number, &system)?, files: Vec::new() };
@@ -142,8 +144,8 @@ pub fn writers(number: DeviceNumber) -> io::Result<Users> {
     }
 }
 
-/// Returns what the lists of the system say that the device, a partition of it, the disk that it is a partition of, or
-/// what a loop device lies on is used for.
+/// Describes the use of the device, a partition of it, the disk that it is a partition of, or the backing
+/// of a loop device, as the lists of the system show it; `None` if there is none.
 pub fn listed_user_of_any(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
     match listed_user_but(number, None, system)? {
         None => beneath::user(number, system),
@@ -151,7 +153,8 @@ pub fn listed_user_of_any(number: DeviceNumber, system: &System) -> io::Result<O
     }
 }
 
-/// Returns who uses the device itself, not what lies beneath; the loop device called `but` is no user.
+/// Describes the use of the device itself, without the layers beneath. The loop device called `but` does
+/// not count.
 fn listed_user_but(
     number: DeviceNumber,
     but: Option<&str>,
@@ -173,11 +176,11 @@ fn listed_user_but(
     Ok(None)
 }
 
-/// The loop device that lies on one of these block devices. It claims none of them, and belongs to no
-/// program.
+/// Returns the loop device that lies on one of these block devices. A loop device claims none of them,
+/// and belongs to no program.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// Returns an error if that cannot be found out.
 pub fn loop_above(numbers: &[DeviceNumber]) -> io::Result<Option<String>> {
     let system = System::real();
     for number in numbers {
@@ -188,11 +191,11 @@ pub fn loop_above(numbers: &[DeviceNumber]) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// The block device with this number, its partitions, and the disk that it is a partition of: who
-/// writes to one of them may write to it.
+/// Returns the block device with this number, its partitions, and the disk that it is a partition of: a
+/// write to one of them may be a write to the device.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// Returns an error if sysfs cannot be read.
 pub fn related(number: DeviceNumber) -> io::Result<Vec<DeviceNumber>> {
     related_in(number, &System::real())
 }
@@ -204,7 +207,7 @@ fn related_in(number: DeviceNumber, system: &System) -> io::Result<Vec<DeviceNum
     Ok(all)
 }
 
-/// The disk that a device is a partition of; nothing where it is none.
+/// Returns the disk that a device is a partition of; `None` if it is no partition.
 fn disk_of(number: DeviceNumber, system: &System) -> io::Result<Option<DeviceNumber>> {
     let directory = fs::canonicalize(system.directory_of(number))?;
     if !directory.join("partition").exists() {
@@ -223,7 +226,7 @@ fn listed_user_of(
     system: &System,
 ) -> io::Result<Option<String>> {
     for mount in system.mounts()? {
-        // Some file systems (btrfs) show a number of their own, but always their source.
+        // Some file systems (btrfs) show a device number of their own, but always their source.
         if mount.device == number || (system.number_of)(&mount.source) == Some(number) {
             return Ok(Some(format!("mounted at {}", mount.point.display())));
         }
@@ -241,7 +244,8 @@ fn listed_user_of(
     })
 }
 
-/// The loop device that lies on this device, which its holders do not tell; another than `but`.
+/// Returns a loop device other than `but` that lies on this device. Loop devices are not listed as
+/// holders.
 fn loop_on(number: DeviceNumber, but: Option<&str>, system: &System) -> io::Result<Option<String>> {
     let blocks = system.sys.join("block");
     for name in names_in(&blocks)?.into_iter().filter(|name| Some(name.as_str()) != but) {
@@ -253,7 +257,8 @@ fn loop_on(number: DeviceNumber, but: Option<&str>, system: &System) -> io::Resu
     Ok(None)
 }
 
-/// The mounted btrfs of several devices that this one belongs to: a mount shows only one.
+/// Returns the identifier of the mounted btrfs that this device belongs to: with several devices, a mount
+/// shows only one.
 fn btrfs_on(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
     let file_systems = system.sys.join("fs/btrfs");
     for id in names_in(&file_systems)? {
@@ -272,7 +277,7 @@ fn is_swap(number: DeviceNumber, system: &System) -> io::Result<bool> {
     Ok(swaps(system)?.iter().any(|path| (system.number_of)(path) == Some(number)))
 }
 
-/// The devices and files that are swapped to.
+/// Returns the devices and files that are swapped to.
 fn swaps(system: &System) -> io::Result<Vec<PathBuf>> {
     match fs::read(system.proc.join("swaps")) {
         // A kernel without swap has no such file.
@@ -281,7 +286,7 @@ fn swaps(system: &System) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// The partitions of a device, by name.
+/// Returns the partitions of a device, by name.
 pub fn partitions_of(
     number: DeviceNumber,
     system: &System,
@@ -300,8 +305,8 @@ pub fn partitions_of(
     Ok(partitions)
 }
 
-/// The names in a directory, sorted; none where there is no such directory, as in the `holders`
-/// of what nothing can hold.
+/// Returns the names in a directory, sorted. None if there is no such directory, as with `holders` of a
+/// device that cannot be held.
 pub(crate) fn names_in(directory: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -320,7 +325,7 @@ mod tests {
     const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
     const PART: DeviceNumber = DeviceNumber { major: 8, minor: 2 };
 
-    /// A system with one disk of two partitions, as far as this module looks at it.
+    /// Makes a system with one disk of two partitions, as far as this module reads it.
     fn system(root: &Path, mountinfo: &str, swaps: &str) -> System {
         for (minor, name) in [(1, "sda1"), (2, "sda2")] {
             let part = root.join("sys/dev/block/8:0").join(name);
@@ -358,13 +363,13 @@ mod tests {
         assert_eq!(user(other, ""), None);
         let own = "36 35 8:0 / /mnt\\040one rw,noatime master:1 - ext4 /dev/sda rw\n";
         assert_eq!(user(own, "").unwrap(), "mounted at /mnt one");
-        // A source that leads nowhere, as the kernel calls its first root, is no excuse.
+        // A source that leads nowhere, such as the kernel's name of its first root, does not matter.
         let root = "36 35 8:0 / / rw - ext4 /dev/root rw\n";
         assert_eq!(user(root, "").unwrap(), "mounted at /");
         let part = "36 35 8:2 / /home rw - ext4 /dev/sda2 rw\n";
         let message = "its partition sda2 is mounted at /home";
         assert_eq!(user(part, "").unwrap(), message);
-        // As btrfs shows it: the number is not the device's.
+        // As with btrfs: the number is not that of the device.
         let by_source = "36 35 0:40 / /home rw - btrfs /dev/sda2 rw\n";
         assert_eq!(user(by_source, "").unwrap(), message);
     }
@@ -391,7 +396,7 @@ mod tests {
         let user = || user_of(Path::new("/dev/sda"), DISK, &system).unwrap();
         let backing = root.path().join("sys/block/loop3/loop");
         fs::create_dir_all(&backing).unwrap();
-        // A loop device on a file, or on nothing, is no matter.
+        // A loop device on a file, or on nothing, does not matter.
         fs::create_dir_all(root.path().join("sys/block/loop4")).unwrap();
         fs::write(backing.join("backing_file"), "/some/file\n").unwrap();
         assert_eq!(user(), None);
@@ -409,7 +414,7 @@ mod tests {
     fn a_partition_of_a_disk_that_something_lies_on_is_in_use() {
         let root = tempfile::tempdir().unwrap();
         let system = system(root.path(), "", "");
-        // As the kernel has it: the partition lies within its disk.
+        // As in sysfs: the directory of the partition lies within that of its disk.
         let numbers = root.path().join("sys/dev/block");
         fs::write(numbers.join("8:0/dev"), "8:0\n").unwrap();
         fs::remove_dir_all(numbers.join("8:2")).unwrap();

@@ -1,9 +1,10 @@
-//! Block devices and files that the kernel itself serves to others: NVMe and SCSI targets, USB mass
+//! Block devices and files that the kernel itself exports to others: NVMe and SCSI targets, USB mass
 //! storage gadgets and RDMA network block devices write to them without a descriptor of any program, and
 //! most of them without claiming the device.
 //!
-//! They are configured through configfs, which names what they serve. A configfs that is not mounted says
-//! nothing; who claims a device (iblock, DRBD, bcache, md, device mapper) is refused by `O_EXCL` anyway.
+//! The exports are configured through configfs, which names the devices and files. Nothing is known of
+//! exports if configfs is not mounted. Exports that claim the device (iblock, DRBD, bcache, md, device
+//! mapper) are found by `O_EXCL` anyway.
 
 use std::fs;
 use std::io;
@@ -13,10 +14,10 @@ use super::device::{DeviceNumber, System, names_in};
 use super::inode::Node;
 use super::openers::Wanted;
 
-/// Returns in words what the kernel serves one of these as; nothing where it serves none.
+/// Describes the export of one of these devices and files; `None` if none is exported.
 ///
 /// # Errors
-/// When what is configured cannot be read.
+/// Returns an error if the configuration cannot be read.
 pub(crate) fn export_of(wanted: &Wanted, system: &System) -> io::Result<Option<String>> {
     for served in all(system)? {
         if served.is_one_of(wanted, system) {
@@ -26,11 +27,11 @@ pub(crate) fn export_of(wanted: &Wanted, system: &System) -> io::Result<Option<S
     Ok(None)
 }
 
-/// A device or file that the kernel serves.
+/// A device or file that the kernel exports.
 #[derive(Debug)]
 struct Served {
     what: What,
-    /// As what, in words.
+    /// Kind of the export, in words.
     how: String,
 }
 
@@ -65,7 +66,7 @@ fn all(system: &System) -> io::Result<Vec<Served>> {
     Ok(found)
 }
 
-/// The text of an attribute without blanks around it; empty where there is no such attribute.
+/// Returns the text of an attribute, trimmed; empty if there is no such attribute.
 fn attribute(path: &Path) -> io::Result<String> {
     match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
@@ -73,13 +74,14 @@ fn attribute(path: &Path) -> io::Result<String> {
     }
 }
 
-/// NVMe over fabrics (drivers/nvme/target/configfs.c): `subsystems/NQN/namespaces/ID/device_path`.
+/// Finds NVMe over Fabrics exports (drivers/nvme/target/configfs.c):
+/// `subsystems/NQN/namespaces/ID/device_path`.
 fn nvme_targets(subsystems: &Path, found: &mut Vec<Served>) -> io::Result<()> {
     for subsystem in names_in(subsystems)? {
         let namespaces = subsystems.join(&subsystem).join("namespaces");
         for namespace in names_in(&namespaces)? {
             let directory = namespaces.join(&namespace);
-            // It is open from when it is enabled.
+            // The target has the device open only while it is enabled.
             if attribute(&directory.join("enable"))? == "0" {
                 continue;
             }
@@ -91,8 +93,8 @@ fn nvme_targets(subsystems: &Path, found: &mut Vec<Served>) -> io::Result<()> {
     Ok(())
 }
 
-/// LIO (drivers/target/target_core_configfs.c): `core/PLUGIN_N/NAME/udev_path`, which is set by its tools,
-/// and `info`, in which fileio names its file (drivers/target/target_core_file.c).
+/// Finds LIO exports (drivers/target/target_core_configfs.c): `core/PLUGIN_N/NAME/udev_path`, which the
+/// tools set, and `info`, in which fileio names its file (drivers/target/target_core_file.c).
 fn scsi_targets(core: &Path, found: &mut Vec<Served>) -> io::Result<()> {
     for adapter in names_in(core)? {
         for store in names_in(&core.join(&adapter))? {
@@ -109,7 +111,7 @@ fn scsi_targets(core: &Path, found: &mut Vec<Served>) -> io::Result<()> {
     Ok(())
 }
 
-/// USB mass storage (drivers/usb/gadget/function/f_mass_storage.c):
+/// Finds USB mass storage exports (drivers/usb/gadget/function/f_mass_storage.c):
 /// `GADGET/functions/mass_storage.NAME/lun.N/file`.
 fn usb_gadgets(gadgets: &Path, found: &mut Vec<Served>) -> io::Result<()> {
     for gadget in names_in(gadgets)? {
@@ -128,8 +130,8 @@ fn usb_gadgets(gadgets: &Path, found: &mut Vec<Served>) -> io::Result<()> {
     Ok(())
 }
 
-/// RDMA network block devices (drivers/block/rnbd/rnbd-srv-sysfs.c): `devices/NAME/block_dev`, a link to
-/// the block device in sysfs.
+/// Finds exports of RDMA network block devices (drivers/block/rnbd/rnbd-srv-sysfs.c):
+/// `devices/NAME/block_dev`, a link to the block device in sysfs.
 fn rdma_devices(devices: &Path, found: &mut Vec<Served>) -> io::Result<()> {
     for name in names_in(devices)? {
         let text = attribute(&devices.join(&name).join("block_dev/dev"))?;
@@ -147,7 +149,7 @@ mod tests {
 
     const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
 
-    /// A system where these attributes say this.
+    /// Makes a system in which these attributes have these values.
     fn system(root: &Path, attributes: &[(&str, &str)]) -> System {
         for (path, text) in attributes {
             let path = root.join("sys").join(path);

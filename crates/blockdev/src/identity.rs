@@ -1,4 +1,4 @@
-//! What the kernel knows of a block device: who made it, its sizes, limits and settings.
+//! Identity of a block device as the kernel knows it: model, serial, sizes, limits and settings.
 
 use std::fmt;
 use std::fs;
@@ -8,48 +8,49 @@ use ssdlab_units::ByteLength;
 
 use super::device::{DeviceNumber, System};
 
-/// A block device as sysfs and the udev database describe it. What they do not say is left out.
+/// A block device as sysfs and the udev database describe it. Fields that they lack are `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The kernel's name of it, such as `sda2`.
+    /// Kernel name of the device, such as `sda2`.
     pub name: String,
-    /// The kernel's name of the whole drive.
+    /// Kernel name of the whole drive.
     pub disk: String,
-    /// The model, as the drive says it.
+    /// Model, as the drive reports it.
     pub model: Option<String>,
-    /// The serial number, as the drive says it.
+    /// Serial number, as the drive reports it.
     pub serial: Option<String>,
-    /// The revision of its firmware.
+    /// Firmware revision.
     pub firmware: Option<String>,
-    /// The bytes of the device itself.
+    /// Capacity of the device itself, in bytes.
     pub capacity: ByteLength,
-    /// The device is a partition of the drive.
+    /// True if the device is a partition of the drive.
     pub is_partition: bool,
-    /// The kernel writes nothing to it.
+    /// True if the kernel refuses writes to the device.
     pub is_read_only: bool,
-    /// It is written zone by zone.
+    /// True if the device is written zone by zone.
     pub is_zoned: bool,
-    /// It is behind a USB bridge.
+    /// True if the drive is behind a USB bridge.
     pub is_usb: bool,
-    /// Counts drives that this number was given to since the system started.
+    /// Sequence number of the drive (`diskseq`), which distinguishes drives that got the same device
+    /// number since the system started.
     pub sequence: Option<String>,
-    /// What the link carries, in bytes a second, where that is known.
+    /// Link between the machine and the drive; `None` if not known.
     pub link: Option<Link>,
-    /// The whole drive in sysfs.
+    /// Directory of the whole drive in sysfs.
     pub directory: PathBuf,
 }
 
-/// The link between the machine and the drive.
+/// Link between the machine and the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// As it is called.
+    /// Name of the link.
     pub name: String,
-    /// What it carries at most.
+    /// Largest throughput of the link in bytes per second.
     pub bytes_per_second: u64,
 }
 
 impl Identity {
-    /// Looks the device up.
+    /// Looks up the device with this number.
     pub fn of(number: DeviceNumber, system: &System) -> Identity {
         let Ok(own) = fs::canonicalize(system.directory_of(number)) else {
             return Identity::default();
@@ -73,7 +74,7 @@ impl Identity {
                 .or_else(|| serial_page(&directory))
                 .or_else(|| serial_of_udev(number)),
             firmware: text("device/firmware_rev").or_else(|| text("device/rev")),
-            // Always in units of 512 bytes, whatever the drive's blocks are.
+            // `size` is always in units of 512 bytes, whatever the drive's block size is.
             capacity: ByteLength::new(sectors.unwrap_or(0) * 512),
             is_partition,
             is_read_only: is_set(text_in(&own.join("ro"))),
@@ -85,25 +86,25 @@ impl Identity {
         }
     }
 
-    /// A number that the kernel tells of the drive's queue.
+    /// Returns a number among the settings of the drive's queue in sysfs.
     pub fn queue(&self, name: &str) -> Option<u64> {
         text_in(&self.directory.join("queue").join(name))?.parse().ok()
     }
 
-    /// Names the whole drive: what the kernel calls it, its model and its capacity.
+    /// Names the whole drive: its kernel name, its model and its capacity.
     pub fn short_words(&self) -> String {
         let model = self.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
         let capacity = self.whole_capacity().map(|capacity| format!(", {capacity}"));
         format!("{}{model}{}", self.disk, capacity.unwrap_or_default())
     }
 
-    /// Returns the bytes of the whole drive, where this is a partition of it too.
+    /// Returns the capacity of the whole drive in bytes, also if this device is a partition of it.
     pub fn whole_capacity(&self) -> Option<ByteLength> {
         let sectors = text_in(&self.directory.join("size"))?.parse::<u64>().ok()?;
         Some(ByteLength::new(sectors * 512))
     }
 
-    /// Returns true if the drive takes discards, and how large they may be.
+    /// Describes the discards that the drive takes, and how large they may be.
     pub fn discard_words(&self) -> String {
         match self.queue("discard_max_bytes") {
             None => "not known".to_owned(),
@@ -139,7 +140,7 @@ fn name_of(directory: &Path) -> String {
     directory.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-/// The text of a small file, if there is any.
+/// Returns the trimmed text of a small file; `None` if there is none.
 pub fn text_in(path: &Path) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     let text = String::from_utf8_lossy(&bytes);
@@ -147,7 +148,7 @@ pub fn text_in(path: &Path) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// The serial of SCSI and SATA drives: the vital product data page 80h, behind four bytes.
+/// Returns the serial number of SCSI and SATA drives: the vital product data page 80h, behind four bytes.
 fn serial_page(directory: &Path) -> Option<String> {
     let page = fs::read(directory.join("device/vpd_pg80")).ok()?;
     let text = String::from_utf8_lossy(page.get(4..)?).trim().trim_matches('\0').to_owned();
@@ -160,13 +161,13 @@ fn serial_of_udev(number: DeviceNumber) -> Option<String> {
     Some(serial.trim().to_owned())
 }
 
-/// Returns what the link of an NVMe or SATA drive carries.
+/// Returns the link of an NVMe or SATA drive.
 fn link_of(directory: &Path) -> Option<Link> {
     pci_link(directory).or_else(|| sata_link(directory))
 }
 
-/// PCI Express: the lanes by their rate, less the line code (8b/10b up to 5 GT/s, 128b/130b
-/// above; PCI Express Base Specification).
+/// Returns a PCI Express link. Its throughput is the rate of all lanes, less the line code (8b/10b up to
+/// 5 GT/s, 128b/130b above; PCI Express Base Specification).
 fn pci_link(directory: &Path) -> Option<Link> {
     let controller = directory.join("device/device");
     let speed = text_in(&controller.join("current_link_speed"))?;
@@ -178,7 +179,7 @@ fn pci_link(directory: &Path) -> Option<Link> {
     Some(Link { name, bytes_per_second: bytes as u64 })
 }
 
-/// Serial ATA: the rate less the line code 8b/10b.
+/// Returns a Serial ATA link. Its throughput is the rate less the line code 8b/10b.
 fn sata_link(directory: &Path) -> Option<Link> {
     let port = directory.ancestors().find(|one| {
         let name = name_of(one);

@@ -1,23 +1,24 @@
-//! Files by their inode: names change, and lead to other files in other mount namespaces.
+//! Identification of files by inode, because names change, and lead to other files in other mount
+//! namespaces.
 
 use std::io;
 use std::path::Path;
 
 use super::device::DeviceNumber;
 
-/// A file by its file system and its inode number.
+/// A file, identified by its file system and its inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Inode {
-    /// The device number of its file system (`st_dev`).
+    /// Device number of its file system (`st_dev`).
     pub file_system: DeviceNumber,
-    /// Its number there (`st_ino`).
+    /// Inode number in that file system (`st_ino`).
     pub number: u64,
 }
 
-/// An open or mapped file, as far as it is told apart.
+/// An open or mapped file, identified as far as needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// A block device, by its own number.
+    /// A block device, identified by its own number.
     BlockDevice(DeviceNumber),
     /// A regular file.
     File(Inode),
@@ -27,7 +28,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// Returns what a path leads to. The server of a file that is elsewhere is not asked: it may not
+    /// Returns the node that a path leads to. The server of a remote file is not asked, since it may not
     /// answer.
     #[cfg(target_os = "linux")]
     pub(crate) fn at(path: &Path) -> io::Result<Node> {
@@ -56,7 +57,7 @@ impl Node {
     }
 }
 
-/// `struct loop_info64` (linux/loop.h), as far as it is looked at.
+/// `struct loop_info64` (linux/loop.h); only the first two fields are used.
 #[cfg(target_os = "linux")]
 #[repr(C)]
 struct LoopInfo {
@@ -69,11 +70,11 @@ struct LoopInfo {
 #[cfg(target_os = "linux")]
 const LOOP_GET_STATUS64: u32 = 0x4C05;
 
-/// Returns the inode of the file that a loop device lies on, as the kernel has it: its name may lead to
-/// another file by now, or nowhere.
+/// Returns the inode of the file behind a loop device, as the kernel knows it: the name of the file may
+/// lead to another file by now, or nowhere.
 ///
 /// # Errors
-/// When the device cannot be opened, or lies on nothing.
+/// Returns an error if the device cannot be opened, or has no file behind it.
 #[cfg(target_os = "linux")]
 pub(crate) fn backing_of(loop_device: &Path) -> io::Result<Inode> {
     use std::os::fd::AsRawFd;
@@ -86,7 +87,7 @@ pub(crate) fn backing_of(loop_device: &Path) -> io::Result<Inode> {
     if outcome != 0 {
         return Err(io::Error::last_os_error());
     }
-    // new_encode_dev (linux/kdev_t.h): 12 bits of the major number among those of the minor one.
+    // new_encode_dev (linux/kdev_t.h) puts 12 bits of the major number between those of the minor number.
     let raw = found.file_system;
     let (major, minor) = ((raw >> 8) & 0xFFF, (raw & 0xFF) | ((raw >> 12) & 0xFFF00));
     let file_system = DeviceNumber { major: major as u32, minor: minor as u32 };

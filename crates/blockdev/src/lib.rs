@@ -1,6 +1,6 @@
-//! This machine's block devices, as the kernel and the tools of the system describe them: the one reader
-//! of sysfs, of the tables below `/proc`, and of SMART. It asks and never writes to a device;
-//! [`block_map::trim_free_space`] alone changes what a drive holds, where a caller asks for it.
+//! Block devices of this machine, as the kernel and the tools of the system describe them: the only
+//! reader of sysfs, of the tables below `/proc`, and of SMART. This crate never writes to a device; only
+//! [`block_map::trim_free_space`] changes the contents of a drive, if a caller asks for it.
 //!
 //! | question | answered by |
 //! | --- | --- |

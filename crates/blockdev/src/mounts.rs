@@ -1,4 +1,4 @@
-//! What is mounted, and what is swapped to: two tables of the kernel's.
+//! Mounts and active swap, from two tables of the kernel.
 
 use std::fs::{self, File};
 use std::io;
@@ -10,27 +10,27 @@ use super::portable::{self, path_from};
 /// One line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// Its number, as `statx` tells it.
+    /// Identifier of the mount, as `statx` returns it.
     pub id: u64,
-    /// What `stat` of its files says that they lie on.
+    /// Device number that `stat` returns for files of the mount.
     pub device: DeviceNumber,
     /// The directory of the file system that is mounted: `/`, but for bind mounts and subvolumes.
     pub root: PathBuf,
-    /// Where it is mounted.
+    /// Mount point.
     pub point: PathBuf,
-    /// The kind of the file system: `ext4`, ...
+    /// Type of the file system: `ext4`, ...
     pub file_system: String,
-    /// What is mounted: a device file, mostly.
+    /// Source of the mount: a device file, mostly.
     pub source: PathBuf,
     /// Options of the mount and of the file system.
     pub options: Vec<String>,
 }
 
 impl Mount {
-    /// Reads a line; nothing where it is not one.
+    /// Parses a line; `None` if it is malformed.
     pub fn parse(line: &[u8]) -> Option<Mount> {
         let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-        // Optional fields lie between the sixth one and a lone dash.
+        // Optional fields lie between the sixth field and a lone dash.
         let dash = fields.iter().skip(6).position(|field| field == b"-")? + 6;
         let text = |index: usize| std::str::from_utf8(fields.get(index)?).ok();
         let options = [text(5)?, text(dash + 3).unwrap_or("")];
@@ -46,7 +46,7 @@ impl Mount {
     }
 }
 
-/// A path in which the kernel wrote blanks and the like as a backslash and three octal digits.
+/// Decodes a path in which the kernel wrote blanks and the like as a backslash and three octal digits.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut path = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -61,37 +61,37 @@ fn unescaped(field: &[u8]) -> PathBuf {
     path_from(&path)
 }
 
-/// The mounts of a table such as `/proc/self/mountinfo`, in the order they were made.
+/// Returns the mounts of a table such as `/proc/self/mountinfo`, in the order they were made.
 pub fn read(table: &[u8]) -> Vec<Mount> {
     table.split(|&byte| byte == b'\n').filter_map(Mount::parse).collect()
 }
 
-/// The mounts that this process sees.
+/// Returns the mounts that this process sees.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// Returns an error if the table cannot be read.
 pub fn all() -> io::Result<Vec<Mount>> {
     Ok(read(&fs::read("/proc/self/mountinfo")?))
 }
 
-/// The mount that a path without symbolic links lies on: of the longest mount points above it, the
-/// one made last, which hides those before it.
+/// Returns the mount that a path without symbolic links lies on: the one with the longest mount point
+/// above the path. Of several with the same mount point, the last one made hides the others.
 pub fn above<'a>(path: &Path, mounts: &'a [Mount]) -> Option<&'a Mount> {
     let above = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     above.max_by_key(|mount| mount.point.components().count())
 }
 
-/// The files and devices of a table such as `/proc/swaps`.
+/// Returns the files and devices of a table such as `/proc/swaps`.
 pub fn read_swaps(table: &[u8]) -> Vec<PathBuf> {
     let lines = table.split(|&byte| byte == b'\n').skip(1);
     let names = lines.filter_map(|line| line.split(|&byte| byte == b' ').next());
     names.filter(|name| !name.is_empty()).map(unescaped).collect()
 }
 
-/// Returns what is swapped to; nothing where the kernel cannot swap.
+/// Returns the files and devices that are swapped to; none if the kernel has no swap support.
 ///
 /// # Errors
-/// When the kernel does not tell.
+/// Returns an error if the table cannot be read.
 pub fn swaps() -> io::Result<Vec<PathBuf>> {
     match fs::read("/proc/swaps") {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
@@ -99,15 +99,15 @@ pub fn swaps() -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// The name of the file system that an open file or directory lies on.
+/// Returns the type of the file system that an open file or directory lies on.
 pub fn file_system_of(file: &File, system: &System) -> Option<String> {
     let mounted = mount_of(file, system).map(|mount| mount.file_system);
     mounted.or_else(|| file_system_by_number(file).map(str::to_owned))
 }
 
-/// The block device that a mount lies on. What it says of its source is text from the time when it was
-/// mounted, and that name may be another device's by now; so it counts only where the mount has no
-/// device's number (btrfs).
+/// Returns the block device that a mount lies on. The source of a mount is text from the time of
+/// mounting, and by now that name may belong to another device; so it is used only if the mount has no
+/// device number of a block device (btrfs).
 pub fn device_of(mount: &Mount, system: &System) -> DeviceNumber {
     if mount.device.major > 0 {
         return mount.device;
@@ -115,12 +115,13 @@ pub fn device_of(mount: &Mount, system: &System) -> DeviceNumber {
     (system.number_of)(&mount.source).unwrap_or(mount.device)
 }
 
-/// Returns the device number of the file system that a file lies on, where the system has such numbers.
+/// Returns the device number of the file system that a file lies on, if the operating system has such
+/// numbers.
 pub fn number_of_file_system(file: &File) -> Option<DeviceNumber> {
     portable::file_system(&file.metadata().ok()?)
 }
 
-/// The mount that the file was opened through.
+/// Returns the mount that the file was opened through.
 #[cfg(target_os = "linux")]
 pub fn mount_of(file: &File, system: &System) -> Option<Mount> {
     use rustix::fs::{AtFlags, StatxFlags, statx};
@@ -130,7 +131,8 @@ pub fn mount_of(file: &File, system: &System) -> Option<Mount> {
     let by_id = facts
         .filter(|facts| facts.stx_mask & StatxFlags::MNT_ID.bits() != 0)
         .and_then(|facts| mounts.iter().find(|mount| mount.id == facts.stx_mnt_id));
-    // Before 5.8 the kernel does not say; then any mount of the same device will do.
+    // Before Linux 5.8 the kernel does not return the identifier; then any mount of the same device will
+    // do.
     let by_device = || {
         let number = number_of_file_system(file)?;
         mounts.iter().find(|mount| mount.device == number)
@@ -138,14 +140,14 @@ pub fn mount_of(file: &File, system: &System) -> Option<Mount> {
     by_id.or_else(by_device).cloned()
 }
 
-/// The mount that the file was opened through; only Linux tells.
+/// Returns the mount that the file was opened through; only Linux reports it.
 #[cfg(not(target_os = "linux"))]
 pub fn mount_of(_: &File, _: &System) -> Option<Mount> {
     None
 }
 
-/// The file system's name from its magic number, for a process that cannot see its mounts; only
-/// those that have a caveat, or on which no file is created.
+/// Returns the type of a file system by its magic number, for a process that cannot see its mounts. Only
+/// types that have a caveat, or on which no file is created, are known.
 #[cfg(target_os = "linux")]
 pub fn file_system_by_number(file: &File) -> Option<&'static str> {
     match rustix::fs::fstatfs(file).ok()?.f_type as u32 {
@@ -167,7 +169,7 @@ pub fn file_system_by_number(file: &File) -> Option<&'static str> {
     }
 }
 
-/// The file system's name from its magic number; only Linux tells.
+/// Returns the type of a file system by its magic number; only Linux reports it.
 #[cfg(not(target_os = "linux"))]
 pub fn file_system_by_number(_: &File) -> Option<&'static str> {
     None
@@ -217,7 +219,7 @@ mod tests {
             device_of(&Mount::parse(line.as_bytes()).unwrap(), &system).to_string()
         };
         assert_eq!(lies_on("253:3"), "253:3");
-        // btrfs has numbers of its own.
+        // btrfs has device numbers of its own.
         assert_eq!(lies_on("0:40"), "253:7");
     }
 }

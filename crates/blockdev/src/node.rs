@@ -1,22 +1,20 @@
-//! A block device as the kernel describes it below `/sys`, and what lies right below it. The one
-//! reader of that, for the system that runs this program as for one that was captured.
+//! Block devices as described below `/sys`, and the devices right below them in the stack. The only
+//! reader of these directories, both for the running system and for a captured one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::device::{DeviceNumber, System};
 
-/// What answers questions about `/sys`. Paths are as the kernel has them, whatever they lead to
-/// here.
+/// Source of the contents of `/sys`. Paths are the kernel's, even if the files are kept elsewhere.
 pub trait Sysfs {
-    /// The text of a small file without blanks around it; nothing where it is empty or cannot be
-    /// read.
+    /// Returns the trimmed text of a small file; `None` if it is empty or cannot be read.
     fn text(&self, path: &str) -> Option<String>;
 
-    /// The names in a directory, sorted; none where it cannot be read.
+    /// Returns the names in a directory, sorted; none if it cannot be read.
     fn names(&self, directory: &str) -> Vec<String>;
 
-    /// The path with all symbolic links followed; nothing where it leads nowhere.
+    /// Returns the path with all symbolic links followed; `None` if it leads nowhere.
     fn resolve(&self, path: &str) -> Option<String>;
 }
 
@@ -50,26 +48,26 @@ impl Sysfs for System {
     }
 }
 
-/// What a block device is, as far as its directory says.
+/// Kind of a block device, by its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// A partition.
     Partition,
-    /// A device of the device mapper.
+    /// A device mapper device.
     Mapper {
-        /// Its name under `/dev/mapper`.
+        /// Name under `/dev/mapper`.
         name: String,
-        /// Its identifier, which begins with who made it: `CRYPT-LUKS2-...`, `LVM-...`.
+        /// Identifier, which begins with the program that made it: `CRYPT-LUKS2-...`, `LVM-...`.
         id: String,
     },
-    /// A RAID of the kernel's.
+    /// A software RAID of the kernel (md).
     Raid {
-        /// `raid1`, ...
+        /// RAID level: `raid1`, ...
         level: String,
     },
-    /// A file that poses as a block device.
+    /// A loop device.
     Loop {
-        /// The file.
+        /// File behind the loop device.
         file: String,
     },
     /// Anything else.
@@ -79,20 +77,20 @@ pub enum NodeKind {
 /// A block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The kernel's name of it.
+    /// Kernel name of the device.
     pub name: String,
-    /// Where the kernel describes it.
+    /// Directory in which the kernel describes the device.
     pub directory: String,
-    /// Its number.
+    /// Device number.
     pub number: Option<DeviceNumber>,
-    /// Its device file.
+    /// Device file.
     pub file: String,
-    /// What it is.
+    /// Kind of the device.
     pub kind: NodeKind,
 }
 
 impl Node {
-    /// The device that is described in a directory below `/sys/devices`.
+    /// Returns the device that is described in a directory below `/sys/devices`.
     pub fn at(sysfs: &dyn Sysfs, directory: &str) -> Node {
         let name = directory.rsplit('/').next().unwrap_or_default().to_owned();
         let text = |part: &str| sysfs.text(&format!("{directory}/{part}"));
@@ -107,7 +105,7 @@ impl Node {
         } else {
             NodeKind::Disk
         };
-        // `uevent` has its name where the kernel's name has a slash.
+        // `uevent` has the name of the device file, which contains a slash where the kernel name has `!`.
         let told = text("uevent").and_then(|text| {
             text.lines().find_map(|line| line.strip_prefix("DEVNAME=")).map(str::to_owned)
         });
@@ -116,19 +114,20 @@ impl Node {
         Node { name, directory: directory.to_owned(), number, file, kind }
     }
 
-    /// The device with this number.
+    /// Returns the device with this number.
     pub fn of_number(sysfs: &dyn Sysfs, number: DeviceNumber) -> Option<Node> {
         let directory = sysfs.resolve(&format!("/sys/dev/block/{number}"))?;
         Some(Node::at(sysfs, &directory))
     }
 
-    /// The directory of the disk that has the queue of its requests: a partition's is its parent's.
+    /// Returns the directory of the disk that has the request queue: for a partition, its parent.
     pub fn disk(&self) -> &str {
         let parent = self.directory.rsplit_once('/').filter(|_| self.kind == NodeKind::Partition);
         parent.map_or(&self.directory, |(parent, _)| parent)
     }
 
-    /// Returns what people call it: a mapping by the name that was given to it, anything else by the kernel's name.
+    /// Returns the usual name: of a device mapper device the name that was given to it, of others the
+    /// kernel name.
     pub fn called(&self) -> &str {
         match &self.kind {
             NodeKind::Mapper { name, .. } => name,
@@ -136,7 +135,7 @@ impl Node {
         }
     }
 
-    /// The directories of the devices that it lies on. A loop device lies on a file, which is not
+    /// Returns the directories of the devices right below this one. The file behind a loop device is not
     /// among them.
     pub fn below(&self, sysfs: &dyn Sysfs) -> Vec<String> {
         match self.kind {

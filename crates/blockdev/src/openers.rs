@@ -1,8 +1,8 @@
-//! Programs that have a block device or a file open or mapped for writing, though they have claimed
-//! nothing.
+//! Device users: programs that have a block device or a file open or mapped for writing without having
+//! claimed it.
 //!
-//! The kernel keeps no list of that. Each process is looked at: its descriptors (`/proc/PID/fd`), and
-//! its shared maps (`/proc/PID/maps`), which outlive the descriptor that they were made of.
+//! The kernel has no list of such users, so each process is examined: its descriptors (`/proc/PID/fd`),
+//! and its shared mappings (`/proc/PID/maps`), which outlive the descriptor that they were made of.
 
 use std::fs;
 use std::io;
@@ -12,39 +12,38 @@ use std::time::Duration;
 use super::device::DeviceNumber;
 use super::inode::{Inode, Node};
 
-/// How often is looked again before somebody counts as having it open: smartctl and udev open devices
-/// for a moment.
+/// Number of checks that must find a user before it counts: smartctl and udev open devices for a moment.
 const LOOKS: u32 = 5;
 
-/// How long is waited between two looks.
+/// Time between two checks.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Of the flags that a file was opened with: for what, and that it was only to be read (`O_ACCMODE` and `O_RDONLY`,
-/// asm-generic/fcntl.h).
+/// Bits of the flags of an open file that give its access, and their value for reading only (`O_ACCMODE`
+/// and `O_RDONLY`, asm-generic/fcntl.h).
 const ACCESS: u32 = 0o3;
 const READING: u32 = 0o0;
 
-/// The kernel's answer about a process that has ended (`ESRCH`, asm-generic/errno-base.h).
+/// Error of the kernel for a process that has ended (`ESRCH`, asm-generic/errno-base.h).
 const NO_SUCH_PROCESS: i32 = 3;
 
-/// The system's own, which some systems let nobody look at.
+/// Identifier of the first process (init), which some systems hide from everybody.
 pub const FIRST_PROCESS: u32 = 1;
 
-/// The name space of processes that sees all of them (`PROC_PID_INIT_INO`, linux/proc_ns.h).
+/// PID namespace that sees all processes (`PROC_PID_INIT_INO`, linux/proc_ns.h).
 const ALL_PROCESSES: &str = "pid:[4026531836]";
 
-/// Who uses something so that they could write to it.
+/// User that could write to a device or file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Users {
-    /// Nobody does.
+    /// No user.
     Nobody,
-    /// This program does, in words.
+    /// A program, described in words.
     Program(String),
-    /// Nobody that can be seen, but not everybody can be seen.
+    /// No user among the processes that can be seen, but not all can be seen.
     NotSeen,
 }
 
-/// Block devices and files that somebody might have open.
+/// Block devices and files whose users are looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// The block devices.
@@ -66,7 +65,7 @@ impl Wanted {
 /// Returns another program that has one of these open or mapped for writing.
 ///
 /// # Errors
-/// When there is no list of processes.
+/// Returns an error if the processes cannot be listed.
 pub fn openers(wanted: &Wanted) -> io::Result<Users> {
     let proc = Path::new("/proc");
     for _ in 1..LOOKS {
@@ -89,14 +88,14 @@ fn openers_in(proc: &Path, wanted: &Wanted) -> io::Result<Users> {
             continue;
         }
         match use_of(&entry.path(), wanted) {
-            // Our own child has what we have until it has closed it.
+            // A child of this process has the same descriptors until it has closed them.
             Ok(Some(_)) if parent_of(&entry.path()) == Some(own) => {}
             Ok(Some(how)) => {
                 let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
                 return Ok(Users::Program(format!("{} (process {id}) has {how}", comm.trim())));
             }
             Ok(None) => {}
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(NO_SUCH_PROCESS) => {}
             Err(_) if id == FIRST_PROCESS => {}
@@ -106,7 +105,7 @@ fn openers_in(proc: &Path, wanted: &Wanted) -> io::Result<Users> {
     Ok(if sees_all { Users::Nobody } else { Users::NotSeen })
 }
 
-/// Returns true if the processes of all the system can be seen from here.
+/// Returns true if all processes of the system can be seen from here.
 pub fn sees_all_processes() -> bool {
     sees_all_in(Path::new("/proc"))
 }
@@ -116,7 +115,7 @@ fn sees_all_in(proc: &Path) -> bool {
     namespace.is_ok_and(|it| it == Path::new(ALL_PROCESSES))
 }
 
-/// Returns how a process could write to what is wanted, in words.
+/// Describes how a process could write to one of the wanted devices and files; `None` if it cannot.
 fn use_of(process: &Path, wanted: &Wanted) -> io::Result<Option<String>> {
     if let Some(path) = opened_in(process, wanted)? {
         return Ok(Some(format!("{} open for writing", path.display())));
@@ -132,7 +131,7 @@ fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
         match Node::at(&entry.path()) {
             Ok(node) if wanted.has(node) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
-            // Something else, or closed meanwhile.
+            // Another file, or one that was closed meanwhile.
             Ok(_) | Err(_) => continue,
         }
         let about = fs::read_to_string(process.join("fdinfo").join(entry.file_name()));
@@ -143,18 +142,18 @@ fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Returns the wanted file that a process has mapped so that its stores reach it.
+/// Returns the wanted file that a process has mapped shared and writable.
 fn mapped_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
-    // Names of files need not be text.
+    // File names need not be text.
     let maps = fs::read(process.join("maps"))?;
     for line in maps.split(|&byte| byte == b'\n') {
         let Some(map) = SharedMap::parse(&String::from_utf8_lossy(line)) else { continue };
-        // The line has the number of the device node's file system, not of the device.
+        // The line has the device number of the file system with the device node, not of the device.
         let node = match Node::at(&process.join("map_files").join(&map.range)) {
             Ok(node) => node,
-            // It is not mapped any more.
+            // The mapping is gone.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            // Who may not follow it may still look at what it is called.
+            // Without permission to follow the link, the name of the mapping can still be looked up.
             Err(_) => match Node::at(Path::new(&map.name)) {
                 Ok(Node::BlockDevice(number)) => Node::BlockDevice(number),
                 _ => Node::File(map.inode),
@@ -167,17 +166,17 @@ fn mapped_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// A shared map of a file that can be written to, as a line of `/proc/PID/maps` has it.
+/// A shared, writable mapping of a file, as a line of `/proc/PID/maps` describes it.
 #[derive(Debug, PartialEq, Eq)]
 struct SharedMap {
-    /// Its addresses, as the name in `map_files`.
+    /// Range of addresses, which is the name in `map_files`.
     range: String,
     inode: Inode,
     name: String,
 }
 
 impl SharedMap {
-    /// Returns `None` for maps of memory, private ones and those that can only be read.
+    /// Parses a line. Returns `None` for mappings of memory, and for private and read-only ones.
     fn parse(line: &str) -> Option<SharedMap> {
         // proc_pid_maps(5): address, permissions, offset, device, inode, name.
         let mut fields = line.splitn(6, ' ');
@@ -200,8 +199,7 @@ impl SharedMap {
     }
 }
 
-/// Returns true if what is open was opened for writing, by what `fdinfo` says; where that cannot be
-/// told, it was.
+/// Returns true if `fdinfo` says that the file was opened for writing, or does not say.
 fn is_for_writing(about: &str) -> bool {
     let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|it| u32::from_str_radix(it.trim(), 8).ok());
@@ -219,7 +217,7 @@ mod tests {
 
     use super::*;
 
-    /// A process below `proc` with one open file, and nothing mapped.
+    /// Makes a process below `proc` with one open file and no mapping.
     fn process(proc: &Path, id: u32, parent: u32, target: &Path, flags: &str) -> PathBuf {
         let directory = proc.join(id.to_string());
         for name in ["fd", "fdinfo", "map_files"] {
@@ -233,7 +231,7 @@ mod tests {
         directory
     }
 
-    /// A list of processes that is all there is, and a file beside it that is wanted.
+    /// Makes an empty list of processes, and beside it a file whose users are looked for.
     fn scene() -> (tempfile::TempDir, PathBuf, PathBuf, Wanted) {
         let root = tempfile::tempdir().unwrap();
         let (proc, file) = (root.path().join("proc"), root.path().join("image"));
@@ -260,7 +258,7 @@ mod tests {
         process(&proc, 102, std::process::id(), &file, "0100002");
         process(&proc, std::process::id(), 1, &file, "0100002");
         assert_eq!(look(), Users::Nobody);
-        // By any name of it.
+        // By any name of the file.
         let link = root.path().join("link");
         fs::hard_link(&file, &link).unwrap();
         process(&proc, 103, 1, &link, "0140002");

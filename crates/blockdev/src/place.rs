@@ -1,4 +1,4 @@
-//! What lies under a directory: its mount, and the layers of block devices down to the drive.
+//! Storage stack below a directory: its mount, and the layers of block devices down to the drive.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use super::device::{DeviceNumber, System};
 use super::mounts::{Mount, device_of, mount_of};
 use super::node::{Node, NodeKind, Sysfs};
 
-/// What a layer of block devices is.
+/// Kind of a layer of block devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayerKind {
     /// A partition of the next layer.
     Partition,
-    /// A device of the device mapper (LVM, dm-crypt, ...).
+    /// A device mapper device (LVM, dm-crypt, ...).
     Mapper,
-    /// A RAID of the kernel's (md).
+    /// A software RAID of the kernel (md).
     Raid,
-    /// A file that poses as a block device.
+    /// A loop device.
     Loop,
     /// A disk behind a USB bridge.
     Usb,
@@ -29,20 +29,19 @@ pub enum LayerKind {
 /// One block device on the way from a file system down to the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layer {
-    /// What it is called: a mapping by the name that was given to it, anything else by the kernel's.
+    /// Usual name: of a device mapper device the name that was given to it, of others the kernel name.
     pub name: String,
-    /// What it is.
+    /// Kind of the layer.
     pub kind: LayerKind,
-    /// The most bytes that one discard may have; 0 where it takes none, nothing where the kernel
-    /// does not say.
+    /// Largest discard in bytes; 0 if the device takes none, `None` if the kernel does not say.
     pub discard_max: Option<u64>,
-    /// What else is known of it: the kind of mapping, the level of RAID, the file behind it.
+    /// Further detail: the kind of mapping, the RAID level, the file behind a loop device, or the model.
     pub detail: Option<String>,
     node: Node,
 }
 
 impl Layer {
-    /// Returns what it is called in sentences.
+    /// Describes the layer, for use in sentences.
     pub fn words(&self) -> String {
         let kind = match self.kind {
             LayerKind::Partition => "partition",
@@ -58,18 +57,18 @@ impl Layer {
         }
     }
 
-    /// Its device file.
+    /// Returns the device file.
     pub fn device(&self) -> &Path {
         Path::new(&self.node.file)
     }
 
-    /// The kernel's name of it: `sda2`, `dm-0`.
+    /// Returns the kernel name: `sda2`, `dm-0`.
     pub fn kernel_name(&self) -> &str {
         &self.node.name
     }
 
-    /// Returns why reading it says little of flash, as the end of a sentence about it; nothing where it
-    /// may be flash.
+    /// Returns the reason why the times of reads from this layer reveal little about flash, as the end of
+    /// a sentence; `None` if the layer may be flash.
     fn obstacle(&self, system: &System) -> Option<&'static str> {
         let name = &self.node.name;
         let has_prefix = |prefixes: &[&str]| prefixes.iter().any(|it| name.starts_with(it));
@@ -77,7 +76,7 @@ impl Layer {
             system.text(&format!("{}/{attribute}", self.node.disk())).unwrap_or_default()
         };
         match self.kind {
-            // A drive of our own model, which is attached.
+            // A simulated drive of this project that is attached.
             LayerKind::Loop if self.lies_on_attached_drive(system) => None,
             LayerKind::Loop => Some("is a file on another file system, whose cache may answer"),
             LayerKind::Disk if has_prefix(&["vd", "xvd"]) => Some("is a virtual disk"),
@@ -107,15 +106,14 @@ impl Layer {
     }
 }
 
-/// Returns `true` for the file system that has the file of an attached drive: the kernel adds the subtype only
-/// where it was mounted by fusermount.
+/// Returns true if a mount has the file of an attached drive. The kernel shows the subtype only for
+/// mounts by fusermount.
 fn is_of_attached_drive(mount: &Mount) -> bool {
     ["fuse", "fuse.ssdlab"].contains(&mount.file_system.as_str())
         && mount.source == Path::new("ssdlab")
 }
 
-/// Returns true if a vendor and model as the kernel has them are those of a hypervisor's or a
-/// cloud's disk.
+/// Returns true if a vendor and model are those of a virtual disk of a hypervisor or cloud.
 fn is_of_hypervisor(maker: &str) -> bool {
     const WORDS: [&str; 9] = [
         "qemu",
@@ -132,8 +130,8 @@ fn is_of_hypervisor(maker: &str) -> bool {
     WORDS.iter().any(|word| maker.contains(word))
 }
 
-/// Returns why reading what lies on these layers says little of flash, as a sentence: a virtual disk, a
-/// cache or a network lies between. Nothing where flash may be read as it is.
+/// Returns the reason, as a sentence, why the times of reads from these layers reveal little about flash,
+/// such as a virtual disk, a cache or a network in between; `None` if flash may be read directly.
 pub fn hidden_flash(layers: &[Layer]) -> Option<String> {
     let system = System::real();
     if layers.is_empty() {
@@ -142,18 +140,18 @@ pub fn hidden_flash(layers: &[Layer]) -> Option<String> {
     layers.iter().find_map(|layer| Some(format!("{} {}", layer.name, layer.obstacle(&system)?)))
 }
 
-/// The mount that an open file was reached through; nothing where the system does not tell.
+/// Returns the mount that an open file was reached through; `None` if the system does not report it.
 pub fn mount_of_file(file: &File) -> Option<Mount> {
     mount_of(file, &System::real())
 }
 
-/// The block device with this number, and those below it down to the lowest known; none where there
+/// Returns the block device with this number, and those below it down to the lowest known; none if there
 /// is no such device.
 pub fn layers_below(number: DeviceNumber) -> Vec<Layer> {
     layers_of(number, &System::real())
 }
 
-/// A directory on a file system, and what that lies on.
+/// A directory on a file system, with the storage stack below.
 #[derive(Clone, Debug)]
 pub struct Place {
     mount: Mount,
@@ -162,10 +160,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// Looks at what lies under `directory`.
+    /// Examines the storage stack below `directory`.
     ///
     /// # Errors
-    /// When the mount cannot be found, or does not lie on a block device.
+    /// Returns an error if the mount cannot be found, or does not lie on a block device.
     pub fn of(directory: &Path) -> Result<Place, DriveError> {
         Place::on(directory, &System::real())
     }
@@ -192,12 +190,12 @@ impl Place {
         Ok(Place { mount, number, layers })
     }
 
-    /// Returns where the file system is mounted.
+    /// Returns the mount point of the file system.
     pub fn mount_point(&self) -> &Path {
         &self.mount.point
     }
 
-    /// The file system: `ext4`, ...
+    /// Returns the type of the file system: `ext4`, ...
     pub fn file_system(&self) -> &str {
         &self.mount.file_system
     }
@@ -207,28 +205,28 @@ impl Place {
         self.mount.options.iter().any(|known| known == option)
     }
 
-    /// The options of the mount and of the file system, as the kernel shows them.
+    /// Returns the options of the mount and of the file system, as the kernel shows them.
     pub fn options(&self) -> &[String] {
         &self.mount.options
     }
 
-    /// Block devices from the one that the file system lies on down to the lowest known.
+    /// Returns the block devices from the one that the file system lies on down to the lowest known.
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// The device file of the block device that the file system lies on.
+    /// Returns the device file of the block device that the file system lies on.
     pub fn device(&self) -> PathBuf {
         PathBuf::from(&self.layers[0].node.file)
     }
 
-    /// Returns true if a mount of the same file system at the same place is still there.
+    /// Returns true if the same file system is still mounted at the same place.
     pub fn is_still_there(&self) -> bool {
         let mounts = System::real().mounts().unwrap_or_default();
         mounts.iter().any(|it| it.point == self.mount.point && it.device == self.mount.device)
     }
 
-    /// Returns how the mount is now.
+    /// Examines the mount point again.
     ///
     /// # Errors
     /// As [`Place::of`].
@@ -236,13 +234,13 @@ impl Place {
         Place::of(&self.mount.point)
     }
 
-    /// Major and minor number of the block device that the file system lies on, as `8:17`.
+    /// Returns the major and minor number of the block device that the file system lies on, as `8:17`.
     pub fn number(&self) -> String {
         self.number.to_string()
     }
 
-    /// Flushes that the disk below has been sent since the system began; nothing where the kernel
-    /// does not count them.
+    /// Returns the number of flushes that the disk below has received since the system started; `None` if
+    /// the kernel does not count them.
     pub fn flushes(&self) -> Option<u64> {
         let counts = |layer: &&Layer| {
             matches!(layer.kind, LayerKind::Disk | LayerKind::Usb | LayerKind::Loop)
@@ -254,7 +252,7 @@ impl Place {
     }
 }
 
-/// How deep layers may be: a file system that lies on itself has no end.
+/// Largest number of layers: a file system on a loop device on itself has no end.
 const DEEPEST: usize = 16;
 
 fn layers_of(number: DeviceNumber, system: &System) -> Vec<Layer> {
@@ -265,7 +263,7 @@ fn layers_of(number: DeviceNumber, system: &System) -> Vec<Layer> {
         if seen || layers.len() >= DEEPEST {
             continue;
         }
-        // The last is looked at first.
+        // A stack: the last node is examined first.
         next.extend(below(&node, system).into_iter().rev());
         layers.push(layer_of(node, system));
     }
@@ -277,7 +275,7 @@ fn layer_of(node: Node, system: &System) -> Layer {
     let model = || system.text(&format!("{}/device/model", node.directory));
     let (kind, detail) = match &node.kind {
         NodeKind::Partition => (LayerKind::Partition, None),
-        // The identifier begins with who made it: CRYPT-LUKS2-..., LVM-...
+        // The identifier begins with the program that made it: CRYPT-LUKS2-..., LVM-...
         NodeKind::Mapper { id, .. } => {
             (LayerKind::Mapper, id.split_once('-').map(|(maker, _)| maker.to_lowercase()))
         }
@@ -291,7 +289,7 @@ fn layer_of(node: Node, system: &System) -> Layer {
     Layer { name: node.called().to_owned(), kind, discard_max, detail, node }
 }
 
-/// Returns what lies right below a device.
+/// Returns the devices right below a device.
 fn below(node: &Node, system: &System) -> Vec<Node> {
     let NodeKind::Loop { file } = &node.kind else {
         let directories = node.below(system);

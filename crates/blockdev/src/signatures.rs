@@ -1,11 +1,11 @@
-//! What lies on a block device, as wipefs or blkid detect it: shown before it is destroyed.
+//! Signatures on a block device, as wipefs or blkid detect them: shown before the device is overwritten.
 
 use std::path::Path;
 
 use super::tool;
 
-/// Signatures of file systems, partition tables, RAID members and the like, in words; the error
-/// says why it could not be looked for them.
+/// Describes signatures of file systems, partition tables, RAID members and the like. The error is the
+/// reason why the device could not be searched.
 pub fn on(device: &Path) -> Result<Vec<String>, String> {
     match by_wipefs(device) {
         Ok(found) => Ok(found),
@@ -19,7 +19,7 @@ fn by_wipefs(device: &Path) -> Result<Vec<String>, String> {
     if !output.status.success() {
         return Err(format!("wipefs failed ({})", output.last_words()));
     }
-    // A device without any gives no data at all.
+    // For a device without signatures wipefs prints nothing.
     let Some(data) = output.json() else { return Ok(Vec::new()) };
     let found = data["signatures"].as_array().map(Vec::as_slice).unwrap_or_default();
     let words = found.iter().map(|one| {
@@ -29,7 +29,7 @@ fn by_wipefs(device: &Path) -> Result<Vec<String>, String> {
         format!("{kind}{label}")
     });
     let mut words: Vec<String> = words.collect();
-    // Some have several marks, such as both copies of a partition table.
+    // Some formats have several signatures, such as both copies of a partition table.
     words.dedup();
     Ok(words)
 }
@@ -41,7 +41,7 @@ fn by_blkid(device: &Path) -> Result<Vec<String>, String> {
     let value = |name: &str| output.stdout.lines().find_map(|line| line.strip_prefix(name));
     match (output.status.code(), value("TYPE=").or_else(|| value("PTTYPE="))) {
         (Some(0), Some(kind)) => Ok(vec![kind.to_owned()]),
-        // Its way of saying that there is nothing.
+        // The exit codes of blkid for a device without signatures.
         (Some(0 | 2), None) => Ok(Vec::new()),
         _ => Err(format!("blkid failed ({})", output.last_words())),
     }

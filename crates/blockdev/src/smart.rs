@@ -1,7 +1,6 @@
-//! The state of a drive by its own account: temperature, wear and errors, by smartctl or nvme-cli.
+//! SMART: temperature, wear and errors as the drive reports them, read by smartctl or nvme-cli.
 //!
-//! Both print JSON whose names and types have changed over the years, so everything is looked for
-//! and nothing is expected.
+//! Both print JSON whose names and types have changed over the years, so every field is optional.
 
 mod ata;
 mod loose;
@@ -22,51 +21,51 @@ use super::tool;
 pub use self::nvme::{Controller, from_nvme, reads_zeros};
 pub use self::signs::{Counter, CriticalWarning, ErrorCause, Sign};
 
-/// The state of a drive, as far as it tells it.
+/// State of a drive, as far as the drive reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Smart {
-    /// In degrees Celsius.
+    /// Temperature in degrees Celsius.
     pub temperature: Option<i64>,
-    /// The temperature that it may have in operation, in degrees Celsius.
+    /// Highest temperature in operation, in degrees Celsius.
     pub temperature_limit: Option<i64>,
-    /// Share of its rated life that is used, in percent; may exceed 100.
+    /// Share of the rated life that is used, in percent; may exceed 100.
     pub percentage_used: Option<u64>,
-    /// Blocks of flash that are left to replace failed ones.
+    /// Flash blocks left to replace failed ones.
     pub spare: Option<Spare>,
-    /// Bytes that hosts have written to it.
+    /// Bytes that hosts have written.
     pub written: Option<ByteLength>,
-    /// Bytes that were written to its flash, by hosts and by itself.
+    /// Bytes written to the flash, by hosts and by the drive itself.
     pub flash_written: Option<ByteLength>,
-    /// A count of what hosts have written, where its unit is not known.
+    /// A count of host writes whose unit is not known.
     pub unitless_writes: Option<UnitlessWrites>,
-    /// Hours it has been on.
+    /// Power-on hours.
     pub hours_on: Option<u64>,
-    /// Sectors or blocks of flash taken out of use, or errors of the media.
+    /// Number of sectors or flash blocks taken out of use, or of media errors.
     pub media_errors: Option<u64>,
-    /// Its own verdict.
+    /// Health verdict of the drive.
     pub passed: Option<bool>,
-    /// The newest self-test that came to its end.
+    /// Newest self-test that was completed.
     pub self_test: Option<SelfTest>,
-    /// Counters of errors that it has, each once, also those that are zero.
+    /// Error counters that the drive has, each once, also those that are zero.
     pub counts: Vec<(Counter, u64)>,
-    /// All signs of trouble that it shows.
+    /// All signs of trouble in the report.
     pub signs: Vec<Sign>,
-    /// Its model.
+    /// Model.
     pub model: Option<String>,
-    /// `true` for a disk that spins, `false` for flash.
+    /// True for a rotating disk, false for flash.
     pub spins: Option<bool>,
-    /// The speed of its SATA link.
+    /// Speed of the SATA link.
     pub link: Option<Link>,
-    /// What it says of TRIM (ATA).
+    /// TRIM support that the drive reports (ATA).
     pub trim: Option<TrimSupport>,
 }
 
-/// Spare blocks of flash, in percent of those that there were.
+/// Spare flash blocks, in percent of the original number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spare {
-    /// Left now.
+    /// Percentage left.
     pub available: u64,
-    /// The least that the maker finds sufficient.
+    /// Percentage that the maker regards as sufficient.
     pub threshold: Option<u64>,
 }
 
@@ -75,7 +74,7 @@ impl Spare {
         Some(Spare { available: available?, threshold })
     }
 
-    /// Returns `true` where less is left than the maker finds sufficient.
+    /// Returns true if fewer are left than the maker regards as sufficient.
     pub fn is_short(&self) -> bool {
         self.threshold.is_some_and(|threshold| self.available < threshold)
     }
@@ -84,51 +83,51 @@ impl Spare {
 /// A SMART attribute that counts writes in a unit that smartctl does not know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitlessWrites {
-    /// Its number.
+    /// Number of the attribute.
     pub id: u64,
-    /// Its name.
+    /// Name of the attribute.
     pub name: String,
-    /// Its raw value.
+    /// Raw value of the attribute.
     pub count: u64,
 }
 
-/// A self-test that came to its end.
+/// A completed self-test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelfTest {
-    /// `true` where it found no failure.
+    /// True if the test found no failure.
     pub passed: bool,
-    /// `true` where it read all of the drive.
+    /// True if the test read the whole drive.
     pub is_extended: bool,
-    /// The drive's words for how it ended.
+    /// Outcome in the words of the report.
     pub said: String,
-    /// Hours of being on since then.
+    /// Power-on hours since the test.
     pub hours_ago: Option<u64>,
 }
 
 /// The speed of a SATA link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// As it is, in bits a second.
+    /// Current speed in bits per second.
     pub bits_per_second: u64,
-    /// The most that the drive can do, in bits a second.
+    /// Highest speed of the drive in bits per second.
     pub most_bits_per_second: u64,
 }
 
-/// What an ATA drive says of TRIM.
+/// TRIM support of an ATA drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimSupport {
-    /// `true` where it knows TRIM.
+    /// True if the drive supports TRIM.
     pub supported: bool,
-    /// `true` where trimmed sectors read as the same data each time.
+    /// True if trimmed sectors return the same data at each read.
     pub deterministic: bool,
-    /// `true` where trimmed sectors read as zeros.
+    /// True if trimmed sectors read as zeros.
     pub zeroed: bool,
 }
 
-/// Asks the drive.
+/// Reads the SMART data of a drive, by smartctl, or by nvme-cli if that fails on an NVMe drive.
 ///
 /// # Errors
-/// In words why nothing is known.
+/// Returns the reason, in words, why nothing is known.
 pub fn of(device: &Path) -> Result<Smart, String> {
     match by_smartctl(device) {
         Ok(smart) => Ok(smart),
@@ -145,7 +144,7 @@ fn by_smartctl(device: &Path) -> Result<Smart, String> {
     let options = ["--json=c", "-i", "-H", "-A", "-l", "devstat"].map(AsRef::as_ref);
     let arguments = [&options[..], &[device.as_os_str()]].concat();
     let output = tool::run("smartctl", &arguments, Some(tool::LOOK))?;
-    // The exit code is a set of flags, most of which tell of the drive and not of the program.
+    // The exit code is a set of flags, most of which concern the drive and not the program.
     let data = output.json().unwrap_or_default();
     let smart = from_smartctl(&data);
     if !smart.is_silent() {
@@ -165,9 +164,9 @@ fn by_nvme(device: &Path) -> Result<Smart, String> {
     }
 }
 
-/// From what `smartctl --json` prints; what it does not say is left out.
+/// Reads the output of `smartctl --json`. Fields that are missing there stay `None`.
 pub fn from_smartctl(data: &Value) -> Smart {
-    // A list would be taken for the values of a report in their order.
+    // Serde would read a list as the values of a report in their order.
     if !data.is_object() {
         return Smart::default();
     }
@@ -209,7 +208,7 @@ pub fn from_smartctl(data: &Value) -> Smart {
     }
 }
 
-/// Returns the hours of being on since `at`; ATA and SCSI note that in 16 bits.
+/// Returns the power-on hours since `at`, which ATA and SCSI record in 16 bits.
 fn hours_since(at: Option<u64>, now: Option<u64>) -> Option<u64> {
     let (at, now) = at.zip(now)?;
     Some(match now.checked_sub(at) {
@@ -220,8 +219,8 @@ fn hours_since(at: Option<u64>, now: Option<u64>) -> Option<u64> {
 }
 
 impl Smart {
-    /// Returns `true` where it tells nothing of its state: neither health nor wear, errors, temperature
-    /// or use.
+    /// Returns true if the report says nothing of the drive's state: neither health nor wear, errors,
+    /// temperature or use.
     pub fn is_silent(&self) -> bool {
         self.temperature.is_none()
             && self.percentage_used.is_none()
@@ -234,7 +233,7 @@ impl Smart {
             && self.signs.is_empty()
     }
 
-    /// Fills what is not known here with what another report of the same drive says.
+    /// Fills unknown fields from another report of the same drive.
     #[must_use]
     pub fn or(self, other: Smart) -> Smart {
         let mut signs = self.signs;
@@ -268,7 +267,7 @@ impl Smart {
         }
     }
 
-    /// Notes a counter of errors; above zero it is a sign.
+    /// Records an error counter; above zero it is a sign of trouble.
     fn take_count(&mut self, counter: Counter, count: Option<u64>) {
         let Some(count) = count else { return };
         self.counts.push((counter, count));
@@ -277,8 +276,8 @@ impl Smart {
         }
     }
 
-    /// Notes the outcome of self-tests, of which the newest comes first. A failure counts until an
-    /// extended test, which reads the whole drive, has passed.
+    /// Records the outcome of self-tests, newest first. A failure counts until an extended test, which
+    /// reads the whole drive, has passed.
     fn take_self_tests(&mut self, tests: Vec<SelfTest>) {
         let since = tests.iter().take_while(|test| !(test.passed && test.is_extended));
         let failed = since.enumerate().find(|(_, test)| !test.passed);
@@ -292,7 +291,7 @@ impl Smart {
         self.self_test = tests.into_iter().next();
     }
 
-    /// In words, for the report.
+    /// Describes the state in words, for the report.
     pub fn words(&self) -> String {
         let mut parts = Vec::new();
         parts.extend(self.temperature.map(|degrees| format!("{degrees} C")));
@@ -307,8 +306,8 @@ impl Smart {
         parts.join(", ")
     }
 
-    /// Returns what a run that writes `bytes` takes of the rated life, in words: by the bytes that have used up what is
-    /// used up so far.
+    /// Describes the share of the rated life that a run writing `bytes` uses: extrapolated from the bytes
+    /// and the share used so far.
     pub fn share_words(&self, bytes: ByteLength) -> String {
         match (self.percentage_used, self.written) {
             (Some(used @ 1..), Some(written)) if written > ByteLength::ZERO => {
@@ -323,7 +322,7 @@ impl Smart {
                      {written} so far)"
                 )
             }
-            // Percentages are counted up when they are full.
+            // Percentages are counted up only when they are complete.
             (Some(0), Some(written)) if written > ByteLength::ZERO => format!(
                 "less than {:.2} % of its rated endurance, as SMART has it (not yet 1 % used up by \
                  {written} so far)",
@@ -384,7 +383,7 @@ mod tests {
         assert_eq!(by_attributes.percentage_used, Some(4));
         assert_eq!(by_attributes.written, Some(ByteLength::new(2_048_000)));
         assert_eq!(by_attributes.media_errors, Some(3));
-        // Units of the vendor's own are in the name, or else not known.
+        // Vendor-specific units are in the name of the attribute, or else unknown.
         let of = |name: &str| {
             from_smartctl(&json!({"ata_smart_attributes": {"table": [
                 {"id": 241, "name": name, "value": 99, "raw": {"value": 4000}},
@@ -399,7 +398,8 @@ mod tests {
     #[test]
     fn attributes_count_only_under_a_name_that_fits() {
         let with = |rows: Value| from_smartctl(&json!({"ata_smart_attributes": {"table": rows}}));
-        // Samsung's 202 is no life, SanDisk's 233 no wear, and some have a thermometer as 231.
+        // Samsung's 202 is not the life left, SanDisk's 233 not wear, and some drives have a temperature
+        // as 231.
         let others = with(json!([
             {"id": 202, "name": "Exception_Mode_Status", "value": 100},
             {"id": 233, "name": "NAND_GB_Written_TLC", "value": 100},
@@ -421,7 +421,7 @@ mod tests {
             let smart = with(json!([{"id": id, "name": name, "value": 60}]));
             assert_eq!(smart.percentage_used, Some(40), "{name}");
         }
-        // Two numbers in one: none is replaced, whatever stands in the upper bits.
+        // Two numbers in one: no sectors are replaced, whatever the upper bits are.
         let packed = with(json!([{"id": 5, "name": "Reallocated_Sector_Ct", "value": 100,
             "raw": {"value": 65_536, "string": "0 (1 0)"}}]));
         assert_eq!(packed.media_errors, Some(0));
@@ -457,7 +457,7 @@ mod tests {
         assert!(share(Smart::default()).contains("does not count it"));
         let fresh = Smart { percentage_used: Some(0), ..Smart::default() };
         assert!(share(fresh).contains("0 % used so far"));
-        // A hundredth of what has not used up one percent.
+        // A hundredth of the bytes that have not used up one percent.
         let little = Smart {
             percentage_used: Some(0),
             written: Some(ByteLength::new(1 << 40)),

@@ -1,4 +1,4 @@
-//! Programs of the system that know what the kernel does not tell: SMART, signatures, erasing.
+//! Runs programs of the system for what the kernel does not provide: SMART, signatures, erase commands.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -11,31 +11,31 @@ use serde_json::Value;
 
 use super::portable::{can_be_run, out_of_reach_of_interrupts};
 
-/// Where programs for administrators are, though the path of others leaves it out.
+/// Directories of administration programs, which may be missing in PATH.
 const ALSO_THERE: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
-/// How long a program that only looks may take: a drive that hangs must not hang the run.
+/// Time limit of a program that only reads: a drive that hangs must not hang the run.
 pub const LOOK: Duration = Duration::from_secs(10);
 
-/// What a program came to.
+/// Result of a program.
 #[derive(Debug)]
 pub struct Output {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// What it complained of.
+    /// Standard error.
     pub stderr: String,
 }
 
 impl Output {
-    /// Its data, where it printed some. Text before the first brace is passed over.
+    /// Returns the JSON data in the output, if any. Text before the first brace is skipped.
     pub fn json(&self) -> Option<Value> {
         let start = self.stdout.find('{')?;
         serde_json::from_str(&self.stdout[start..]).ok()
     }
 
-    /// The last line it said, to be quoted.
+    /// Returns the last line of output, to be quoted.
     pub fn last_words(&self) -> String {
         let lines = self.stderr.lines().chain(self.stdout.lines());
         let last = lines.map(str::trim).rfind(|line| !line.is_empty());
@@ -43,15 +43,15 @@ impl Output {
     }
 }
 
-/// Runs a program to its end, or until `limit` is over.
+/// Runs a program to its end, or kills it after `limit`.
 ///
 /// # Errors
-/// A sentence without its end: that the program is not there, cannot be run or took too long.
+/// Returns a sentence without its end: that the program is not installed, cannot be run or took too long.
 pub fn run(program: &str, arguments: &[&OsStr], limit: Option<Duration>) -> Result<Output, String> {
     let found = find(program).ok_or_else(|| format!("{program} is not installed"))?;
     let failed = |error| format!("{program} cannot be run ({error})");
     let mut command = Command::new(found);
-    // Ctrl-C is for us: a drive that is being erased must not be left halfway.
+    // Ctrl-C must only reach this process: a drive that is being erased must not be left halfway.
     let mut child = out_of_reach_of_interrupts(&mut command)
         .args(arguments)
         .env("LC_ALL", "C")
@@ -74,7 +74,7 @@ fn gather(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut stream) = stream {
-            // What came until a failure is better than nothing.
+            // Output up to a read error is better than none.
             let _ = stream.read_to_end(&mut bytes);
         }
         bytes

@@ -1,6 +1,6 @@
-//! What lies beneath a loop device. It claims neither the file nor the block device that it lies on, so
-//! that either may be in use while the loop device itself is free: whoever writes to the one writes to
-//! the other.
+//! Backing of loop devices. A loop device claims neither the file nor the block device that it lies on,
+//! so that either may be in use while the loop device itself is free: a write to one is a write to the
+//! other.
 
 use std::fs;
 use std::io;
@@ -14,11 +14,11 @@ use super::{
     unclaimed_user,
 };
 
-/// The most loop devices that lie on one another and are looked through.
+/// Largest depth of loop devices on loop devices.
 const DEEPEST: usize = 16;
 
-/// Returns what uses that which the device lies on, in words; nothing where it is free, or the device no loop device
-/// nor a partition of one.
+/// Describes the user of the backing of a loop device, or of the loop device that this is a partition of;
+/// `None` if the backing is free, or for other devices.
 pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
     let mut number = disk_of(number, system)?.unwrap_or(number);
     for _ in 0..DEEPEST {
@@ -43,7 +43,7 @@ pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<S
     Err(io::Error::other("too many loop devices lie on one another"))
 }
 
-/// Adds what a loop device lies on, and what that lies on, as far as they are loop devices.
+/// Adds the backing of a loop device, and in turn the backing of that, as far as they are loop devices.
 pub(super) fn add_to(wanted: &mut Wanted, number: DeviceNumber, system: &System) -> io::Result<()> {
     let mut number = disk_of(number, system)?.unwrap_or(number);
     for _ in 0..DEEPEST {
@@ -58,8 +58,8 @@ pub(super) fn add_to(wanted: &mut Wanted, number: DeviceNumber, system: &System)
     Err(io::Error::other("too many loop devices lie on one another"))
 }
 
-/// The file that the loop device of this name lies on. Where the kernel does not tell, it is the one that
-/// the path leads to from here; nothing where that leads nowhere.
+/// Returns the file behind the loop device of this name. If the kernel does not report the inode, the
+/// file is the one that the path leads to from here; `None` if that leads nowhere.
 fn inode_of(path: &Path, name: &str, system: &System) -> Option<Inode> {
     (system.backing_of)(name).ok().or_else(|| match Node::at(path).ok()? {
         Node::File(inode) => Some(inode),
@@ -67,8 +67,8 @@ fn inode_of(path: &Path, name: &str, system: &System) -> Option<Inode> {
     })
 }
 
-/// Returns what a loop device lies on, of which `directory` tells; nothing for another device, and for one that is not
-/// set up.
+/// Returns the path of the backing of the loop device described in `directory`; `None` for other devices,
+/// and for a loop device that is not set up.
 pub(super) fn read_backing(directory: &Path) -> io::Result<Option<PathBuf>> {
     match fs::read(directory.join("loop/backing_file")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -76,7 +76,7 @@ pub(super) fn read_backing(directory: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Returns what else than the loop device called `own` uses a file.
+/// Describes a user of a file other than the loop device called `own`.
 fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<String>> {
     let blocks = system.sys.join("block");
     for name in names_in(&blocks)?.into_iter().filter(|name| name != own) {
@@ -92,8 +92,8 @@ fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<St
     Ok(user.map(|user| format!("in use: {user}")))
 }
 
-/// Returns true if two names are of one file. Of one that was removed, or lies in another name
-/// space, there is its name alone.
+/// Returns true if two names belong to the same file. If a file was removed, or lies in another mount
+/// namespace, only the names are compared.
 fn is_same(one: &Path, other: &Path) -> bool {
     match (fs::metadata(one), fs::metadata(other)) {
         (Ok(_), Ok(_)) => is_one_file(one, other),
@@ -101,7 +101,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     }
 }
 
-/// The kernel's name of a device.
+/// Returns the kernel name of a device.
 fn name_of(number: DeviceNumber, system: &System) -> io::Result<String> {
     let directory = fs::canonicalize(system.directory_of(number))?;
     Ok(directory.file_name().unwrap_or_default().to_string_lossy().into_owned())
@@ -115,7 +115,7 @@ mod tests {
     const ONE: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
     const TWO: DeviceNumber = DeviceNumber { major: 7, minor: 2 };
 
-    /// A system with two loop devices on these files.
+    /// Makes a system with two loop devices on these files.
     fn system(root: &Path, backings: [&Path; 2], mountinfo: &str, swaps: &str) -> System {
         fs::create_dir_all(root.join("proc/self")).unwrap();
         fs::create_dir_all(root.join("sys/dev/block")).unwrap();
@@ -186,7 +186,7 @@ mod tests {
             file.display()
         );
         assert_eq!(words, expected);
-        // The kernel knows the file where its name leads nowhere.
+        // The kernel knows the file even if its name leads nowhere.
         fs::remove_file(&file).unwrap();
         assert_eq!(user(TWO, &system).unwrap(), None);
         system.backing_of = |_| Ok(Inode { file_system: ONE, number: 12 });

@@ -1,7 +1,7 @@
-//! ATA: SMART attributes, device statistics and logs, in what they have in common.
+//! ATA: SMART attributes, device statistics and logs, as far as drives agree on them.
 //!
-//! The meaning of an attribute's number is each maker's own, so that it counts only under a name that fits:
-//! the one that smartmontools' database of drives gives it.
+//! Each maker has its own meanings of attribute numbers, so an attribute counts only under a name that
+//! fits: the name that smartmontools' drive database gives it.
 
 use ssdlab_units::ByteLength;
 
@@ -10,8 +10,8 @@ use super::smartctl::{AtaError, AtaSelfTest, Attribute, ErrorLog, Report};
 use super::units::{self, Side, Unit};
 use super::{SelfTest, Smart, Spare, UnitlessWrites, hours_since};
 
-/// The counters of errors: attributes in which they are, words that the names of these have, and the row of
-/// the device statistics that counts the same.
+/// Error counters: the attributes that may have them, words in the names of these, and the row of the
+/// device statistics with the same count.
 const COUNTERS: [(Counter, &[u64], &[&str], &str); 8] = [
     (
         Counter::Replaced,
@@ -33,10 +33,10 @@ const COUNTERS: [(Counter, &[u64], &[&str], &str); 8] = [
     (Counter::Link, &[199], &["crc"], "Number of Interface CRC Errors"),
 ];
 
-/// Attributes that count what hosts have written, the likeliest first.
+/// Attributes that count host writes, the likeliest first.
 const HOST_WRITES: [u64; 7] = [241, 246, 225, 235, 233, 199, 175];
 
-/// Returns what an ATA drive says of its state.
+/// Returns the state of an ATA drive.
 pub(super) fn smart(report: &Report) -> Smart {
     let attributes = Attributes::of(report);
     let hours_on = report.power_on_time.hours.0;
@@ -60,7 +60,7 @@ pub(super) fn smart(report: &Report) -> Smart {
         if counter == Counter::Replaced {
             smart.media_errors = counted;
         }
-        // Default names of drives that nobody has described are not to be trusted with these.
+        // The default names of drives that are not in the database are not reliable for these.
         let is_doubtful = matches!(counter, Counter::ProgramFailures | Counter::EraseFailures)
             && !attributes.is_described;
         let counted = match counter {
@@ -80,7 +80,7 @@ pub(super) fn smart(report: &Report) -> Smart {
     smart
 }
 
-/// Returns a row of the device statistics, where the drive says that it is valid.
+/// Returns a row of the device statistics, unless the drive marks it as invalid.
 fn statistic(report: &Report, name: &str) -> Option<u64> {
     let mut rows = report.ata_device_statistics.pages.iter().flat_map(|page| page.table.iter());
     let row = rows.find(|row| !name.is_empty() && row.name.0.as_deref() == Some(name))?;
@@ -100,7 +100,7 @@ struct Attributes<'a> {
     rows: &'a [Attribute],
     /// Bytes of a logical sector.
     sector: u64,
-    /// `false` where smartctl has told that it knows nothing of this drive, and uses default names.
+    /// False if smartctl reports that the drive is not in its database, and uses default names.
     is_described: bool,
 }
 
@@ -113,8 +113,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Returns the attribute with one of these numbers, the first preferred, whose name has one of these
-    /// words in it.
+    /// Returns the attribute with one of these numbers, the first preferred, whose name contains one of
+    /// these words.
     fn find(&self, ids: &[u64], words: &[&str]) -> Option<&'a Attribute> {
         let named = |row: &&Attribute| {
             let name = row.lower_name();
@@ -123,8 +123,8 @@ impl<'a> Attributes<'a> {
         ids.iter().find_map(|id| self.rows.iter().filter(|row| row.id.0 == Some(*id)).find(named))
     }
 
-    /// Returns what is left of the rated life, in percent. Normalised values go from 100 down, also where
-    /// the name says "used".
+    /// Returns the rated life left, in percent. Normalised values go from 100 down, even if the name says
+    /// "used".
     fn life_left(&self) -> Option<u64> {
         const IDS: [u64; 13] = [231, 202, 233, 177, 169, 173, 209, 245, 248, 178, 201, 232, 181];
         let row = IDS.iter().find_map(|id| {
@@ -132,7 +132,7 @@ impl<'a> Attributes<'a> {
             rows.find(|row| is_life(*id, &row.lower_name()))
         })?;
         let left = row.value.0.filter(|left| *left <= 100)?;
-        // Controllers of Silicon Motion leave the normalised value at 100 and count in the raw one.
+        // Controllers of Silicon Motion leave the normalised value at 100 and count in the raw value.
         let raw = row.count().filter(|raw| row.id.0 == Some(169) && (1..=100).contains(raw));
         Some(raw.map_or(left, |raw| raw.min(left)))
     }
@@ -146,7 +146,7 @@ impl<'a> Attributes<'a> {
     fn written(&self, side: Side) -> Option<ByteLength> {
         let mut known = self.rows.iter().filter_map(|row| {
             let (found, unit) = units::of_writes(&row.lower_name())?;
-            // Of a drive that nobody has described, smartctl calls it sectors whatever it counts.
+            // For a drive that is not in its database, smartctl calls the unit sectors, whatever it is.
             let is_certain = self.is_described || unit != Unit::Sectors;
             let count = row.count().filter(|_| found == side && is_certain)?;
             let bytes = unit.bytes(self.sector)?.checked_mul(count)?;
@@ -161,14 +161,14 @@ impl<'a> Attributes<'a> {
 
     fn flash_written(&self, written: Option<ByteLength>) -> Option<ByteLength> {
         let count = |id, word| self.find(&[id], &[word])?.count();
-        // Some count apart what went to cells with one bit and with three.
+        // Some drives count writes to SLC and to TLC separately.
         let gigabytes = |id, word| count(id, word)?.checked_mul(1_000_000_000);
         if let (Some(tlc), Some(slc)) =
             (gigabytes(233, "nand_gb_written_tlc"), gigabytes(234, "nand_gb_written_slc"))
         {
             return tlc.checked_add(slc).map(ByteLength::new);
         }
-        // Micron counts pages that hosts and the translation layer have programmed.
+        // Micron counts pages programmed for hosts and by the translation layer.
         let by_host = count(247, "program_page").filter(|&pages| pages > 0);
         let by_layer = count(248, "program_page");
         let by_pages = by_host.zip(by_layer).zip(written).map(|((host, layer), written)| {
@@ -178,7 +178,7 @@ impl<'a> Attributes<'a> {
         by_pages.or_else(|| self.written(Side::Flash))
     }
 
-    /// Returns a count of writes whose unit is not known.
+    /// Returns a count of host writes whose unit is not known.
     fn unitless_writes(&self) -> Option<UnitlessWrites> {
         HOST_WRITES.iter().find_map(|id| {
             let row = self.rows.iter().find(|row| row.id.0 == Some(*id))?;
@@ -190,7 +190,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Returns `true` for names of what is left, or used, of the rated life.
+/// Returns true for names of attributes with the rated life left or used.
 fn is_life(id: u64, name: &str) -> bool {
     let says_how_much = ["left", "remain", "used"].iter().any(|word| name.contains(word));
     match id {
@@ -206,8 +206,8 @@ impl Attribute {
         self.name.0.as_deref().unwrap_or_default().to_lowercase()
     }
 
-    /// Returns the raw value. Some drives put more numbers into it; then smartctl writes the count first,
-    /// and the others behind it in parentheses.
+    /// Returns the raw value. Some drives pack further numbers into it; then smartctl prints the count
+    /// first, and the others behind it in parentheses.
     fn count(&self) -> Option<u64> {
         let first = self.raw.string.0.as_deref().and_then(|text| text.split_whitespace().next());
         first.and_then(|first| first.parse().ok()).or(self.raw.value.0)
@@ -215,7 +215,7 @@ impl Attribute {
 
     fn failed(&self) -> Option<Sign> {
         let when = self.when_failed.get()?.to_lowercase();
-        // An empty text or a dash where it never did.
+        // An empty text or a dash means never.
         let now = match when.as_str() {
             "now" | "failing_now" => true,
             "past" | "in_the_past" => false,
@@ -242,7 +242,7 @@ impl ErrorLog {
 }
 
 impl AtaError {
-    /// Returns the cause, by the error register (ACS-4), or by smartctl's words for it.
+    /// Returns the cause, by the error register (ACS-4), or by smartctl's description.
     fn cause(&self) -> ErrorCause {
         const ICRC: u64 = 1 << 7;
         const UNC: u64 = 1 << 6;
@@ -263,8 +263,8 @@ impl AtaError {
 }
 
 impl AtaSelfTest {
-    /// Returns how it ended, unless it was broken off or still runs. The upper four bits of the status are
-    /// 0 where it passed, 1 and 2 where it was broken off, 15 while it runs (ACS-4).
+    /// Returns the outcome; `None` if the test was aborted or still runs. The upper four bits of the
+    /// status are 0 if it passed, 1 and 2 if it was aborted, 15 while it runs (ACS-4).
     fn outcome(&self, now: Option<u64>) -> Option<SelfTest> {
         let passed = match self.status.value.0? >> 4 {
             0 => true,

@@ -1,10 +1,10 @@
-//! Fields of JSON whose names and types have changed over the years: one that does not fit is as if it
-//! were not there, and those beside it are read.
+//! Lenient parsing of JSON whose names and types have changed over the years: a field that does not fit
+//! counts as missing, and the other fields are still read.
 
 use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::Value;
 
-/// A field of one type, or nothing.
+/// A field of one type; `None` if missing or of another type.
 #[derive(Clone, Debug)]
 pub(super) struct Told<T>(pub(super) Option<T>);
 
@@ -26,13 +26,13 @@ impl<T: Clone> Told<T> {
     }
 }
 
-/// Reads an object by the names of its fields; `None` for anything else. Serde alone would also take a list
-/// for the values of the fields in the order in which they are declared here.
+/// Reads an object by the names of its fields; `None` for anything else. Serde alone would also accept a
+/// list as the values of the fields in their declared order.
 pub(super) fn object<T: DeserializeOwned>(value: Value) -> Option<T> {
     value.is_object().then(|| serde_json::from_value(value).ok()).flatten()
 }
 
-/// An object with fields of its own; an empty one where it is none.
+/// An object with its own fields; empty if the value is not an object.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Part<T>(T);
 
@@ -50,7 +50,7 @@ impl<T> std::ops::Deref for Part<T> {
     }
 }
 
-/// A list of objects, without the items that do not fit.
+/// A list of objects, without those that do not fit.
 #[derive(Clone, Debug)]
 pub(super) struct Rows<T>(Vec<T>);
 
@@ -78,7 +78,7 @@ impl<T> std::ops::Deref for Rows<T> {
     }
 }
 
-/// A number, also where it was printed as text, with commas, a point or a unit behind it.
+/// A whole number, also if printed as text, with commas, a decimal point or a unit behind it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Number(pub(super) Option<u64>);
 
@@ -88,7 +88,7 @@ impl<'de> Deserialize<'de> for Number {
     }
 }
 
-/// A number with digits behind the point, also where it was printed as text.
+/// A decimal number, also if printed as text.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decimal(pub(super) Option<f64>);
 

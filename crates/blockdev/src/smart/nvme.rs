@@ -28,7 +28,7 @@ pub(super) struct HealthLog {
     media_errors: Number,
 }
 
-/// A set of bits, which nvme-cli prints as an object when it was asked for details.
+/// A set of bits, which nvme-cli prints as an object if asked for details.
 #[derive(Debug, Default)]
 struct Bits(Option<u64>);
 
@@ -46,7 +46,7 @@ impl<'de> Deserialize<'de> for Bits {
     }
 }
 
-/// NVMe counts in units of 1000 blocks of 512 bytes.
+/// Bytes of a data unit: NVMe counts 1000 blocks of 512 bytes.
 const DATA_UNIT: u64 = 512_000;
 
 impl HealthLog {
@@ -54,10 +54,10 @@ impl HealthLog {
         let warnings = self.critical_warning.0.map(CriticalWarning::of_bits);
         let mut signs: Vec<Sign> = Vec::new();
         signs.extend(warnings.iter().flatten().map(|warning| Sign::Critical(*warning)));
-        // Kelvin in the log itself; smartctl and some versions of nvme-cli print degrees Celsius.
+        // The log itself is in kelvin; smartctl and some versions of nvme-cli print degrees Celsius.
         let celsius = |degrees: i64| if degrees > 200 { degrees - 273 } else { degrees };
         let units = self.data_units_written.0.and_then(|units| units.checked_mul(DATA_UNIT));
-        // Emulated drives say 0 of both.
+        // Emulated drives report 0 for both.
         let spare = Spare::new(self.available_spare.0, self.available_spare_threshold.0);
         let mut smart = Smart {
             temperature: self.temperature.get().map(celsius),
@@ -75,9 +75,9 @@ impl HealthLog {
     }
 }
 
-/// The signs and the newest self-test in the logs that smartctl reads beside the health log.
+/// Adds the signs and the newest self-test from the logs that smartctl reads besides the health log.
 pub(super) fn add_logs(report: &Report, smart: &mut Smart) {
-    // Other types are commands that a host should not have sent.
+    // Other status code types are errors of commands that a host should not have sent.
     const MEDIA_ERRORS: u64 = 2;
     let errors = report.nvme_error_information_log.table.iter();
     let status = |error: &super::smartctl::NvmeError| error.status_field.status_code_type.0;
@@ -121,21 +121,22 @@ struct IdentifyNamespace {
     dlfeat: Number,
 }
 
-/// The fields of identify controller that doctor looks at.
+/// Fields of Identify Controller that doctor uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Controller {
-    /// The model (MN).
+    /// Model (MN).
     pub model: Option<String>,
-    /// `true` where there is a volatile write cache (VWC, bit 0).
+    /// True if the drive has a volatile write cache (VWC, bit 0).
     pub has_write_cache: Option<bool>,
-    /// All that there is for namespaces (TNVMCAP); `None` where the drive does not say.
+    /// Total capacity for namespaces in bytes (TNVMCAP); `None` if the drive does not report it.
     pub capacity: Option<ByteLength>,
-    /// The part of it that is in no namespace (UNVMCAP).
+    /// Part of the capacity that is in no namespace (UNVMCAP).
     pub unallocated: Option<ByteLength>,
 }
 
 impl Controller {
-    /// Reads what `nvme id-ctrl -o json` prints; fields that are missing or of another shape are `None`.
+    /// Reads the output of `nvme id-ctrl -o json`; fields that are missing or of another shape are
+    /// `None`.
     pub fn read(json: &str) -> Controller {
         let fields: Part<IdentifyController> = serde_json::from_str(json).unwrap_or_default();
         let length = |number: Number| number.0.filter(|&bytes| bytes > 0).map(ByteLength::new);
@@ -148,16 +149,16 @@ impl Controller {
     }
 }
 
-/// Returns from what `nvme id-ns -o json` prints whether deallocated blocks read as zeros: bits 2 to 0 of
-/// DLFEAT (NVMe base specification, identify namespace), of which 1 means zeros.
+/// Returns true if deallocated blocks read as zeros, from the output of `nvme id-ns -o json`: bits 2 to 0
+/// of DLFEAT (NVMe base specification, identify namespace), of which 1 means zeros.
 pub fn reads_zeros(json: &str) -> Option<bool> {
     let fields: Part<IdentifyNamespace> = serde_json::from_str(json).ok()?;
     fields.dlfeat.0.map(|bits| bits & 7 == 1)
 }
 
-/// Reads what `nvme smart-log -o json` prints; what it does not say is left out.
+/// Reads the output of `nvme smart-log -o json`. Fields that are missing there stay `None`.
 pub fn from_nvme(data: &Value) -> Smart {
-    // A list would be taken for the values of a log in their order.
+    // Serde would read a list as the values of a log in their order.
     if !data.is_object() {
         return Smart::default();
     }

@@ -1,4 +1,4 @@
-//! SCSI and SAS: grown defects, counters of errors, the endurance indicator and the newest self-test.
+//! SCSI and SAS: grown defects, error counters, the endurance indicator and the newest self-test.
 
 use ssdlab_units::ByteLength;
 
@@ -6,7 +6,7 @@ use super::signs::Counter;
 use super::smartctl::{Report, ScsiSelfTest};
 use super::{SelfTest, Smart, hours_since};
 
-/// Returns what a SCSI drive says of its state.
+/// Returns the state of a SCSI drive.
 pub(super) fn smart(report: &Report) -> Smart {
     let counters = &report.scsi_error_counter_log;
     let gigabytes = counters.write.gigabytes_processed.0;
@@ -38,7 +38,8 @@ pub(super) fn smart(report: &Report) -> Smart {
 }
 
 impl ScsiSelfTest {
-    /// Returns how it ended, unless it was broken off (1, 2) or still runs (15): SPC-5, log page 10h.
+    /// Returns the outcome; `None` if the test was aborted (1, 2) or still runs (15): SPC-5, log page
+    /// 10h.
     fn outcome(&self, now: Option<u64>) -> Option<SelfTest> {
         let passed = match self.result.value.0? {
             0 => true,

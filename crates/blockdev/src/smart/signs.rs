@@ -1,50 +1,50 @@
-//! Signs of trouble that a report of a drive holds, whatever its own verdict is.
+//! Signs of trouble in the SMART data of a drive, whatever the drive's own verdict is.
 
 /// A sign of trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// The drive says that its health failed, in its own words where it has some.
+    /// The drive reports that its health check failed.
     HealthFailed {
-        /// The words of a SCSI drive.
+        /// Description by a SCSI drive.
         said: Option<String>,
     },
     /// A bit of the critical warning of NVMe is set.
     Critical(CriticalWarning),
     /// A normalised SMART attribute of ATA is at its threshold, or was.
     AttributeFailed {
-        /// The number of the attribute.
+        /// Number of the attribute.
         id: u64,
-        /// Its name, as smartctl has it.
+        /// Name of the attribute, as in smartctl.
         name: String,
-        /// `true` while it is, `false` where it was and has recovered.
+        /// True if the attribute is at its threshold now, false if it has recovered.
         now: bool,
-        /// `true` where the maker says that the drive fails soon then, `false` where it is a matter of
-        /// age or use.
+        /// True if the threshold means that the drive will fail soon, false if it is a matter of age or
+        /// use.
         prefailure: bool,
     },
-    /// A counter of errors is above zero.
+    /// An error counter is above zero.
     Counted {
-        /// The kind of errors.
+        /// Kind of the errors.
         counter: Counter,
-        /// How many.
+        /// Number of errors.
         count: u64,
     },
     /// The drive logged commands that it failed.
     LoggedErrors {
-        /// The number of all errors since it was made; the log keeps the newest.
+        /// Number of all errors since the drive was made; the log keeps the newest.
         count: u64,
-        /// Hours of being on since the newest.
+        /// Power-on hours since the newest error.
         hours_ago: Option<u64>,
-        /// Their worst cause among those that the log has kept.
+        /// Worst cause among the errors that the log has kept.
         cause: ErrorCause,
     },
     /// The newest finished self-test failed, or an earlier one and no extended test has passed since.
     SelfTestFailed {
-        /// The drive's words for how it ended.
+        /// Outcome in the words of the report.
         said: String,
-        /// Hours of being on since then.
+        /// Power-on hours since the test.
         hours_ago: Option<u64>,
-        /// `true` where it is the newest one.
+        /// True if the failed test is the newest one.
         is_newest: bool,
     },
 }
@@ -52,32 +52,32 @@ pub enum Sign {
 /// The cause of a logged error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ErrorCause {
-    /// The command was refused, as unknown ones are: ABRT of ATA.
+    /// The command was refused, for instance as unknown: ABRT of ATA.
     Refused,
-    /// The log does not say.
+    /// The log does not tell the cause.
     Unknown,
-    /// What came over the link was damaged: ICRC.
+    /// Data was damaged on the link: ICRC.
     Link,
     /// Data could not be read or found: UNC, IDNF, AMNF of ATA, status code type 2 of NVMe.
     Media,
 }
 
-/// A kind of errors that a drive counts.
+/// Kind of errors that a drive counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Counter {
     /// Sectors or blocks of flash that were replaced (ATA attribute 5).
     Replaced,
     /// Sectors that wait to be replaced (ATA attribute 197, pending defects).
     Pending,
-    /// Errors that were reported to the host because nothing could correct them (ATA attribute 187).
+    /// Uncorrectable errors that were reported to the host (ATA attribute 187).
     ReportedUncorrectable,
     /// Sectors that the drive could not read in its own scan (ATA attribute 198).
     OfflineUncorrectable,
-    /// Errors between the host and the medium, inside the drive (ATA attribute 184).
+    /// Errors on the path between the host and the medium, inside the drive (ATA attribute 184).
     EndToEnd,
-    /// Programs of flash that failed (ATA attributes 171, 181).
+    /// Failed programs of flash (ATA attributes 171, 181).
     ProgramFailures,
-    /// Erases of flash that failed (ATA attributes 172, 182).
+    /// Failed erases of flash (ATA attributes 172, 182).
     EraseFailures,
     /// Errors of the link (ATA attribute 199).
     Link,
@@ -85,11 +85,11 @@ pub enum Counter {
     Media,
     /// Entries of the grown defect list (SCSI).
     GrownDefects,
-    /// Reads that nothing could correct (SCSI).
+    /// Uncorrectable errors of reads (SCSI).
     UncorrectedReads,
-    /// Writes that nothing could correct (SCSI).
+    /// Uncorrectable errors of writes (SCSI).
     UncorrectedWrites,
-    /// Verifications that nothing could correct (SCSI).
+    /// Uncorrectable errors of verifications (SCSI).
     UncorrectedVerifies,
 }
 
@@ -111,7 +111,7 @@ impl Counter {
         Counter::UncorrectedVerifies,
     ];
 
-    /// The kind as one word, for machines.
+    /// Returns the kind as one word, for machines.
     pub fn name(self) -> &'static str {
         match self {
             Counter::Replaced => "replaced",
@@ -151,7 +151,7 @@ pub enum CriticalWarning {
 }
 
 impl CriticalWarning {
-    /// The warnings that are set in `bits`.
+    /// Returns the warnings that are set in `bits`.
     pub fn of_bits(bits: u64) -> Vec<CriticalWarning> {
         const KNOWN: [CriticalWarning; 6] = [
             CriticalWarning::Spare,

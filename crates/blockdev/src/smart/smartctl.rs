@@ -1,4 +1,4 @@
-//! The JSON of `smartctl --json -x` (smartmontools 7.0 to 7.5), as far as it is read.
+//! JSON of `smartctl --json -x` (smartmontools 7.0 to 7.5); only the fields that are used.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(super) struct Report {
     pub(super) scsi_percentage_used_endurance_indicator: Number,
     pub(super) scsi_error_counter_log: Part<ErrorCounters>,
     pub(super) scsi_pending_defects: Part<Count>,
-    /// The newest first.
+    /// Self-tests, the newest first.
     #[serde(skip)]
     pub(super) scsi_self_tests: Vec<ScsiSelfTest>,
 
@@ -41,14 +41,14 @@ pub(super) struct Report {
     pub(super) nvme_self_test_log: Part<Table<NvmeSelfTest>>,
 }
 
-/// The most self-tests that a SCSI drive keeps (SPC-5, log page 10h).
+/// Largest number of self-tests that a SCSI drive keeps (SPC-5, log page 10h).
 const SCSI_SELF_TESTS: usize = 20;
 
 impl Report {
-    /// Reads a report; what is missing in it or of another shape is left out.
+    /// Reads a report. Fields that are missing or of another shape stay empty.
     pub(super) fn read(data: &Value) -> Report {
         let mut report: Report = object(data.clone()).unwrap_or_default();
-        // Each is a field of its own, with its number in the name.
+        // Each test is a separate field, with its number in the name.
         report.scsi_self_tests = (0..SCSI_SELF_TESTS)
             .map_while(|number| data.get(format!("scsi_self_test_{number}")))
             .filter_map(|test| object(test.clone()))
@@ -64,14 +64,14 @@ pub(super) struct Status {
     pub(super) scsi: Part<ScsiStatus>,
 }
 
-/// The additional sense that a SCSI drive reports of its health (SPC-5, informational exceptions).
+/// Additional sense that a SCSI drive reports about its health (SPC-5, informational exceptions).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ScsiStatus {
     pub(super) ie_string: Told<String>,
 }
 
-/// In degrees Celsius.
+/// Temperatures in degrees Celsius.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Temperature {
@@ -114,7 +114,7 @@ pub(super) struct Speed {
 }
 
 impl Speed {
-    /// Returns it in bits a second.
+    /// Returns the speed in bits per second.
     pub(super) fn bits(&self) -> Option<u64> {
         self.units_per_second.0?.checked_mul(self.bits_per_unit.0?)
     }
@@ -128,7 +128,7 @@ pub(super) struct Trim {
     pub(super) zeroed: Told<bool>,
 }
 
-/// A list that stands in the field `table`.
+/// An object with a list in its field `table`.
 #[derive(Debug, Deserialize)]
 #[serde(default, bound = "T: serde::de::DeserializeOwned")]
 pub(super) struct Table<T> {
@@ -183,7 +183,7 @@ pub(super) struct Statistic {
     pub(super) flags: Part<Flags>,
 }
 
-/// A log that ATA has in two forms; the extended one knows more.
+/// A log that ATA has in two forms; the extended form has more entries.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound = "T: serde::de::DeserializeOwned + Default")]
 pub(super) struct Logs<T: Default> {
@@ -220,7 +220,7 @@ pub(super) struct Registers {
     pub(super) error: Number,
 }
 
-/// A self-test; the newest comes first.
+/// An ATA self-test. The newest comes first in the log.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AtaSelfTest {
@@ -238,7 +238,7 @@ pub(super) struct Coded {
     pub(super) string: Told<String>,
 }
 
-/// Counters of errors of a SCSI drive (SPC-5, log pages 02h, 03h and 05h).
+/// Error counters of a SCSI drive (SPC-5, log pages 02h, 03h and 05h).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ErrorCounters {
@@ -250,7 +250,7 @@ pub(super) struct ErrorCounters {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ErrorCounter {
-    /// Of 10^9 bytes.
+    /// Units of 10^9 bytes.
     pub(super) gigabytes_processed: Decimal,
     pub(super) total_uncorrected_errors: Number,
 }

@@ -1,15 +1,15 @@
-//! Units of counters of writes, by the names that smartmontools gives to attributes.
+//! Units of write counters, by the names that smartmontools gives to attributes.
 
-/// Where what is counted was written.
+/// Side of the drive at which writes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// To the drive, by hosts.
+    /// Writes to the drive, by hosts.
     Host,
-    /// To the flash, by hosts and by the drive.
+    /// Writes to the flash, by hosts and by the drive.
     Flash,
 }
 
-/// A unit of a counter.
+/// Unit of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
     /// Logical sectors.
@@ -19,7 +19,7 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// Returns its bytes, with a sector of `sector` bytes.
+    /// Returns the bytes of the unit, if a sector has `sector` bytes.
     pub(super) fn bytes(self, sector: u64) -> Option<u64> {
         match self {
             Unit::Sectors => Some(sector),
@@ -32,7 +32,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// Endings of names with their units; longer ones before those that end alike.
+/// Endings of names with their units; longer endings come before those that are their ends.
 const UNITS: [(&str, u64); 9] = [
     ("16gib", 16 * GIB),
     ("32mib", 32 * MIB),
@@ -45,8 +45,8 @@ const UNITS: [(&str, u64); 9] = [
     ("tb", 1_000_000_000_000),
 ];
 
-/// Returns the side and the unit of a counter of writes, by its name in small letters; `None` for
-/// everything else, for halves of a number, and where the name has no unit.
+/// Returns the side and the unit of a write counter, by its lower-case name; `None` for everything else,
+/// for halves of a number, and if the name has no unit.
 pub(super) fn of_writes(name: &str) -> Option<(Side, Unit)> {
     if !is_writes(name) {
         return None;
@@ -62,7 +62,7 @@ pub(super) fn of_writes(name: &str) -> Option<(Side, Unit)> {
     Some((side(name), unit))
 }
 
-/// Returns `true` for a name that counts what hosts have written, whatever the unit.
+/// Returns true for the name of a counter of host writes, whatever the unit.
 pub(super) fn is_host_writes(name: &str) -> bool {
     is_writes(name) && side(name) == Side::Host
 }
@@ -80,7 +80,7 @@ fn side(name: &str) -> Side {
 }
 
 fn is_writes(name: &str) -> bool {
-    // Errors and speeds of writing, numbers of commands and pages, and numbers in two halves.
+    // Excluded: errors and speeds of writing, numbers of commands and pages, and numbers in two halves.
     const NOT: [&str; 15] = [
         "error", "fail", "prot", "rate", "head", "throttl", "erase", "command", "page", "log_",
         "fly", "amp", "_low", "_high", "_exp",
@@ -115,7 +115,7 @@ mod tests {
             ("NAND_GB_Written_TLC", flash(1_000_000_000)),
             ("Sectors_Written_to_NAND", Some((Side::Flash, Unit::Sectors))),
             ("Sectors_Written_to_SSD", Some((Side::Flash, Unit::Sectors))),
-            // No unit, halves, and what only sounds alike.
+            // Names without a unit, halves of numbers, and names that only look similar.
             ("Host_Writes", None),
             ("NAND_Writes", None),
             ("Total_LBAs_Written_Low", None),
