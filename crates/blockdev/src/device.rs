@@ -305,8 +305,8 @@ pub fn partitions_of(
     Ok(partitions)
 }
 
-/// Returns the names in a directory, sorted. None if there is no such directory, as with `holders` of a
-/// device that cannot be held.
+/// Returns the names in a directory, sorted; empty if there is no such directory, as with `holders`
+/// of a device that cannot be held.
 pub(crate) fn names_in(directory: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

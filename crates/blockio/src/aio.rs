@@ -61,9 +61,9 @@ const CALLS_TOLD: u32 = 16;
 /// Knowledge on whether requests are executed within the call that submits them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InCall {
-    /// All requests were, in this number of calls, which is all calls so far.
+    /// Every request was executed within the call, in this number of calls, which is all calls so far.
     Perhaps(u32),
-    /// At least one request was not.
+    /// At least one request was not executed within the call.
     No,
 }
 

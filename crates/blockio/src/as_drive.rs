@@ -1,4 +1,4 @@
-//! Implementation of the [`ssdlab_drive::Drive`] interface for real drives.
+//! Implementation of the `ssdlab_drive::Drive` interface for real drives.
 
 use std::io;
 use std::path::Path;

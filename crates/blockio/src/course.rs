@@ -51,7 +51,7 @@ impl Clock {
     }
 }
 
-/// Calls the observer every [`Watch::PAUSE`], or later if a request takes longer.
+/// Calls the observer every `Watch::PAUSE`, or later if a request takes longer.
 pub(super) struct Watch<'a> {
     observer: &'a mut dyn Observer,
     next: Nanoseconds,

@@ -94,10 +94,10 @@ impl RealDrive {
     }
 
     /// Returns true if requests at depth 1 go through io_uring as well, which can busy-poll for their
-    /// completion. It is not so through the page cache, or for a drive that executes requests within the
-    /// call: there is nothing to wait for. It is not so for writes either: a write sometimes has to
-    /// update the time of the file, for which io_uring would hand it to a worker thread, which runs late
-    /// on a busy machine.
+    /// completion. False for the page cache and for drives that execute requests within the call: there
+    /// is nothing to wait for. False for writes as well: a write sometimes has to update the time of the
+    /// file, for which io_uring would hand the write to a worker thread, which runs late on a busy
+    /// machine.
     pub(super) fn looks_for_one(&self, mix: Mix) -> bool {
         let is_direct = matches!(self.access, Access::Direct { .. });
         mix == Mix::READ && is_direct && self.no_uring.is_none() && !self.without_workers

@@ -164,7 +164,7 @@ impl CommitRange {
         if let Some(end) = self.commit(chunk, &fresh, system::Commit::Trial)? {
             return Ok(end);
         }
-        // From here on a store to a page of the chunk faults first, which changes the stamp.
+        // From here on a store to a page of the chunk faults first, which sets the time of the file.
         self.write_back(chunk)?;
         if !self.is_data(chunk)? || !read(&self.file, chunk, &mut self.now)? {
             return Ok(Try::Left(Left::Changed));
