@@ -1,8 +1,8 @@
-//! Channels: one transfer at a time, in the order in which the data is ready.
+//! Channel queues: one transfer at a time, in the order in which the data is ready.
 //!
-//! A sense that nothing stops is announced before it ends: its transfer waits in line with an arrival in the
-//! future, sorted among the others, and whoever arrives sooner goes before it until it has begun. The
-//! event of a transfer is its end; its beginning needs none.
+//! A sense that nothing can suspend is announced before it ends: its transfer is queued with an arrival in
+//! the future, sorted among the others. A transfer with an earlier arrival goes before it until it has
+//! begun. A channel has an event for the end of a transfer, none for its beginning.
 
 use ssdlab_units::{Instant, Nanoseconds};
 
@@ -14,9 +14,9 @@ use crate::ring::Ring;
 #[derive(Clone, Copy, Debug, Default)]
 struct Transfer {
     arrival: Instant,
-    /// The operation.
+    /// Index of the operation in the pool.
     index: u32,
-    /// Nanoseconds that it takes.
+    /// Duration of the transfer in nanoseconds.
     duration: u32,
 }
 
@@ -25,11 +25,11 @@ struct Transfer {
 #[repr(align(64))]
 struct Channel {
     free_at: Instant,
-    /// When the first transfer in line begins, if nothing arrives before it until then. [`NEVER`] if there is
-    /// none, or the next is not chosen.
+    /// Moment at which the first transfer in line begins, if none arrives before it until then. [`NEVER`]
+    /// if there is none, or the next is not chosen.
     start: Instant,
-    /// By arrival, and of those that arrive at the same time as [`Op::goes_before`] tells: so it makes no
-    /// difference who was announced first.
+    /// Transfers sorted by arrival. Those that arrive at the same time are sorted by [`Op::goes_before`],
+    /// so that the order of their announcements makes no difference.
     line: Ring<Transfer>,
     /// True if a transfer has just ended, and the next is not chosen.
     is_between: bool,
@@ -44,9 +44,9 @@ pub(crate) struct Transit {
     pub(crate) pool: Pool,
     pub(crate) clock: Clock,
     channels: Box<[Channel]>,
-    /// Nanoseconds that a codeword takes its channel.
+    /// Nanoseconds that a codeword occupies its channel.
     codeword_over_channel: u32,
-    /// The number of the sense that was asked for last; wraps.
+    /// Number of the latest sense that was asked for; wraps.
     asked: u16,
 }
 
@@ -67,20 +67,21 @@ impl Transit {
         }
     }
 
-    /// Returns the next number of a sense that is asked for.
+    /// Returns the number for the next sense that is asked for.
     #[inline(always)]
     pub(crate) fn next_order(&mut self) -> u16 {
         self.asked = self.asked.wrapping_add(1);
         self.asked
     }
 
-    /// Returns how many nanoseconds an operation takes its channel.
+    /// Returns the number of nanoseconds that an operation occupies its channel.
     #[inline(always)]
     pub(crate) fn transfer_of(&self, op: &Op) -> u32 {
         self.codeword_over_channel * u32::from(op.codewords)
     }
 
-    /// Takes an operation into flight and has it cross `channel` from its arrival on, which may lie after `now`.
+    /// Adds an operation to those in flight and queues its transfer on `channel`, from its arrival on,
+    /// which may lie after `now`.
     #[inline(always)]
     pub(crate) fn announce(&mut self, channel: usize, op: Op, now: Instant) {
         let (arrival, duration) = (op.arrival, self.transfer_of(&op));
@@ -88,8 +89,8 @@ impl Transit {
         self.ask(channel, Transfer { arrival, index, duration }, now);
     }
 
-    /// Gives an operation its arrival at `channel`, which may lie after `now`, and has it cross that from then
-    /// on.
+    /// Sets the arrival of an operation at `channel`, which may lie after `now`, and queues its transfer
+    /// there.
     #[inline(always)]
     pub(crate) fn get_in_line(
         &mut self,
@@ -108,7 +109,7 @@ impl Transit {
     fn ask(&mut self, channel: usize, transfer: Transfer, now: Instant) {
         let Transfer { arrival, index, .. } = transfer;
         let state = &mut self.channels[channel];
-        // What has begun goes on.
+        // A transfer that has begun is not displaced.
         let has_begun = state.start <= now;
         let pool = &self.pool;
         let is_before = |it: &Transfer| match it.arrival == arrival {
@@ -121,8 +122,8 @@ impl Transit {
         }
     }
 
-    /// Ends the transfer of `channel` at `now` if it is that of a read of one unit, which is not in flight any
-    /// more then and is returned, and chooses the next.
+    /// Ends the transfer of `channel` at `now` if it belongs to a read of one unit, and chooses the next
+    /// transfer. The read is then removed from those in flight and returned.
     #[inline(always)]
     pub(crate) fn end_read(&mut self, channel: usize, now: Instant) -> Option<Op> {
         let state = &mut self.channels[channel];
@@ -138,8 +139,9 @@ impl Transit {
         Some(op)
     }
 
-    /// Ends the transfer of `channel` at `now` and returns its operation, which is in no line then.
-    /// The next is chosen by [`Transit::go_on`], when all that follows from the end has been done.
+    /// Ends the transfer of `channel` at `now`, removes it from the queue and returns its operation.
+    /// [`Transit::go_on`] chooses the next transfer, after everything that follows from this end has been
+    /// done.
     #[inline(always)]
     pub(crate) fn end(&mut self, channel: usize, now: Instant) -> u32 {
         let state = &mut self.channels[channel];
@@ -158,7 +160,7 @@ impl Transit {
         choose(state, &mut self.clock, channel);
     }
 
-    /// The operations in line for all channels, channel by channel.
+    /// Returns the operations queued for all channels, channel by channel.
     pub(crate) fn in_line(&self) -> impl Iterator<Item = u32> {
         self.channels.iter().flat_map(|channel| channel.line.iter().map(|it| it.index))
     }
@@ -170,14 +172,14 @@ impl Transit {
     }
 }
 
-/// Returns whether `waiting` keeps its place before `new`, which is ready at the same instant. Rare.
+/// Returns true if `waiting` keeps its place before `new`, which is ready at the same instant. Rare.
 #[cold]
 #[inline(never)]
 fn ties_before(waiting: &Op, new: &Op) -> bool {
     waiting.goes_before(new)
 }
 
-/// Works out when the first transfer in line for a channel begins and ends.
+/// Computes when the first transfer in line for a channel begins and ends.
 #[inline(always)]
 fn choose(state: &mut Channel, clock: &mut Clock, channel: usize) {
     let Some(first) = state.line.first() else {
@@ -209,8 +211,8 @@ mod tests {
         }
     }
 
-    /// Asks for the channel from an arrival on, at a time, and lets it end all transfers; returns their dies in
-    /// order, with the ends.
+    /// Announces transfers given as die, arrival and time of the announcement, and lets the channel end
+    /// them all. Returns their dies in order, with the moments at which they ended.
     fn served(asks: &[(u16, u64, u64)]) -> Vec<(u16, u64)> {
         let mut transit = Transit::new(8, 1, 10);
         let mut ended = Vec::new();
@@ -234,7 +236,8 @@ mod tests {
 
     #[test]
     fn what_is_ready_sooner_goes_first_until_a_transfer_has_begun() {
-        // Die 5 is announced for 100, die 6 for 50; die 7 comes at 55, while 6 is being sent.
+        // Die 5 is announced for 100, die 6 for 50; die 7 arrives at 55, while the data of die 6 is being
+        // transferred.
         let ended = served(&[(5, 100, 0), (6, 50, 0), (7, 55, 55)]);
         assert_eq!(ended, [(6, 60), (7, 70), (5, 110)]);
     }
@@ -252,7 +255,7 @@ mod tests {
     #[test]
     fn of_what_is_ready_at_one_instant_the_first_asked_for_goes_first() {
         assert_eq!(served(&[(5, 100, 0), (2, 100, 0)]), [(5, 110), (2, 120)]);
-        // Numbered before the first, but announced later, since its die was programming. Numbers wrap.
+        // Numbered before the first, but announced later, because its die was programming. Numbers wrap.
         for (earlier, later) in [(6, 7), (u16::MAX, 0), (u16::MAX - 1, 3)] {
             let mut transit = Transit::new(8, 1, 10);
             let at = Instant::from_nanos;

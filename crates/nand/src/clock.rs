@@ -1,39 +1,39 @@
-//! The next resource to act: winner trees with one key for each die and each channel.
+//! Next event of the dies and channels: winner trees with one key for each die and each channel.
 //!
-//! A key belongs to a resource, not to an operation: it is the instant at which something happens to
-//! the resource, and it can be set again, to sooner, to later or to never. So an operation that is
-//! suspended or overtaken leaves no event behind that would have to be cancelled. Setting a key walks one
-//! path of minima to the root, without a branch that chance decides.
+//! A key belongs to a resource, not to an operation. It is the instant of the resource's next event, and
+//! can be set again: to an earlier or later instant, or to never. So an operation that is suspended or
+//! overtaken leaves no event behind that would have to be cancelled. Setting a key walks one path of minima
+//! to the root, without a branch that is hard to predict.
 
 use ssdlab_units::Instant;
 
-/// Dies of a drive at most.
+/// Maximum number of dies of a drive.
 pub(crate) const DIES_MOST: usize = 4096;
-/// Channels of a drive at most.
+/// Maximum number of channels of a drive.
 pub(crate) const CHANNELS_MOST: usize = 64;
 
-/// Bits of a key that name the resource: its number, and above that whether it is a channel.
+/// Bits of a key that name the resource: its number, and above that a bit that is set for a channel.
 const INDEX_BITS: u32 = 13;
 const CHANNEL: u64 = 1 << (INDEX_BITS - 1);
-/// The key of a resource to which nothing happens.
+/// Key of a resource that has no event.
 const NEVER: u64 = u64::MAX;
-/// Nanoseconds since the epoch that a key can tell: 26 days.
+/// Largest number of nanoseconds since the epoch that a key can hold: 26 days.
 const SPAN: u64 = 1 << (64 - INDEX_BITS);
-/// The epoch moves on once the present is this far from it, so that no key comes near [`SPAN`].
+/// The epoch is moved forward once the present is this far from it, so that no key comes near [`SPAN`].
 const EPOCH_MOST: u64 = SPAN / 2;
 
 const _: () = assert!(DIES_MOST as u64 <= CHANNEL && CHANNELS_MOST as u64 <= CHANNEL);
 
-/// A complete binary tree of minima, root first. It has one of four sizes, so that each is walked without a
-/// loop that counts.
+/// A complete binary tree of minima, root first. It has one of four sizes, so that the walk through each is
+/// unrolled.
 #[derive(Clone, Debug)]
 struct WinnerTree {
     nodes: Box<[u64]>,
-    /// The root.
+    /// Key of the root: the minimum.
     least: u64,
 }
 
-/// Nodes of trees: twice their leaves.
+/// Numbers of nodes of the trees: twice the number of leaves.
 const SIZES: [usize; 4] = [1 << 4, 1 << 6, 1 << 9, 1 << 13];
 
 impl WinnerTree {
@@ -60,7 +60,7 @@ impl WinnerTree {
         }
     }
 
-    /// Adds `shift` to what each key subtracts from the time.
+    /// Moves the epoch of all keys forward by `shift` nanoseconds.
     fn rebase(&mut self, shift: u64) {
         for node in self.nodes.iter_mut().filter(|node| **node != NEVER) {
             *node -= shift << INDEX_BITS;
@@ -69,7 +69,7 @@ impl WinnerTree {
     }
 }
 
-/// Sets a leaf and the path of minima above it, and returns the root.
+/// Sets a leaf and the path of minima above it. Returns the minimum.
 #[inline(always)]
 fn walk<const NODES: usize>(nodes: &mut [u64], leaf: usize, key: u64) -> u64 {
     let nodes: &mut [u64; NODES] = nodes.try_into().expect("a tree of that size");
@@ -84,14 +84,14 @@ fn walk<const NODES: usize>(nodes: &mut [u64], leaf: usize, key: u64) -> u64 {
     least
 }
 
-/// A resource to which something happens.
+/// The resource that the next event belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// A die, by its number.
     Die(usize),
     /// A channel, by its number.
     Channel(usize),
-    /// None.
+    /// No resource: there is no event.
     Nothing,
 }
 
@@ -100,20 +100,20 @@ pub(crate) enum Due {
 pub(crate) struct Clock {
     dies: WinnerTree,
     channels: WinnerTree,
-    /// The instant that keys count from, in nanoseconds.
+    /// Instant that keys count from, in nanoseconds.
     epoch: u64,
 }
 
-/// What happens to a die or channel next.
+/// Next event of all dies and channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next {
-    /// When it happens; where nothing does, an instant after all that can be told.
+    /// Instant of the event. If there is no event, an instant after all that a key can hold.
     pub(crate) at: Instant,
     key: u64,
 }
 
 impl Next {
-    /// Returns where it happens.
+    /// Returns the resource that the event belongs to.
     #[inline(always)]
     pub(crate) fn due(self) -> Due {
         let index = (self.key & (CHANNEL - 1)) as usize;
@@ -126,7 +126,7 @@ impl Next {
 }
 
 impl Clock {
-    /// No keys, from `now` on.
+    /// Returns a clock without events whose epoch is `now`.
     pub(crate) fn new(dies: usize, channels: usize, now: Instant) -> Clock {
         let (dies, channels) = (WinnerTree::new(dies), WinnerTree::new(channels));
         Clock { dies, channels, epoch: now.nanos() }
@@ -137,50 +137,50 @@ impl Clock {
         (at.nanos() - self.epoch) << INDEX_BITS | index
     }
 
-    /// Something happens to `die` at `at`.
+    /// Sets the event of `die` to `at`.
     #[inline(always)]
     pub(crate) fn set_die(&mut self, die: usize, at: Instant) {
         self.dies.set(die, self.key(die as u64, at));
     }
 
-    /// Something happens to `die` at `at` if `is_awaited`, else nothing.
+    /// Sets the event of `die` to `at` if `is_awaited` is true, else removes it.
     #[inline(always)]
     pub(crate) fn set_die_if(&mut self, is_awaited: bool, die: usize, at: Instant) {
         let key = self.key(die as u64, at);
         self.dies.set(die, if is_awaited { key } else { NEVER });
     }
 
-    /// Nothing happens to `die`.
+    /// Removes the event of `die`.
     #[inline(always)]
     pub(crate) fn clear_die(&mut self, die: usize) {
         self.dies.set(die, NEVER);
     }
 
-    /// Something happens to `channel` at `at`.
+    /// Sets the event of `channel` to `at`.
     #[inline(always)]
     pub(crate) fn set_channel(&mut self, channel: usize, at: Instant) {
         self.channels.set(channel, self.key(CHANNEL | channel as u64, at));
     }
 
-    /// Nothing happens to `channel`.
+    /// Removes the event of `channel`.
     #[inline(always)]
     pub(crate) fn clear_channel(&mut self, channel: usize) {
         self.channels.set(channel, NEVER);
     }
 
-    /// Returns what happens next. At one instant dies go before channels, and the lower number first.
+    /// Returns the next event. At one instant dies go before channels, and lower numbers first.
     #[inline(always)]
     pub(crate) fn next(&self) -> Next {
         let key = self.dies.least.min(self.channels.least);
         Next { at: Instant::from_nanos(self.epoch + (key >> INDEX_BITS)), key }
     }
 
-    /// Returns true if nothing happens to any die or channel.
+    /// Returns true if no die or channel has an event.
     pub(crate) fn is_idle(&self) -> bool {
         self.next().due() == Due::Nothing
     }
 
-    /// Moves the epoch on to `now`, before which nothing happens any more, if that is far from it.
+    /// Moves the epoch forward if `now` is far from it. No event before `now` is set any more.
     #[inline(always)]
     pub(crate) fn keep_epoch_near(&mut self, now: Instant) {
         if now.nanos() - self.epoch > EPOCH_MOST {
@@ -203,7 +203,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A change of one key: which, and when it is due, if at all.
+    /// A change of one key: true for a die, false for a channel, the number of the resource, and the instant of its
+    /// event, if any.
     type Change = (bool, usize, Option<u64>);
 
     fn slow_next(dies: &[Option<u64>], channels: &[Option<u64>]) -> Option<(u64, Due)> {

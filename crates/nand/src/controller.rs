@@ -1,7 +1,8 @@
 //! The controller: fetches commands one after the other, in the order of their arrival.
 //!
-//! Arrivals are announced ahead, in any order, which makes no difference: when a request is known to be answered, so is when the
-//! host sends the next. Who leaves next, and when, is worked out when it is first in line.
+//! Commands may be submitted before they arrive, and in any order: when it is known when a request will be
+//! answered, it is known when the host sends the next. The moment at which the controller acts on a command
+//! is computed once the command is first in line.
 
 use ssdlab_units::{Instant, Nanoseconds};
 
@@ -12,28 +13,30 @@ use crate::ring::Ring;
 struct Command {
     arrival: Instant,
     tag: u32,
-    /// Nanoseconds that it keeps the controller busy, besides those of any command.
+    /// Nanoseconds that the command keeps the controller busy, in addition to the occupancy of each
+    /// command.
     longer: u32,
 }
 
 /// The controller's queue of commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Controller {
-    /// Sorted by arrival and tag.
+    /// Commands, sorted by arrival and tag.
     commands: Ring<Command>,
     free_at: Instant,
     occupancy: Nanoseconds,
     latency: Nanoseconds,
-    /// When the first command is acted on, and its tag.
+    /// Moment at which the controller acts on the first command. `tag` is the tag of that command.
     due: Instant,
     tag: u32,
 }
 
-/// When nothing is fetched.
+/// Value of `due` if no command is queued.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 impl Controller {
-    /// Commands keep it busy for `occupancy`, and are acted on `latency` after that.
+    /// Returns an idle controller. Each command keeps it busy for `occupancy`, and is acted on `latency`
+    /// after that.
     pub(crate) fn new(occupancy: Nanoseconds, latency: Nanoseconds) -> Controller {
         Controller {
             commands: Ring::default(),
@@ -47,7 +50,7 @@ impl Controller {
 
     #[inline(always)]
     pub(crate) fn submit(&mut self, arrival: Instant, tag: u32, longer: u32) {
-        // Of equals the lower tag goes first, so that the order of announcements makes no difference.
+        // Of equal arrivals the lower tag goes first, so that the order of submission makes no difference.
         let is_before =
             |it: &Command| it.arrival < arrival || it.arrival == arrival && it.tag <= tag;
         if self.commands.insert(Command { arrival, tag, longer }, 0, is_before) {
@@ -66,16 +69,16 @@ impl Controller {
         self.tag = first.tag;
     }
 
-    /// When the next command is acted on; the end of time where there is none.
+    /// Returns the moment at which the controller acts on the next command, or `NEVER` if there is none.
     #[inline(always)]
     pub(crate) fn due(&self) -> Instant {
         self.due
     }
 
-    /// Takes out the next command and returns its tag.
+    /// Removes the next command and returns its tag.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if there is no command.
     #[inline(always)]
     pub(crate) fn fetch(&mut self) -> u32 {
         let tag = self.tag;
@@ -102,7 +105,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against commands that are sorted and then served one after the other.
+        /// Compares the controller with commands that are sorted and then served one after the other.
         #[test]
         fn commands_are_fetched_in_the_order_of_their_arrival(
             commands in proptest::collection::vec((0u64..400, 0u32..9), 1..200),

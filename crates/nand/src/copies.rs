@@ -1,10 +1,10 @@
-//! Program units of copies: each waits for the senses that fill it, and for those before it.
+//! Program units of gc copies: each waits for the senses that fill it, and for the program units before it.
 
 use std::collections::VecDeque;
 
 use crate::pool::NONE;
 
-/// The number of a program unit of copies, in the order in which they were begun; wraps at 2^31.
+/// Number of a program unit of copies, in the order in which they were begun; wraps at 2^31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct CopyNumber(pub(crate) u32);
@@ -12,7 +12,7 @@ pub struct CopyNumber(pub(crate) u32);
 const NUMBERS: u32 = u32::MAX >> 1;
 
 impl CopyNumber {
-    /// Returns how many were begun before it, modulo 2^31.
+    /// Returns the number of program units that were begun before this one, modulo 2^31.
     pub fn index(self) -> u32 {
         self.0
     }
@@ -27,25 +27,27 @@ impl CopyNumber {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filling {
     pub(crate) die: u16,
-    /// The erase before it, or [`NONE`].
+    /// The erase that the program waits for, or [`NONE`].
     pub(crate) after: u32,
     pub(crate) duration: u32,
     pub(crate) codewords: u16,
-    /// Senses that have not delivered, and one more while it can get others.
+    /// Number of senses that have not delivered their data, plus one until the program unit is declared
+    /// complete.
     waits_for: u32,
 }
 
-/// Program units of copies that are not on the way to their dies yet, in order.
+/// Program units of copies that are not yet on the way to their dies, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Copies {
     filling: VecDeque<Filling>,
-    /// The number of the first.
+    /// Number of the first program unit.
     first: u32,
-    /// The host waits for all up to this one, if it is among the latest.
+    /// Last program unit that the host waits for, with all before it. `None` if there is none among the
+    /// latest.
     urgent: Option<CopyNumber>,
 }
 
-/// Program units of copies that are under way at a time are fewer than this.
+/// The program units of copies in flight at a time are fewer than this.
 const UNDER_WAY_MOST: u32 = 1 << 24;
 
 impl Copies {
@@ -68,15 +70,15 @@ impl Copies {
         &mut self.filling[(number.wrapping_sub(self.first) & NUMBERS) as usize]
     }
 
-    /// Another sense delivers to a program unit, and to `second` if there is one.
+    /// Adds a sense that will deliver to a program unit, and to `second` if there is one.
     #[inline(always)]
     pub(crate) fn await_sense(&mut self, first: CopyNumber, second: Option<CopyNumber>) {
         self.at(first.0).waits_for += 1;
         self.at(second.unwrap_or(first).0).waits_for += u32::from(second.is_some());
     }
 
-    /// A sense has delivered to program unit `first`, and to `second` unless that is [`NONE`]. Returns whether
-    /// any is now complete with all before it.
+    /// Notes that a sense has delivered to program unit `first`, and to `second` unless that is [`NONE`].
+    /// Returns true if the oldest program unit is complete.
     #[inline(always)]
     pub(crate) fn sensed(&mut self, first: u32, second: u32) -> bool {
         let has_second = second != NONE;
@@ -85,13 +87,14 @@ impl Copies {
         self.filling[0].waits_for == 0
     }
 
-    /// A program unit gets no more senses. Returns whether any is now complete with all before it.
+    /// Declares that a program unit gets no more senses. Returns true if the oldest program unit is
+    /// complete.
     #[inline(always)]
     pub(crate) fn complete(&mut self, number: CopyNumber) -> bool {
         self.sensed(number.0, NONE)
     }
 
-    /// Takes out the oldest program unit, if it is complete.
+    /// Removes and returns the oldest program unit, if it is complete.
     #[inline(always)]
     pub(crate) fn take_complete(&mut self) -> Option<(u32, Filling)> {
         let oldest = self.filling.front()?;
@@ -104,13 +107,13 @@ impl Copies {
         Some((number, oldest))
     }
 
-    /// The program units that wait for their data, with their dies.
+    /// Returns the program units that wait for their data, with their dies.
     pub(crate) fn filling(&self) -> impl Iterator<Item = (CopyNumber, u16)> {
         let number = |place| CopyNumber(self.first.wrapping_add(place) & NUMBERS);
         (0..).zip(&self.filling).map(move |(place, it)| (number(place), it.die))
     }
 
-    /// Makes all up to `through` urgent.
+    /// Makes all program units up to `through` urgent.
     pub(crate) fn hurry(&mut self, through: CopyNumber) {
         if self.urgent.is_none_or(|urgent| urgent.is_not_after(through)) {
             self.urgent = Some(through);

@@ -1,18 +1,19 @@
-//! Dies: which operation a die does next.
+//! Die scheduling: the operation that a die does next.
 //!
-//! Reads of the host and of the controller go first, in the order of their arrival. Then goes what was
-//! suspended, then the foreground queue (programs of the host's and what has become urgent), then the
-//! background queue, from which the oldest moves to the foreground while more than
-//! [`DieParameters::background_most`] wait. An operation that waits for the erase of its block lets the rest go ahead; one
-//! whose data is still on its way keeps the die waiting.
+//! Reads of the host and of the controller go first, in the order of their arrival. Then goes a suspended
+//! operation, then the foreground queue (host programs and background operations that became urgent), then
+//! the background queue, from which the oldest operation moves to the foreground while more than
+//! [`DieParameters::background_most`] wait. An operation that waits for the erase of its block lets the
+//! others go ahead. An operation whose data is still on the way to the die keeps the die waiting.
 //!
-//! When a program or an erase ends, the translation layer is told before the die chooses what it does next: what
-//! follows from the end (the journal page of a flush, data that found room) is in line by then.
+//! When a program or an erase ends, the translation layer is called before the die chooses its next
+//! operation. So operations that follow from the end (the journal page of a flush, data that got space in
+//! the buffer) are queued by then.
 //!
-//! Nothing overtakes a read but what is in progress, and nothing stops a sense. So on a die without a program
-//! or an erase in progress a read is reserved when it arrives, and the channel is told when the page will be
-//! sensed. A die has an event only for the end of a program or an erase, and for the end of a
-//! sense that something waits for.
+//! Only an operation in progress delays a read, and nothing stops a sense. So a read that arrives at a die
+//! without a program or an erase in progress is reserved immediately, and the channel is told when the page
+//! will be sensed. A die has an event only for the end of a program or an erase, and for the end of a sense
+//! that another operation waits for.
 
 use ssdlab_units::{Instant, Nanoseconds};
 
@@ -20,57 +21,60 @@ use crate::channel::Transit;
 use crate::pool::{Kind, NONE, Op, Pool, Queue, mark};
 use crate::suspend::{SuspendParameters, SuspendWhen, Suspendable};
 
-/// What a die does next, where that is a choice.
+/// Parameters by which a die chooses its next operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DieParameters {
-    /// What a read may interrupt, and what that costs.
+    /// Operations that a read may interrupt, and the time that this costs.
     pub suspend: SuspendParameters,
-    /// Background operations that wait on a die before the oldest is treated like the host's.
+    /// Number of background operations that may wait on a die before the oldest gets the priority of host
+    /// operations.
     pub background_most: u32,
     /// True if a page that a stream has sensed is read from the page register.
     pub page_register: bool,
 }
 
-/// Which queue an operation that is no read waits in.
+/// Queue in which an operation other than a read waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     Foreground,
     Background,
 }
 
-/// How far an operation is that a die has been given.
+/// Progress of an operation that was given to a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     Waiting,
-    /// Until it ends.
+    /// In progress until this instant.
     InProgress(Instant),
-    /// With so much of it left.
+    /// Suspended, with this much time left.
     Suspended(Nanoseconds),
 }
 
-/// A die. Its size is a line of the cache.
+/// A die. Its size is one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Die {
-    /// When the operation in progress ends; for reads, when the last of those reserved does.
+    /// Moment at which the operation in progress ends; of reads, the end of the last one that is reserved.
     free_at: Instant,
-    /// When the stop of an operation in progress is over, for the sake of attribution.
+    /// Moment at which the suspension of the operation in progress is complete. Attributes the waiting time
+    /// of reads.
     stopped_until: Instant,
     /// The program or erase in progress.
     current: u32,
-    /// What was suspended, and the nanoseconds that are left of it.
+    /// The suspended program or erase. `left` is the time left of it in nanoseconds.
     suspended: u32,
     left: u32,
-    /// What the page registers hold, or will when the last read is over: a number of the caller's.
+    /// Pages that the page registers hold, or will hold when the last read is complete: a number that the
+    /// caller chose.
     register: u32,
     /// Reads that wait for the end of a program or erase.
     reads: Queue,
     foreground: Queue,
     background: Queue,
     background_length: u16,
-    /// Operations in the queues that wait for an erase.
+    /// Number of operations in the queues that wait for an erase.
     held: u16,
-    /// How often the program or erase in progress was suspended.
+    /// Number of times that the program or erase in progress was suspended.
     times: u16,
     channel: u16,
 }
@@ -78,14 +82,14 @@ struct Die {
 const _: () = assert!(size_of::<Die>() == 64);
 
 impl Die {
-    /// Returns true if something waits for the die to fall idle.
+    /// Returns true if an operation waits for the die to become idle.
     #[inline(always)]
     fn is_awaited(&self) -> bool {
-        // `NONE` has all bits set: together they have if each is empty.
+        // `NONE` has all bits set: so the three combined have all bits set only if each is `NONE`.
         self.foreground.head() & self.background.head() & self.suspended != NONE
     }
 
-    /// The first operation of one of its queues that waits for no erase.
+    /// Returns the first operation of one of the die's queues that does not wait for an erase.
     #[inline(always)]
     fn first_free(&self, pool: &Pool, queue: &Queue) -> Option<u32> {
         if self.held == 0 {
@@ -99,15 +103,16 @@ impl Die {
 #[derive(Clone, Debug)]
 pub(crate) struct Dies {
     dies: Box<[Die]>,
-    /// The die whose event happens, or none: those with higher numbers come after it at that instant.
+    /// Die whose event is being processed, or `usize::MAX`. Dies with higher numbers act after it at that
+    /// instant.
     happening: usize,
     parameters: DieParameters,
-    /// True if the host's writes wait for room in the buffer.
+    /// True if host writes wait for space in the write buffer.
     is_full: bool,
 }
 
 impl Dies {
-    /// Idle dies, each on the channel that `channel_of` tells.
+    /// Returns idle dies, each on the channel that `channel_of` returns.
     pub(crate) fn new(
         count: u32,
         channel_of: impl Fn(u32) -> usize,
@@ -136,7 +141,7 @@ impl Dies {
         }
     }
 
-    /// Notes whether the host's writes wait for room in the buffer.
+    /// Sets whether host writes wait for space in the write buffer.
     #[inline(always)]
     pub(crate) fn note_full(&mut self, is_full: bool) {
         self.is_full = is_full;
@@ -147,8 +152,8 @@ impl Dies {
         self.dies[die].channel.into()
     }
 
-    /// A read arrives at its die. `sense` names what it senses, or is [`NONE`] where nobody will look for
-    /// that in the page registers.
+    /// Queues a read on its die. `sense` names the pages that it senses, or is [`NONE`] if no other read
+    /// will look for them in the page registers.
     #[inline(always)]
     pub(crate) fn read(&mut self, transit: &mut Transit, op: Op, sense: u32, now: Instant) {
         let (number, duration) = (usize::from(op.die), op.duration);
@@ -161,14 +166,14 @@ impl Dies {
         reserve(die, transit, index, duration, sense, now);
     }
 
-    /// A read arrives at a die that programs or erases.
+    /// Queues a read on a die that programs or erases.
     #[inline(never)]
     fn read_on_busy(&mut self, transit: &mut Transit, index: u32, sense: u32, now: Instant) {
         let Op { die: number, duration, .. } = *transit.pool.get(index);
         let is_stopped = self.suspend(transit, number.into(), now);
         if is_stopped {
             let die = &self.dies[usize::from(number)];
-            // Reads may have come while the buffer was full, when they could stop nothing.
+            // Reads may have arrived while the buffer was full, when they could not suspend.
             if !die.reads.is_empty() {
                 let (stopped, from) = (transit.pool.get(die.suspended).kind, die.free_at);
                 self.sense_waiting(transit, number.into(), stopped, from, now);
@@ -182,19 +187,19 @@ impl Dies {
         transit.pool.push_back(&mut die.reads, index);
     }
 
-    /// Returns true if the page registers of the die hold `sense`, or will when the last read that the die was asked
-    /// for is over.
+    /// Returns true if the page registers of the die hold `sense`, or will when the last read of the die is
+    /// complete.
     pub(crate) fn holds(&self, die: usize, sense: u32, now: Instant) -> bool {
         let die = &self.dies[die];
         let is_reading = die.current == NONE && die.free_at > now || !die.reads.is_empty();
-        // The data of what is queued goes through the same registers.
+        // Data of queued programs passes through the same registers.
         die.register == sense
             && self.parameters.page_register
             && (is_reading || die.current == NONE && die.foreground.is_empty())
     }
 
-    /// A read arrives that takes the page which the last read of its die senses, or has sensed. Returns for how
-    /// many nanoseconds the die senses until then, at most.
+    /// Queues a read that takes the page which the last read of its die senses, or has sensed. Returns an
+    /// upper limit of the nanoseconds for which the die still senses.
     pub(crate) fn ride(&mut self, transit: &mut Transit, mut op: Op, now: Instant) -> u32 {
         let die = &mut self.dies[usize::from(op.die)];
         op.order = transit.next_order();
@@ -204,7 +209,7 @@ impl Dies {
                 op.marks |= mark::FROM_REGISTER;
             }
             op.arrival = die.free_at.later(now);
-            // From here on that is what kept it waiting.
+            // From here on `duration` is the time that the read was kept waiting.
             op.duration = 0;
             let left = op.arrival.since(now).nanos();
             transit.announce(die.channel.into(), op, now);
@@ -217,7 +222,7 @@ impl Dies {
         }
     }
 
-    /// An operation that is no read gets in line on its die.
+    /// Queues an operation other than a read on its die.
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, transit: &mut Transit, index: u32, line: Line, now: Instant) {
         let number = usize::from(transit.pool.get(index).die);
@@ -244,7 +249,7 @@ impl Dies {
         }
     }
 
-    /// The data of an operation in line has reached its die.
+    /// Notes that the data of a queued operation has reached its die.
     #[inline(always)]
     pub(crate) fn data_arrived(&mut self, transit: &mut Transit, index: u32, now: Instant) {
         let op = transit.pool.get_mut(index);
@@ -253,16 +258,17 @@ impl Dies {
         self.look(transit, die, now);
     }
 
-    /// An operation in line has become able to begin: begins it if the die is idle, else has the die
-    /// look when it is.
+    /// Called when a queued operation has become able to begin: begins the next operation if the die is
+    /// idle, else sets an event for the end of its reads.
     #[inline(always)]
     pub(crate) fn look(&mut self, transit: &mut Transit, number: usize, now: Instant) {
         let die = &self.dies[number];
-        // What the die does next whose event happens is chosen when all that follows was asked for.
+        // The die whose event is being processed chooses its next operation later, when all that follows from
+        // the event was queued.
         if die.current != NONE || number == self.happening {
             return;
         }
-        // At one instant dies have their turns in the order of their numbers.
+        // At one instant dies act in the order of their numbers.
         if die.free_at > now || die.free_at == now && number > self.happening {
             transit.clock.set_die(number, die.free_at);
         } else {
@@ -270,8 +276,9 @@ impl Dies {
         }
     }
 
-    /// The event of a die: its program or erase has ended, or it is idle and something waits. Returns
-    /// the operation that ended, if one did; then the die does nothing but reads until [`Dies::go_on`].
+    /// Processes the event of a die: its program or erase has ended, or it is idle and an operation waits.
+    /// Returns the operation that ended, or [`NONE`]. After an end the die does only reads until
+    /// [`Dies::go_on`].
     #[inline(always)]
     pub(crate) fn happen(&mut self, transit: &mut Transit, number: usize, now: Instant) -> u32 {
         let die = &mut self.dies[number];
@@ -291,7 +298,8 @@ impl Dies {
         ended
     }
 
-    /// Begins what a die does next whose operation has ended, when all that follows from that was asked for.
+    /// Begins the next operation of a die whose operation has ended, after everything that follows from the
+    /// end was queued.
     #[inline(always)]
     pub(crate) fn go_on(&mut self, transit: &mut Transit, number: usize, now: Instant) {
         let die = &self.dies[number];
@@ -300,7 +308,7 @@ impl Dies {
         }
     }
 
-    /// Reserves a die from `from` on for the reads that waited for an operation of kind `blocker`.
+    /// Reserves a die, from `from` on, for the reads that waited for an operation of kind `blocker`.
     #[inline(always)]
     fn sense_waiting(
         &mut self,
@@ -326,7 +334,7 @@ impl Dies {
         transit.clock.set_die_if(die.is_awaited(), number, die.free_at);
     }
 
-    /// Begins what an idle die does next, if there is something.
+    /// Begins the next operation of an idle die, if there is one.
     #[inline(always)]
     fn begin_next(&mut self, transit: &mut Transit, number: usize, now: Instant) {
         let die = &mut self.dies[number];
@@ -366,14 +374,15 @@ impl Dies {
             die.times = 0;
             return transit.clock.set_die(number, die.free_at);
         }
-        // Nothing stops a sense: the channel can be told when it will end.
+        // Nothing stops a sense, so the channel is told in advance when it will end.
         let order = transit.next_order();
         transit.pool.get_mut(index).order = order;
         transit.clock.set_die_if(die.is_awaited(), number, die.free_at);
         transit.get_in_line(die.channel.into(), index, die.free_at, now);
     }
 
-    /// Suspends what is in progress on a die, if it may be and the read that arrives gains by it.
+    /// Suspends the operation in progress on a die if that is allowed and lets the arriving read begin
+    /// earlier. Returns true if the operation was suspended.
     #[inline(always)]
     fn suspend(&mut self, transit: &mut Transit, number: usize, now: Instant) -> bool {
         let suspend = &self.parameters.suspend;
@@ -397,7 +406,7 @@ impl Dies {
         true
     }
 
-    /// Lets what waits for `erase` on a die go on: it is over.
+    /// Releases the operations on a die that wait for `erase`, which is complete.
     fn release_held(&mut self, transit: &mut Transit, number: usize, erase: u32) {
         let die = &mut self.dies[number];
         for queue in [die.foreground, die.background] {
@@ -412,8 +421,8 @@ impl Dies {
         }
     }
 
-    /// Has an operation that is about to get in line wait for the erase in its `extra`. The host's programs
-    /// bring that forward.
+    /// Has an operation that is about to be queued wait for the erase in its `extra`. A host program moves
+    /// that erase to the foreground.
     pub(crate) fn hold_for_erase(&mut self, transit: &mut Transit, index: u32) {
         let op = transit.pool.get_mut(index);
         op.marks |= mark::HELD;
@@ -424,7 +433,8 @@ impl Dies {
         }
     }
 
-    /// An erase gets in line: ahead of all if something waits for it there, else in the background.
+    /// Queues an erase: ahead of all others if an operation waits for it on that die, else in the
+    /// background.
     pub(crate) fn enqueue_erase(&mut self, transit: &mut Transit, index: u32, now: Instant) {
         let op = *transit.pool.get(index);
         let number = usize::from(op.die);
@@ -444,8 +454,8 @@ impl Dies {
         self.look(transit, number, now);
     }
 
-    /// Moves what waits in the background of a die to the foreground, up to and with the last that
-    /// `is_wanted`.
+    /// Moves operations of a die from the background to the foreground, up to and including the last for
+    /// which `is_wanted` returns true.
     pub(crate) fn promote_through(
         &mut self,
         transit: &mut Transit,
@@ -458,13 +468,13 @@ impl Dies {
         (0..count).for_each(|_| self.promote_oldest(transit, number));
     }
 
-    /// The event that happens is that of `die`, or none of a die.
+    /// Sets the die whose event is being processed, or `None` if the event does not belong to a die.
     #[inline(always)]
     pub(crate) fn set_happening(&mut self, die: Option<usize>) {
         self.happening = die.unwrap_or(usize::MAX);
     }
 
-    /// The operations of a die that are no reads, in the order in which it would do them.
+    /// Returns the operations of a die other than reads, in the order in which the die would do them.
     pub(crate) fn operations(
         &self,
         pool: &Pool,
@@ -480,18 +490,18 @@ impl Dies {
         begun.chain(waiting.map(|index| (index, Stage::Waiting)))
     }
 
-    /// The parameters that all dies have.
+    /// Returns the parameters, which all dies share.
     pub(crate) fn parameters(&self) -> DieParameters {
         self.parameters
     }
 
-    /// The number of dies.
+    /// Returns the number of dies.
     pub(crate) fn count(&self) -> usize {
         self.dies.len()
     }
 }
 
-/// Reserves a die for a read that nothing can overtake, behind those that came before it, and tells the
+/// Reserves a die for a read that nothing can overtake, behind those that arrived before it, and tells the
 /// channel when the page will be sensed.
 #[inline(always)]
 fn reserve(
@@ -516,7 +526,7 @@ fn reserve(
     transit.get_in_line(die.channel.into(), index, end, now);
 }
 
-/// Notes that a read waits for `stopped` to be stopped.
+/// Records that a read waits for `stopped` to be suspended.
 #[inline(never)]
 fn note_stop(transit: &mut Transit, index: u32, stopped: u32, span: Nanoseconds) {
     let (duration, marks) = blocked_by(transit.pool.get(stopped).kind, span);
@@ -525,8 +535,8 @@ fn note_stop(transit: &mut Transit, index: u32, stopped: u32, span: Nanoseconds)
     op.marks |= marks;
 }
 
-/// Returns what kept a die from a read for `span`, the program or erase that it waited for or for the stop
-/// of it, as the read's duration and marks tell it: its sense is in its arrival by then.
+/// Returns the duration and the marks of a read that waited for `span`, for the end or for the suspension
+/// of a program or erase of kind `blocker`. The sense itself is part of the read's arrival by then.
 #[inline(always)]
 fn blocked_by(blocker: Kind, span: Nanoseconds) -> (u32, u8) {
     let by_background = blocker != Kind::Program;

@@ -3,29 +3,29 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The number of an erase, in the order of their announcement; wraps at 2^31.
+/// Number of an erase, in the order of announcement; wraps at 2^31.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct EraseId(pub(crate) u32);
 
 const NUMBERS: u32 = u32::MAX >> 1;
 
-/// An erase of a block's part on each of its dies.
+/// An erase of a block, with its part on each die.
 #[derive(Clone, Debug)]
 struct Erase {
     first_die: u32,
     dies: u32,
-    /// A bit for each of its dies that is not erased yet.
+    /// One bit for each die, set until the die has erased its part.
     pending: Vec<u64>,
     left: u32,
     is_issued: bool,
 }
 
-/// All erases that were announced and are not over, and those between them.
+/// All erases that were announced and are not complete, and complete ones announced between those.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Erases {
     erases: VecDeque<Erase>,
-    /// The number of the first.
+    /// Number of the first erase.
     first: u32,
 }
 
@@ -46,7 +46,7 @@ impl Erases {
         (id.0.wrapping_sub(self.first) & NUMBERS) as usize
     }
 
-    /// Returns the dies of an erase that is issued now.
+    /// Issues an erase and returns its dies.
     pub(crate) fn issue(&mut self, id: EraseId) -> Range<u32> {
         let place = self.place(id);
         let erase = &mut self.erases[place];
@@ -55,7 +55,7 @@ impl Erases {
         erase.first_die..erase.first_die + erase.dies
     }
 
-    /// Returns true if a die's part of the block is still to be erased.
+    /// Returns true if a die's part of the block is not erased yet.
     pub(crate) fn is_pending(&self, id: EraseId, die: u32) -> bool {
         self.erases.get(self.place(id)).is_some_and(|erase| {
             let place = die - erase.first_die;
@@ -63,7 +63,7 @@ impl Erases {
         })
     }
 
-    /// A die has erased its part. Returns whether that was the last.
+    /// Notes that a die has erased its part. Returns true if that was the last part.
     pub(crate) fn note_erased(&mut self, id: EraseId, die: u32) -> bool {
         let place = self.place(id);
         let erase = &mut self.erases[place];

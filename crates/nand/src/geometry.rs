@@ -1,4 +1,5 @@
-//! How the flash is built, and where a physical unit lies in it.
+//! Geometry of the flash: channels, dies, planes, pages and blocks, and the place of a physical unit in
+//! them.
 //!
 //! A *flash page* holds one or more mapping units. A *program unit* is what one program operation
 //! writes: every plane of a die, and every page of a one-shot (three for TLC programmed in one
@@ -14,10 +15,10 @@ use error::{divides, power_of_two, within};
 use ssdlab_units::divisor::{Divisor, Rounds};
 use ssdlab_units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 
-/// The fewest blocks (or superblocks) that a drive collects with.
+/// Minimum number of blocks (or superblocks) for garbage collection.
 pub const BLOCKS_LEAST: u32 = 4;
 
-/// The shape of a drive. All counts are per the next larger thing, as their names say.
+/// Shape of a drive. All counts are per the next larger thing, as their names say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeometryParameters {
     /// Channels between controller and flash; 1 to 64.
@@ -33,20 +34,20 @@ pub struct GeometryParameters {
     pub pages_per_shot: u32,
     /// Flash pages in an erase block of one plane; a multiple of `pages_per_shot`.
     pub pages_per_block: u32,
-    /// Bytes in a flash page, without spare area; a power of two times `unit_size`.
+    /// Bytes in a flash page, without OOB bytes; a power of two times `unit_size`.
     pub page_size: ByteLength,
     /// Bytes per mapping unit; a power of two.
     pub unit_size: ByteLength,
     /// Dies a collection unit is striped over: 1 for single blocks, `dies` for superblocks, or a
     /// divisor of `dies` in between.
     pub dies_per_collection_unit: u32,
-    /// Collection units on the drive for user data and its spare area; a multiple of
-    /// `dies / dies_per_collection_unit`.
+    /// Collection units on the drive for user data and its over-provisioning; a multiple of `dies /
+    /// dies_per_collection_unit`.
     pub collection_units: u32,
-    /// Collection units set aside for the map, its journal and the like. They count against the
-    /// spare area but never hold user data.
+    /// Collection units set aside for the map, its journal and other metadata. They count as
+    /// over-provisioning but never hold user data.
     pub metadata_collection_units: u32,
-    /// Collection units whose blocks are kept to replace bad ones; they take no part in anything else.
+    /// Collection units whose blocks are kept to replace bad blocks. They have no other use.
     pub reserve_collection_units: u32,
     /// Units the host can address.
     pub logical_units: u32,
@@ -66,7 +67,7 @@ pub struct Geometry {
     blocks_per_group: u32,
     by_block: Divisor,
     by_program: Divisor,
-    /// Program units go round the dies of a collection unit.
+    /// Finds the die of a unit: program units go round the dies of a collection unit.
     lanes: Rounds,
     by_stripe: Divisor,
     by_blocks_per_group: Divisor,
@@ -75,6 +76,10 @@ pub struct Geometry {
 
 impl Geometry {
     /// Checks the shape and prepares its arithmetic.
+    ///
+    /// # Errors
+    /// Returns an error if a count is out of its range, if counts do not divide as the parameters require,
+    /// or if the drive has more physical units than 32 bits count.
     pub fn new(parameters: GeometryParameters) -> Result<Geometry, GeometryError> {
         let p = &parameters;
         within("flash.channels", p.channels.into(), 1, 64)?;
@@ -108,7 +113,7 @@ impl Geometry {
             * u64::from(p.pages_per_block / p.pages_per_shot)
             * u64::from(p.dies_per_collection_unit);
         let units = units_per_block * u64::from(p.collection_units);
-        // One value is kept back: maps store a unit plus one, so that zero means none.
+        // One value is reserved: maps store a unit plus one, so that zero means none.
         if units >= u64::from(u32::MAX) {
             return Err(GeometryError::TooLarge { units });
         }
@@ -134,7 +139,7 @@ impl Geometry {
         })
     }
 
-    /// The parameters it was made of.
+    /// Returns the parameters of this geometry.
     pub fn parameters(&self) -> &GeometryParameters {
         &self.parameters
     }
@@ -160,13 +165,13 @@ impl Geometry {
         self.sectors_per_unit_shift
     }
 
-    /// The bits of a sector's number that tell it from the others of its mapping unit.
+    /// Returns the mask of the bits of a sector's number that are its place within its mapping unit.
     #[inline(always)]
     pub fn sectors_within_unit(&self) -> u64 {
         self.sectors_within_unit
     }
 
-    /// Collection units for user data and spare area, without those for metadata.
+    /// Collection units for user data and over-provisioning, without those for metadata.
     pub fn blocks(&self) -> u32 {
         self.parameters.collection_units
     }
@@ -176,7 +181,7 @@ impl Geometry {
         self.units_per_block * self.parameters.collection_units
     }
 
-    /// Bytes of flash, with metadata blocks and those that replace bad ones.
+    /// Bytes of flash, metadata blocks and those that replace bad blocks included.
     pub fn physical_capacity(&self) -> ByteLength {
         let GeometryParameters {
             collection_units,
@@ -189,7 +194,8 @@ impl Geometry {
         self.parameters.unit_size * units
     }
 
-    /// Spare area as a share of the physical capacity (metadata and what replaces bad blocks count as spare).
+    /// Over-provisioning as a share of the physical capacity. Metadata blocks and those that replace bad
+    /// blocks count as over-provisioning.
     pub fn spare_of_physical(&self) -> f64 {
         let physical = self.physical_capacity().bytes() as f64;
         (physical - self.capacity().bytes() as f64) / physical
@@ -308,7 +314,7 @@ impl Geometry {
         unit.0 / self.by_program
     }
 
-    /// Returns which of the pages of its word line `unit` lies on: less than
+    /// Returns the index of the page on its word line that holds `unit`: less than
     /// [`pages_per_shot`](GeometryParameters::pages_per_shot).
     #[inline(always)]
     pub fn page_on_word_line(&self, unit: PhysicalUnit) -> u32 {

@@ -3,13 +3,14 @@
 //!
 //! Three roles:
 //!
-//! - [`Nand`] is the machine. It knows what is in flight, who waits for whom, and what happens next. It
-//!   does not know what data means.
-//! - [`Completions`] is the flash translation layer, as the flash sees it: it is told what has happened,
-//!   and asks for what follows. It is called statically, so that a read costs tens of nanoseconds.
+//! - [`Nand`] is the machine. It holds the operations in flight and the queues of each resource, and
+//!   processes events in order. It does not know the meaning of data.
+//! - [`Completions`] is the flash translation layer, as the flash sees it: it is called when operations are
+//!   complete, and asks for the operations that follow. The calls are statically dispatched, so that a read
+//!   costs tens of nanoseconds.
 //! - The *host* submits commands to [`Nand::submit`]. It may be the same type as the translation layer.
 //!
-//! The crate is pure computation: it reads no clock, starts no thread, and the same calls give the same
+//! The crate is pure computation: it reads no clock and starts no thread, and the same calls give the same
 //! times.
 //!
 //! # Example

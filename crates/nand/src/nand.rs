@@ -1,4 +1,4 @@
-//! The flash as one machine: what can be asked of it, and the loop that lets time pass.
+//! The flash as one machine: the operations that can be asked of it, and the event loop that advances time.
 
 mod events;
 pub(crate) mod power_cut;
@@ -25,24 +25,24 @@ use crate::timing::{CODEWORD, Timing};
 /// A page, or a part of it, that is to be sensed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// A unit that lies on it.
+    /// A unit on the page.
     pub unit: PhysicalUnit,
-    /// Mapping units of it that are moved, or of which a part is.
+    /// Number of mapping units of the page that are transferred, in full or in part.
     pub units: u32,
-    /// How long the die senses, read retries included.
+    /// Time for which the die senses, read retries included.
     pub sense: Nanoseconds,
 }
 
 /// A program unit that is to be programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProgramUnit {
-    /// A unit in it.
+    /// A unit in the program unit.
     pub unit: PhysicalUnit,
-    /// Mapping units that cross the channel.
+    /// Number of mapping units that cross the channel.
     pub units: u32,
-    /// How long the die programs.
+    /// Time for which the die programs.
     pub program: Nanoseconds,
-    /// The erase of its block, if that is not over.
+    /// The erase of the block, if it is not complete.
     pub after: Option<EraseId>,
 }
 
@@ -60,12 +60,13 @@ pub struct Nand {
     copies: Copies,
     erases: Erases,
     unit_over_link: Nanoseconds,
-    /// Codewords of a mapping unit.
+    /// Number of codewords in a mapping unit.
     codewords_per_unit: u32,
-    /// How far ahead of transfers a command can be acted on while nothing but reads is under way: by the link's
-    /// time of a unit, after which a read is answered, and the time of the command that follows the answer.
+    /// Span by which the controller may act on a command ahead of transfers that end before it, while only
+    /// reads are in flight: the link time of a unit, after which a read is answered, plus the time of the
+    /// command that follows the answer.
     look_ahead: Nanoseconds,
-    /// Flash operations under way that are no reads of the host.
+    /// Number of flash operations in flight other than host reads.
     others_under_way: u64,
     /// The instant of the latest event.
     now: Instant,
@@ -93,7 +94,8 @@ impl Nand {
             erases: Erases::default(),
             unit_over_link,
             codewords_per_unit: geometry.unit_size().whole(codeword) as u32,
-            // Where both directions share the link, a write would take it before reads that ended earlier.
+            // Where both directions share the link, a write would take the link before reads that ended
+            // earlier.
             look_ahead: match timing.link_full_duplex {
                 true => timing.command_occupancy + timing.command_latency + unit_over_link,
                 false => Nanoseconds::ZERO,
@@ -106,7 +108,7 @@ impl Nand {
         }
     }
 
-    /// Returns how the flash is built.
+    /// Returns the geometry of the flash.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -116,50 +118,52 @@ impl Nand {
         self.now
     }
 
-    /// Returns how many events have happened: what this engine's speed is about.
+    /// Returns the number of events so far, by which the speed of the engine is measured.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Returns how long `units` mapping units take the host link.
+    /// Returns the time that `units` mapping units occupy the host link.
     pub fn link_time(&self, units: u32) -> Nanoseconds {
         self.unit_over_link * u64::from(units)
     }
 
     // ----- the host's side
 
-    /// The host sends a command at `at`, not before [`Nand::now`], which keeps the controller busy for
-    /// `longer` than others. [`Completions::fetched`] tells when the controller acts on it.
+    /// Sends a command to the controller at `at`, which must not be before [`Nand::now`]. The command keeps
+    /// the controller busy for `longer` than others. [`Completions::fetched`] is called when the controller
+    /// acts on it.
     #[inline(always)]
     pub fn submit(&mut self, at: Instant, tag: Tag, longer: Nanoseconds) {
         self.controller.submit(at, tag.0, in_32_bits(longer));
     }
 
-    /// Tells the dies whether writes of the host's wait for room in the buffer, for those that suspend only
+    /// Tells the dies whether host writes wait for space in the write buffer, for drives that suspend only
     /// while none does ([`SuspendWhen::BufferHasRoom`](crate::suspend::SuspendWhen)).
     #[inline(always)]
     pub fn note_full(&mut self, is_full: bool) {
         self.dies.note_full(is_full);
     }
 
-    /// Keeps the controller busy for `longer` with the command that it acts on.
+    /// Keeps the controller busy for `longer` with the command that it acts on now.
     pub fn hold_controller(&mut self, longer: Nanoseconds) {
         self.controller.hold(longer);
     }
 
-    /// Moves a write's data over the link from now on, and returns when it is in RAM. Transfers follow
-    /// each other in the order in which they are asked for.
+    /// Transfers a write's data over the link, from now on, and returns the moment at which the data is in
+    /// RAM. Transfers follow each other in the order in which they are asked for.
     #[inline(always)]
     pub fn receive(&mut self, duration: Nanoseconds) -> Instant {
         self.link.receive(self.now, duration)
     }
 
-    /// Sends data that is in RAM to the host. [`Completions::read`] tells when it is there.
+    /// Sends data that is in RAM to the host. [`Completions::read`] is called with the moment at which the
+    /// host has it.
     pub fn send(&mut self, tag: Tag, duration: Nanoseconds) {
         self.schedule.add(self.now, Scheduled::Send(tag.0, in_32_bits(duration)));
     }
 
-    /// Has [`Completions::alarm`] told at `at`, not before [`Nand::now`].
+    /// Sets an alarm: [`Completions::alarm`] is called at `at`, which must not be before [`Nand::now`].
     #[inline(always)]
     pub fn set_alarm(&mut self, at: Instant, tag: Tag) {
         assert!(at >= self.now, "an alarm goes off in the future");
@@ -168,8 +172,8 @@ impl Nand {
 
     // ----- reads
 
-    /// Reads one unit for the host, whose page is sensed for `sense`. [`Completions::read`] tells when
-    /// the data is there.
+    /// Reads one unit for the host, whose page is sensed for `sense`. [`Completions::read`] is called with
+    /// the moment at which the host has the data.
     #[inline(always)]
     pub fn read_unit(&mut self, tag: Tag, unit: PhysicalUnit, sense: Nanoseconds) {
         let die = self.geometry.die_of(unit);
@@ -179,32 +183,32 @@ impl Nand {
         self.dies.read(&mut self.transit, op, NONE, self.now);
     }
 
-    /// Begins a read of several pieces, which are added to it before it is issued with
-    /// [`Nand::issue_read`], all at one instant. `is_stream` has its pages looked for in the page registers
-    /// of their dies.
+    /// Begins a read of several pieces, which are added to the read before [`Nand::issue_read`] issues it,
+    /// all at one instant. With `is_stream`, its pages are taken from the page registers of their dies if
+    /// these hold them.
     pub fn begin_read(&mut self, tag: Tag, is_stream: bool) -> ReadId {
         self.requests.begin(tag, is_stream)
     }
 
-    /// Adds data that is in RAM to a read, and takes the host link for `link`: [`Nand::link_time`] of its
-    /// units, or less where the host asks for a part of one.
+    /// Adds data that is in RAM to a read. The data occupies the host link for `link`: [`Nand::link_time`]
+    /// of its units, or less if the host asks for a part of a unit.
     pub fn add_buffered(&mut self, read: ReadId, link: Nanoseconds) -> PieceIndex {
         self.add_piece(read, link, 0, true)
     }
 
-    /// Adds data to a read that will be in RAM once [`Nand::piece_arrived`] says so, and takes the host
-    /// link for `link`.
+    /// Adds data to a read that will be in RAM once [`Nand::piece_arrived`] is called. The data occupies
+    /// the host link for `link`.
     pub fn add_awaited(&mut self, read: ReadId, link: Nanoseconds) -> PieceIndex {
         self.add_piece(read, link, 0, false)
     }
 
-    /// Adds a page to a read, whose data takes the host link for `link`. Whole units cross the channel. Pages that a
-    /// multi-plane read senses together are sensed once.
+    /// Adds a page to a read. Its data occupies the host link for `link`. Whole units cross the channel.
+    /// Pages that a multi-plane read senses together are sensed once.
     pub fn add_page(&mut self, read: ReadId, page: Page, link: Nanoseconds) -> PieceIndex {
         self.add_part_of_page(read, page, 0, link)
     }
 
-    /// Adds a page to a read, without `left_out` codewords of its units, which nobody asked for.
+    /// Adds a page to a read, without `left_out` codewords of its units, which the host did not ask for.
     pub fn add_part_of_page(
         &mut self,
         read: ReadId,
@@ -234,15 +238,17 @@ impl Nand {
         in_ram: bool,
     ) -> PieceIndex {
         if link < self.unit_over_link {
-            // An answer may come sooner than a unit's time behind a transfer from now on.
+            // The answer may come sooner than a unit's link time after its transfer. Limits the look-ahead
+            // accordingly.
             let command = self.timing.command_occupancy + self.timing.command_latency;
             self.look_ahead = self.look_ahead.min(command);
         }
         self.requests.add_piece(read, in_32_bits(link), sense, in_ram)
     }
 
-    /// Has the pages of a read sensed, and sends what is in RAM. [`Completions::read`] tells when all
-    /// of it is with the host. Returns how many of the pages the registers of their dies hold.
+    /// Issues a read: has its pages sensed, and sends those of its pieces that are in RAM.
+    /// [`Completions::read`] is called with the moment at which the host has all data. Returns the number
+    /// of pages that the page registers of their dies hold.
     pub fn issue_read(&mut self, read: ReadId) -> u32 {
         let (mut needed, is_stream) = self.requests.take_needed(read);
         let mut held = 0;
@@ -272,8 +278,8 @@ impl Nand {
         self.read_or_ride(piece_op(read, needed), needed.sense, is_stream)
     }
 
-    /// Takes a page from the registers of its die if a stream finds it there, else has it sensed. Returns
-    /// whether it is.
+    /// Takes a page from the page register of its die if the read is a stream and the register holds the
+    /// page; else has it sensed. Returns true if the page is sensed.
     fn read_or_ride(&mut self, op: Op, sense: u32, is_stream: bool) -> bool {
         if is_stream && self.dies.holds(op.die.into(), sense, self.now) {
             self.ride(op);
@@ -284,28 +290,29 @@ impl Nand {
         true
     }
 
-    /// Units of a read are in RAM that were awaited.
+    /// Marks a piece of a read that was added with `add_awaited` as being in RAM.
     pub fn piece_arrived(&mut self, read: ReadId, piece: PieceIndex) {
         self.requests.arrived(read, piece, Default::default());
         self.schedule.add(self.now, Scheduled::Deliver(read.0));
     }
 
-    /// Reads from one page into the controller's RAM, before what is no read:
-    /// [`Completions::loaded`] tells when it is there. Returns whether the page is sensed: `is_stream` has it
-    /// looked for in the page registers of its die.
+    /// Reads from one page into the controller's RAM, for something other than a host read.
+    /// [`Completions::loaded`] is called when the data is there. Returns true if the page is sensed: with
+    /// `is_stream`, it is taken from the page register of its die if that holds it.
     pub fn load_page(&mut self, tag: Tag, page: Page, is_stream: bool) -> bool {
         let op = self.load(tag, page);
         self.read_or_ride(op, self.geometry.sense_of(page.unit), is_stream)
     }
 
-    /// Reads from another of the pages that are sensed together with the one that its die was asked for
-    /// last, without sensing it again.
+    /// Reads another of the pages that are sensed together with the page that its die was last asked for,
+    /// without sensing again.
     pub fn load_page_with_last(&mut self, tag: Tag, page: Page) {
         let op = self.load(tag, page);
         self.ride(op);
     }
 
-    /// Takes a page that its die is sensing, or has sensed: a read waits for no more of that than is left.
+    /// Takes a page that its die is sensing, or has sensed. A read waits for no more of that sense than is
+    /// left.
     fn ride(&mut self, op: Op) {
         let left = self.dies.ride(&mut self.transit, op, self.now);
         if op.kind == Kind::Piece {
@@ -313,7 +320,7 @@ impl Nand {
         }
     }
 
-    /// Returns of how many codewords `units` mapping units are.
+    /// Returns the number of codewords in `units` mapping units.
     #[inline(always)]
     fn codewords_of(&self, units: u32) -> u16 {
         in_16_bits(units * self.codewords_per_unit)
@@ -329,7 +336,7 @@ impl Nand {
     // ----- programs, copies and erases
 
     /// Sends a program unit to its die and has it programmed, in the order of these calls.
-    /// [`Completions::programmed`] tells when that is over.
+    /// [`Completions::programmed`] is called when the program is complete.
     #[inline(always)]
     pub fn program(&mut self, tag: Tag, program: ProgramUnit) {
         let die = self.geometry.die_of(program.unit);
@@ -347,7 +354,7 @@ impl Nand {
         self.transit.announce(channel, Op { arrival: self.now, ..data }, self.now);
     }
 
-    /// Has an operation wait for an erase that is not over on its die.
+    /// Has an operation wait for an erase, if that is not complete on the operation's die.
     fn hold_for_erase(&mut self, index: u32, erase: EraseId) {
         let op = self.transit.pool.get_mut(index);
         if self.erases.is_pending(erase, op.die.into()) {
@@ -356,9 +363,9 @@ impl Nand {
         }
     }
 
-    /// Begins a program unit of copies, which are added to it with [`Nand::copy`] until
-    /// [`Nand::complete_copies`]. It is sent to its die when all of them have been read, after those
-    /// that were begun before it.
+    /// Begins a program unit of copies. Reads are added to it with [`Nand::copy`] until
+    /// [`Nand::complete_copies`]. It is sent to its die when all of them have delivered their data, after
+    /// the program units that were begun before it.
     pub fn begin_copies(&mut self, program: ProgramUnit) -> CopyNumber {
         let die = self.geometry.die_of(program.unit).0 as u16;
         let after = program.after.map_or(NONE, |erase| erase.0);
@@ -381,7 +388,7 @@ impl Nand {
         self.dies.enqueue(&mut self.transit, index, Line::Background, self.now);
     }
 
-    /// No more copies are added to a program unit.
+    /// Declares that no more copies are added to a program unit.
     #[inline(always)]
     pub fn complete_copies(&mut self, copies: CopyNumber) {
         if self.copies.complete(copies) {
@@ -389,7 +396,7 @@ impl Nand {
         }
     }
 
-    /// Has all copies up to `through` done like the host's programs: somebody waits for them.
+    /// Gives all copies up to `through` the priority of host programs, because a caller waits for them.
     pub fn hurry_copies(&mut self, through: CopyNumber) {
         self.copies.hurry(through);
         let is_wanted = |op: &Op| {
@@ -402,14 +409,14 @@ impl Nand {
         }
     }
 
-    /// Announces the erase of a block on `dies`. What is programmed to the block can name it from now
-    /// on, and waits until it was issued and is over.
+    /// Announces the erase of a block on `dies`. Programs to the block can name the erase from now on, and
+    /// wait until it was issued and is complete.
     pub fn announce_erase(&mut self, dies: Range<DieIndex>) -> EraseId {
         self.erases.announce(dies.start.0..dies.end.0)
     }
 
-    /// Issues an erase that was announced, in the background. [`Completions::erased`] tells when it is
-    /// over on all dies.
+    /// Issues an erase that was announced, in the background. [`Completions::erased`] is called when it is
+    /// complete on all dies.
     pub fn erase(&mut self, erase: EraseId, duration: Nanoseconds) {
         let dies = self.erases.issue(erase);
         self.others_under_way += 1;
@@ -423,25 +430,25 @@ impl Nand {
 
     // ----- time
 
-    /// Lets everything happen that is due until `until`, that instant included.
+    /// Processes all events that are due until `until`, that instant included.
     pub fn run_until<S: Completions>(&mut self, until: Instant, sink: &mut S) {
         while self.step(until, sink) {}
     }
 
-    /// Lets the next thing happen, if it is due until `until`. Returns whether one was.
+    /// Processes the next event, if it is due until `until`. Returns true if one was.
     #[inline(always)]
     pub fn step<S: Completions>(&mut self, until: Instant, sink: &mut S) -> bool {
         events::step(self, until, sink)
     }
 
-    /// Returns the instant at which the next thing happens, if anything will: of several drives that share a
-    /// host, the one whose next event is first is let go on.
+    /// Returns the instant of the next event, or `None` if there will be none. Of several drives that share
+    /// a host, the one with the earliest next event is advanced first.
     pub fn next_due(&self) -> Option<Instant> {
         events::next_due(self)
     }
 
-    /// Returns whether nothing will happen unless something is asked for. Program units of copies may be
-    /// waiting to be completed.
+    /// Returns true if no event will happen unless the caller asks for something. Program units of copies
+    /// may still wait to be completed.
     pub fn is_idle(&self) -> bool {
         self.transit.clock.is_idle()
             && self.schedule.due() == events::NEVER
@@ -449,19 +456,19 @@ impl Nand {
     }
 }
 
-/// The nanoseconds of a span that one flash operation takes.
+/// Returns the nanoseconds of one flash operation as 32 bits.
 ///
 /// # Panics
-/// When it takes 4.3 s or more.
+/// Panics if the operation takes 4.3 s or more.
 #[inline(always)]
 fn in_32_bits(span: Nanoseconds) -> u32 {
     u32::try_from(span.nanos()).expect("flash operations take less than 4.3 s")
 }
 
-/// The codewords of a page or a program unit.
+/// Returns the codewords of a page or a program unit as 16 bits.
 ///
 /// # Panics
-/// When they are 65,536 or more.
+/// Panics if there are 65,536 or more.
 #[inline(always)]
 fn in_16_bits(codewords: u32) -> u16 {
     u16::try_from(codewords).expect("a program unit has less than 65,536 codewords")

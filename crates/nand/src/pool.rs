@@ -1,63 +1,63 @@
-//! Flash operations in flight: 32 bytes each, in one pool, with the link of the one queue that an
-//! operation can be in.
+//! Flash operations in flight: 32 bytes each, in one pool, with the link of the one queue that an operation
+//! can be in.
 
 use ssdlab_units::Instant;
 
 /// No operation, no group, no piece.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What an operation does, and who is told when it is done.
+/// Kind of an operation, and the receiver of its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Senses a page for a read of that page alone, sends it to the controller and then to the host.
     /// `owner` is the caller's tag, `extra` the nanoseconds of the sense.
     Read,
-    /// Senses a page for a piece of a read of several: `owner` is the request, `extra` the piece.
+    /// Senses a page for one piece of a read of several. `owner` is the request, `extra` the piece.
     Piece,
     /// Senses a page for the controller itself. `owner` is the caller's tag.
     Load,
     /// Senses a page whose units are copied. `owner` and `extra` are the copy programs they go to.
     CopyRead,
-    /// Programs a page of the host's or the controller's. `owner` is the caller's tag, `extra` the
-    /// erase before it.
+    /// Programs a page for the host or the controller. `owner` is the caller's tag, `extra` the erase that
+    /// the program waits for.
     Program,
-    /// Moves the data of a program to its die, where that waits in line: `owner` is the program.
+    /// Moves the data of a program to its die, where the program waits in line. `owner` is the program.
     Data,
-    /// Programs copies. `owner` is the copy program's number, `extra` the erase before it.
+    /// Programs copies. `owner` is the copy program's number, `extra` the erase that the program waits for.
     CopyProgram,
     /// Erases a die's part of a block. `owner` is the erase.
     Erase,
 }
 
-/// Marks of an operation.
+/// Flags of an operation.
 pub(crate) mod mark {
-    /// It takes the page that the read before it on the same die senses.
+    /// The operation takes the page that the read before it on the same die senses.
     pub(crate) const RIDES: u8 = 1;
-    /// Its data is still on the way to the die.
+    /// The operation's data is still on the way to the die.
     pub(crate) const NEEDS_DATA: u8 = 2;
-    /// It waits for the erase in its `extra`.
+    /// The operation waits for the erase in its `extra`.
     pub(crate) const HELD: u8 = 4;
-    /// What the die was blocked by before it sensed was background work.
+    /// The die was blocked by background work before it sensed for this operation.
     pub(crate) const BLOCKED_BY_BACKGROUND: u8 = 8;
-    /// It was sensed before it was asked for.
+    /// The page was sensed before this operation was asked for.
     pub(crate) const FROM_REGISTER: u8 = 16;
 }
 
 /// An operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
-    /// At the die or the channel that it waits for.
+    /// Moment at which the operation arrives at the die or the channel that it waits for.
     pub(crate) arrival: Instant,
-    /// Behind it in its queue.
+    /// Next operation in the same queue.
     pub(crate) next: u32,
     pub(crate) owner: u32,
     pub(crate) extra: u32,
-    /// Nanoseconds that it takes its die; of a read that has its place there, nanoseconds that a program
-    /// or an erase kept it waiting.
+    /// Nanoseconds that the operation occupies its die. For a read whose place on the die is reserved:
+    /// nanoseconds that a program or an erase kept it waiting.
     pub(crate) duration: u32,
-    /// Codewords that cross its channel.
+    /// Codewords that cross the operation's channel.
     pub(crate) codewords: u16,
-    /// Its number among those that dies sense; see [`Op::goes_before`].
+    /// Number of the operation among those that dies sense; see [`Op::goes_before`].
     pub(crate) order: u16,
     pub(crate) die: u16,
     pub(crate) kind: Kind,
@@ -67,7 +67,7 @@ pub(crate) struct Op {
 const _: () = assert!(size_of::<Op>() == 32);
 
 impl Op {
-    /// The place of no operation.
+    /// An unused place of the pool.
     const NONE: Op = Op {
         arrival: Instant::START,
         next: NONE,
@@ -81,9 +81,10 @@ impl Op {
         marks: 0,
     };
 
-    /// Returns whether it goes before `later`, which gets in line for a channel after it and is ready at the
-    /// same instant. What is sensed just then goes before what was in RAM or in a register, and of two that
-    /// are sensed the one that was asked for first; numbers of the asking wrap.
+    /// Returns true if this operation goes before `later`, which is queued for a channel after it and is
+    /// ready at the same instant. A page that is sensed just then goes before data that was in RAM or in a
+    /// page register. Of two that are sensed, the one that was asked for first goes first; the numbers of
+    /// the requests wrap.
     pub(crate) fn goes_before(&self, later: &Op) -> bool {
         match (self.is_sensed(), later.is_sensed()) {
             (true, true) => later.order.wrapping_sub(self.order) <= u16::MAX / 2,
@@ -101,7 +102,7 @@ impl Op {
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     ops: Vec<Op>,
-    /// The first of the free ones, which are linked.
+    /// First free place; free places are linked.
     free: u32,
 }
 
@@ -126,13 +127,13 @@ impl Queue {
         self.head == NONE
     }
 
-    /// The operation that is first, or [`NONE`].
+    /// Returns the first operation, or [`NONE`] if the queue is empty.
     #[inline(always)]
     pub(crate) fn head(&self) -> u32 {
         self.head
     }
 
-    /// The operation that is first.
+    /// Returns the first operation, or `None` if the queue is empty.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<u32> {
         (self.head != NONE).then_some(self.head)
@@ -152,7 +153,7 @@ impl Pool {
         index
     }
 
-    /// Makes room for one more.
+    /// Adds one free place.
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
@@ -202,10 +203,10 @@ impl Pool {
         Some(index)
     }
 
-    /// Takes an operation out of its queue.
+    /// Removes an operation from its queue.
     ///
     /// # Panics
-    /// When it is in another.
+    /// Panics if the operation is not in `queue`.
     #[inline(always)]
     pub(crate) fn take(&mut self, queue: &mut Queue, index: u32) {
         if queue.head == index {
@@ -225,7 +226,7 @@ impl Pool {
         }
     }
 
-    /// The operations of a queue, first to last.
+    /// Returns the operations of a queue, first to last.
     pub(crate) fn iter(&self, queue: &Queue) -> impl Iterator<Item = u32> {
         let mut next = queue.head;
         std::iter::from_fn(move || {
@@ -246,7 +247,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list.
+        /// Compares a queue with a list.
         #[test]
         fn a_queue_does_as_a_list_does(
             steps in proptest::collection::vec((0u8..6, 0u32..20), 0..120),

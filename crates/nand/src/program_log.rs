@@ -1,20 +1,21 @@
-//! Programs in the order in which they were begun, and which of them are over: what erases, flushes and
-//! FUA writes wait for.
+//! Log of programs in the order in which they began: it tells which are complete. Erases, flushes and FUA
+//! writes wait for that.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-/// The programs of one stream that are under way, by number.
+/// Log of the programs of one stream, by number.
 #[derive(Clone, Debug, Default)]
 pub struct ProgramLog {
-    /// A bit for each program from the word of the first on that is not over; set if the program is.
+    /// One bit for each program, set if the program is complete. The first word contains the first program
+    /// that is not.
     over: VecDeque<u64>,
     first: u64,
     next: u64,
 }
 
 impl ProgramLog {
-    /// Begins a program and returns its number: they count from zero.
+    /// Begins a program and returns its number. Numbers count from zero.
     #[inline]
     pub fn begin(&mut self) -> u64 {
         if self.next.is_multiple_of(64) {
@@ -24,10 +25,10 @@ impl ProgramLog {
         self.next - 1
     }
 
-    /// Ends program `number`. Returns whether all before another one are over now than before.
+    /// Ends program `number`. Returns true if that raised `low_water`.
     ///
     /// # Panics
-    /// When the program is not under way.
+    /// Panics if the program is not in flight.
     #[inline]
     pub fn end(&mut self, number: u64) -> bool {
         assert!(self.first <= number && number < self.next, "a program ends that was begun");
@@ -46,8 +47,8 @@ impl ProgramLog {
         self.first > before
     }
 
-    /// Returns the number of the first program that is not over, or of the next to begin: all before
-    /// it are over.
+    /// Returns the number of the first program that is not complete, or of the next one to begin: all
+    /// before it are complete.
     #[inline]
     pub fn low_water(&self) -> u64 {
         self.first
@@ -59,7 +60,7 @@ impl ProgramLog {
         self.next
     }
 
-    /// Returns whether all programs of a range are over.
+    /// Returns true if all programs of a range are complete.
     pub fn are_over(&self, mut numbers: RangeInclusive<u64>) -> bool {
         numbers.all(|number| {
             let word = (number / 64).checked_sub(self.first / 64);
@@ -76,7 +77,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     proptest! {
-        /// Against a set of what is under way.
+        /// Compares the log with a set of the programs in flight.
         #[test]
         fn the_log_knows_what_is_over(steps in proptest::collection::vec(any::<u16>(), 1..600)) {
             let mut log = ProgramLog::default();
@@ -90,7 +91,7 @@ mod tests {
                     under_way.insert(begun);
                     begun += 1;
                 } else {
-                    // One of the first, so that whole words of them end.
+                    // Ends one of the first few programs, so that whole words of the log become complete.
                     let among = under_way.len().min(1 + step as usize % 5);
                     let ended = *under_way.iter().nth(step as usize % among).unwrap();
                     under_way.remove(&ended);

@@ -9,17 +9,17 @@ use crate::completions::{ReadTime, Tag};
 use crate::link::Link;
 use crate::timing::Delivery;
 
-/// The number of a read of several pieces, until it is complete.
+/// Number of a read of several pieces, valid until the read is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct ReadId(pub(crate) u32);
 
-/// The number of a piece within its read.
+/// Number of a piece within its read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct PieceIndex(pub(crate) u32);
 
-/// How far a piece is.
+/// Progress of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Flash,
@@ -29,9 +29,9 @@ enum Place {
 
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    /// Nanoseconds that it takes the link.
+    /// Nanoseconds that the piece occupies the link.
     link: u32,
-    /// Nanoseconds that its page is sensed.
+    /// Nanoseconds for which the piece's page is sensed.
     sense: u32,
     place: Place,
 }
@@ -40,10 +40,10 @@ struct Piece {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needed {
     pub(crate) die: u16,
-    /// What is sensed with it.
+    /// Number of the pages that are sensed together with this one.
     pub(crate) sense: u32,
     pub(crate) duration: u32,
-    /// Codewords of it that cross the channel.
+    /// Codewords of the page that cross the channel.
     pub(crate) codewords: u16,
     pub(crate) piece: u32,
     pub(crate) is_asked_for: bool,
@@ -52,19 +52,19 @@ pub(crate) struct Needed {
 #[derive(Clone, Debug, Default)]
 struct Request {
     tag: u32,
-    /// True if it looks for pages in the registers of their dies.
+    /// True if the read looks for its pages in the page registers of their dies.
     is_stream: bool,
     pieces: Vec<Piece>,
     needed: Vec<Needed>,
     unsent: u32,
-    /// All pieces before this one are sent.
+    /// Number of pieces from the first on that are all sent.
     first_unsent: u32,
     in_flash: u32,
-    /// The time of the page that was in RAM last.
+    /// Times of the page that was in RAM last.
     time: ReadTime,
 }
 
-/// All reads of several pieces that are under way.
+/// All reads of several pieces in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Requests {
     requests: Vec<Request>,
@@ -91,7 +91,8 @@ impl Requests {
         ReadId(id)
     }
 
-    /// Adds a piece that takes the link for `link` nanoseconds, and whose page is sensed for `sense`.
+    /// Adds a piece that occupies the link for `link` nanoseconds, and whose page is sensed for `sense`
+    /// nanoseconds.
     pub(crate) fn add_piece(
         &mut self,
         id: ReadId,
@@ -111,7 +112,8 @@ impl Requests {
         self.requests[id.0 as usize].needed.push(needed);
     }
 
-    /// Takes out the pages that a read needs; [`Requests::return_needed`] takes the list back.
+    /// Takes out the list of the pages that a read needs, and returns it with `is_stream`.
+    /// [`Requests::return_needed`] takes the list back.
     pub(crate) fn take_needed(&mut self, id: ReadId) -> (Vec<Needed>, bool) {
         let request = &mut self.requests[id.0 as usize];
         (std::mem::take(&mut request.needed), request.is_stream)
@@ -121,24 +123,24 @@ impl Requests {
         self.requests[id.0 as usize].needed = needed;
     }
 
-    /// Returns true if something of a read can be sent right away.
+    /// Returns true if a piece of a read can be sent immediately.
     pub(crate) fn has_in_ram(&self, id: ReadId) -> bool {
         let request = &self.requests[id.0 as usize];
         (request.in_flash as usize) < request.pieces.len()
     }
 
-    /// Nanoseconds that the page of a piece is sensed.
+    /// Returns the nanoseconds for which the page of a piece is sensed.
     pub(crate) fn sense_of(&self, id: ReadId, piece: PieceIndex) -> u32 {
         self.requests[id.0 as usize].pieces[piece.0 as usize].sense
     }
 
-    /// A piece waits for the sensing of its page for `left` nanoseconds at most.
+    /// Limits the time that a piece waits for the sense of its page to `left` nanoseconds.
     pub(crate) fn limit_sense(&mut self, id: ReadId, piece: PieceIndex, left: u32) {
         let sense = &mut self.requests[id.0 as usize].pieces[piece.0 as usize].sense;
         *sense = left.min(*sense);
     }
 
-    /// A piece is in RAM.
+    /// Notes that a piece is in RAM.
     pub(crate) fn arrived(&mut self, id: ReadId, piece: PieceIndex, time: ReadTime) {
         let request = &mut self.requests[id.0 as usize];
         let piece = &mut request.pieces[piece.0 as usize];
@@ -148,8 +150,8 @@ impl Requests {
         request.time = time;
     }
 
-    /// Sends what may be sent of a read. Returns its tag, when all of it is with the host, and where
-    /// the time went, when nothing is left to be sent.
+    /// Sends the pieces of a read that are ready. When nothing is left to be sent, returns the read's tag,
+    /// the moment at which the host has all of it, and its times.
     pub(crate) fn deliver(
         &mut self,
         id: ReadId,

@@ -1,17 +1,17 @@
-//! A sorted queue whose entries come nearly in order: a ring that is searched from its end.
+//! A sorted queue whose entries arrive nearly in order: a ring buffer that is searched from its end.
 
-/// Entries in an order that the caller keeps.
+/// Entries in an order that the caller defines.
 #[derive(Clone, Debug)]
 pub(crate) struct Ring<T> {
-    /// A power of two of places.
+    /// Places for entries; their number is a power of two.
     places: Box<[T]>,
-    /// The first entry, and the place behind the last; both go on counting and wrap, and a place is found
-    /// by their lowest bits.
+    /// Position of the first entry, and of the place behind the last. Both count on and wrap; their lowest
+    /// bits are the index of the place.
     first: u32,
     end: u32,
 }
 
-/// Places of a ring in the beginning.
+/// Initial number of places of a ring.
 const PLACES: usize = 16;
 
 impl<T: Copy + Default> Default for Ring<T> {
@@ -26,8 +26,8 @@ impl<T: Copy + Default> Ring<T> {
         self.first == self.end
     }
 
-    /// Puts an entry behind the last that goes before it, which `is_before` tells, and behind the first
-    /// `fixed` of them. Returns whether it is first.
+    /// Inserts an entry behind the last entry for which `is_before` returns true, and behind the first
+    /// `fixed` entries in any case. Returns true if it is now the first.
     #[inline(always)]
     pub(crate) fn insert(&mut self, entry: T, fixed: u32, is_before: impl Fn(&T) -> bool) -> bool {
         if self.end.wrapping_sub(self.first) as usize == self.places.len() {
@@ -61,24 +61,24 @@ impl<T: Copy + Default> Ring<T> {
         self.places = places.into_boxed_slice();
     }
 
-    /// The first entry.
+    /// Returns the first entry, or `None` if the ring is empty.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<&T> {
         let mask = self.places.len() - 1;
         (!self.is_empty()).then(|| &self.places[self.first as usize & mask])
     }
 
-    /// Takes out the first entry.
+    /// Removes the first entry.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if the ring is empty.
     #[inline(always)]
     pub(crate) fn remove_first(&mut self) {
         assert!(!self.is_empty(), "a queue has a first entry");
         self.first = self.first.wrapping_add(1);
     }
 
-    /// All entries, first to last.
+    /// Returns all entries, first to last.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         let mask = self.places.len() - 1;
         let count = self.end.wrapping_sub(self.first);
@@ -92,13 +92,13 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a list that is sorted and searched from its beginning.
+        /// Compares the ring with a list that is sorted and searched from its beginning.
         #[test]
         fn a_ring_does_as_a_sorted_list_does(
             steps in proptest::collection::vec((0u8..5, 0u64..30, any::<bool>()), 0..300),
         ) {
             let mut ring = Ring::<(u64, usize)>::default();
-            // Its counts are about to wrap.
+            // The positions are about to wrap.
             (ring.first, ring.end) = (u32::MAX - 40, u32::MAX - 40);
             let mut slow: Vec<(u64, usize)> = Vec::new();
             for (number, (what, key, fixed)) in steps.into_iter().enumerate() {

@@ -1,21 +1,22 @@
-//! What happens at an instant that is known: alarms of the caller's, and data that is sent on from RAM.
+//! Scheduled events: alarms of the caller, and data that is sent to the host from RAM.
 
 use std::collections::VecDeque;
 
 use ssdlab_units::Instant;
 
-/// Something that happens at an instant.
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scheduled {
     /// The caller's alarm with this tag.
     Alarm(u32),
-    /// Data in RAM is sent to the host for the caller's request with this tag, nanoseconds of the link.
+    /// Data in RAM is sent to the host for the caller's request with this tag; it occupies the link for
+    /// this many nanoseconds.
     Send(u32, u32),
-    /// What is ready of a read of several pieces is sent to the host.
+    /// The pieces of a read that are ready are sent to the host.
     Deliver(u32),
 }
 
-/// All of it, sorted by time. Most of it comes in that order.
+/// All scheduled events, sorted by time. Most are added in that order.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     entries: VecDeque<(Instant, Scheduled)>,
@@ -42,13 +43,13 @@ impl Schedule {
         self.due = self.entries[0].0;
     }
 
-    /// When the next of it is due; the end of time where there is none.
+    /// Returns the instant of the next event, or `NEVER` if there is none.
     #[inline(always)]
     pub(crate) fn due(&self) -> Instant {
         self.due
     }
 
-    /// Takes out the next.
+    /// Removes and returns the next event.
     #[inline(always)]
     pub(crate) fn take(&mut self) -> Scheduled {
         let (_, what) = self.entries.pop_front().expect("something is due");

@@ -1,14 +1,14 @@
 //! Suspend: a read interrupts the program or erase in progress on its die.
 //!
-//! A program is a row of steps, each a pulse and the check of what it did; so is an erase. The die ends the step that is
-//! under way, stops, which takes a while, serves the reads that wait, and resumes, which takes a while more. It makes
-//! no progress in between. What would be over by the time that it has stopped is left alone, and an operation is
-//! interrupted only so often.
+//! A program is a series of steps, each a pulse and a verification; so is an erase. The die ends the step
+//! that is in progress, suspends the operation, serves the reads that wait, and resumes. Suspending and
+//! resuming each take time, in which the operation makes no progress. An operation that would be complete
+//! by the time that it is suspended is not suspended, and each operation is suspended at most `most` times.
 
 use serde::Deserialize;
 use ssdlab_units::Nanoseconds;
 
-/// What a read may interrupt.
+/// Operations that a read may interrupt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Suspendable {
@@ -23,39 +23,39 @@ pub enum Suspendable {
     Both,
 }
 
-/// When reads may interrupt.
+/// Condition under which reads may interrupt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SuspendWhen {
     /// At any time.
     #[default]
     Always,
-    /// While the write buffer has room. When it is full, programs and erases go on, since the host's writes
-    /// wait for them.
+    /// While the write buffer has space. When it is full, programs and erases are not suspended, because
+    /// host writes wait for them.
     BufferHasRoom,
 }
 
-/// How a die suspends.
+/// Parameters of suspension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SuspendParameters {
-    /// What a read may interrupt.
+    /// Operations that a read may interrupt.
     pub operations: Suspendable,
-    /// The length of a step, which is not interrupted: steps are counted from the end of the operation. Zero: the
-    /// operation stops anywhere.
+    /// Length of a step, which is not interrupted. Steps are counted from the end of the operation. With
+    /// zero the operation can be suspended anywhere.
     pub step: Nanoseconds,
-    /// From the end of the step until the die can sense; the operation makes no progress.
+    /// Time from the end of the step until the die can sense. The operation makes no progress.
     pub suspend: Nanoseconds,
-    /// What resuming adds to the rest of the operation.
+    /// Time that resuming adds to the rest of the operation.
     pub resume: Nanoseconds,
-    /// How often one operation can be interrupted.
+    /// Maximum number of times that one operation can be interrupted.
     pub most: u32,
-    /// When reads may interrupt.
+    /// Condition under which reads may interrupt.
     pub when: SuspendWhen,
 }
 
 impl SuspendParameters {
-    /// Returns how much of an operation is left when the die begins to stop it, where `left` is left now and it may be
-    /// interrupted; `None` where it would be over by the time that it has stopped.
+    /// Returns the time left of an operation when the die begins to suspend it, if `left` is left now and
+    /// it may be interrupted. `None` if it would be complete by the time that it is suspended.
     #[inline(always)]
     pub fn left_when_stopped(&self, left: Nanoseconds) -> Option<Nanoseconds> {
         let rest_of_step = left.nanos().checked_rem(self.step.nanos()).unwrap_or(0);

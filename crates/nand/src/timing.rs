@@ -1,4 +1,5 @@
-//! How long things take. Every duration is what the named resource is occupied, in nanoseconds.
+//! Durations of flash, channel, link and controller: the time for which an operation occupies the named
+//! resource, in nanoseconds.
 
 use ssdlab_units::{ByteLength, Nanoseconds};
 
@@ -9,11 +10,11 @@ pub struct TransferRate {
 }
 
 impl TransferRate {
-    /// A rate in MB/s (10^6 bytes a second). Resolution is one picosecond per byte, 0.3 % at
-    /// 3300 MB/s.
+    /// Returns a rate in MB/s (10^6 bytes a second). Resolution is one picosecond per byte, 0.3 % at 3300
+    /// MB/s.
     ///
     /// # Panics
-    /// When the rate is not a positive number of at most 10^6 MB/s.
+    /// Panics if the rate is not a positive number of at most 10^6 MB/s.
     pub fn from_mb_per_second(rate: f64) -> TransferRate {
         assert!(rate > 0.0 && rate <= 1e6, "a transfer rate of {rate} MB/s");
         TransferRate { picoseconds_per_byte: (1e6 / rate).round() as u64 }
@@ -24,52 +25,52 @@ impl TransferRate {
         1e6 / self.picoseconds_per_byte as f64
     }
 
-    /// Returns how long `length` takes.
+    /// Returns the time that `length` bytes take.
     #[inline(always)]
     pub fn duration(self, length: ByteLength) -> Nanoseconds {
         Nanoseconds::new(length.bytes() * self.picoseconds_per_byte / 1000)
     }
 }
 
-/// The codeword of the error correction: the least of a page that crosses the channel. A mapping unit that is smaller is
-/// one codeword.
+/// Codeword of the error correction: the smallest part of a page that crosses the channel. A mapping unit
+/// that is smaller is one codeword.
 pub const CODEWORD: ByteLength = ByteLength::new(4096);
 
-/// In which order the data of one read reaches the host.
+/// Order in which the data of one read reaches the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// From its first byte to its last, each waiting for those before it (SATA without
     /// non-zero buffer offsets, and simple NVMe controllers).
     InOrder,
-    /// Whatever is there first (NVMe writes host memory by address).
+    /// In the order in which the data is ready (NVMe writes host memory by address).
     AnyOrder,
-    /// All at once, when the last of it is in RAM: the controller gathers a command's data before
-    /// it starts the transfer.
+    /// All together, when the last of it is in RAM: the controller gathers a command's data before it
+    /// starts the transfer.
     WhenComplete,
 }
 
 /// The durations of a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timing {
-    /// Sensing one flash page (or one page of every plane at once), tR.
+    /// Time to sense one flash page (or one page of every plane together), tR.
     pub page_read: Nanoseconds,
-    /// Programming one program unit, tPROG.
+    /// Time to program one program unit, tPROG.
     pub program: Nanoseconds,
-    /// Erasing one block of a die (all planes), tBERS.
+    /// Time to erase one block of a die (all planes), tBERS.
     pub erase: Nanoseconds,
     /// Rate of one channel between die and controller.
     pub channel: TransferRate,
-    /// Rate of the host link, protocol overhead taken off.
+    /// Rate of the host link, protocol overhead subtracted.
     pub link: TransferRate,
-    /// True if the link moves data both ways at once (PCIe), false if one way (SATA).
+    /// True if the link moves data both ways at the same time (PCIe), false if one way at a time (SATA).
     pub link_full_duplex: bool,
-    /// In which order the data of one read reaches the host.
+    /// Order in which the data of one read reaches the host.
     pub delivery: Delivery,
-    /// Time per command that passes without holding anything up: host, driver, protocol and
-    /// firmware together.
+    /// Time per command that passes without occupying any resource: host, driver, protocol and firmware
+    /// together.
     pub command_latency: Nanoseconds,
-    /// Time per command that the controller is busy, so that commands queue for it: the inverse
-    /// of its most commands a second.
+    /// Time per command that the controller is busy, so that commands queue for it: the inverse of the
+    /// maximum number of commands a second.
     pub command_occupancy: Nanoseconds,
 }
 

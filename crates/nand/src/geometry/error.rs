@@ -1,6 +1,6 @@
-//! What is wrong with a geometry, and checks of single values.
+//! Errors of a geometry, and checks of single values.
 
-/// What is wrong with a geometry.
+/// Error of a geometry.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GeometryError {
     /// A count that must not be zero, or is beyond what is plausible.
@@ -22,9 +22,9 @@ pub enum GeometryError {
         what: &'static str,
         /// Its value.
         value: u64,
-        /// What must divide it.
+        /// Name of the parameter that must divide it.
         divisor_name: &'static str,
-        /// Its value.
+        /// Value of the divisor.
         divisor: u64,
     },
     /// A size that must be a power of two.
@@ -56,10 +56,10 @@ pub enum GeometryError {
         pages: u32,
         /// Metadata collection units there are.
         given: u32,
-        /// How many it takes, with those that are open or kept free.
+        /// Metadata collection units needed, those that are open or kept free included.
         needed: u32,
     },
-    /// A table of extents that cannot hold a drive whose regions are each condensed.
+    /// An extent table that is too small for the drive even when each region is compacted.
     #[error(
         "the table has room for {extents} extents, and the drive needs at least {least}; give \
          mapping.table more RAM, or scale the drive less"
@@ -86,14 +86,14 @@ pub enum GeometryError {
     NoRoomForLog {
         /// Collection units there are.
         given: u32,
-        /// How many it takes.
+        /// Collection units needed.
         needed: u32,
         /// Logical blocks.
         logical: u32,
         /// Random log blocks.
         log_blocks: u32,
     },
-    /// Too few metadata blocks for the map that is saved in them.
+    /// Too few metadata blocks for the map that is saved in them (the checkpoint).
     #[error(
         "mapping.checkpoint needs {needed} blocks of flash for metadata, not {given}: for a map of \
          {pages} flash pages twice, and for what is erased and journalled; set \
@@ -102,7 +102,7 @@ pub enum GeometryError {
     NoRoomForCheckpoint {
         /// Metadata collection units there are.
         given: u32,
-        /// How many it takes.
+        /// Metadata collection units needed.
         needed: u64,
         /// Flash pages of the map.
         pages: u64,
@@ -115,7 +115,7 @@ pub enum GeometryError {
     },
 }
 
-/// A range in words.
+/// Returns a range as text.
 fn range(least: u64, most: u64) -> String {
     if most >= u32::MAX.into() { format!("{least} or more") } else { format!("{least} to {most}") }
 }

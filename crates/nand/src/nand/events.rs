@@ -1,4 +1,4 @@
-//! Events: which comes next, and what follows from each.
+//! The event loop: which event comes next, and what follows from each.
 
 use ssdlab_units::{Instant, Nanoseconds};
 
@@ -12,10 +12,10 @@ use crate::pool::{Kind, NONE, Op, mark};
 use crate::request::{PieceIndex, ReadId};
 use crate::schedule::Scheduled;
 
-/// The end of time.
+/// Instant of an event that never happens.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
-/// Returns when the next event happens, if there is one.
+/// Returns the instant of the next event, or `None` if there is none.
 pub(super) fn next_due(nand: &Nand) -> Option<Instant> {
     let flash = nand.transit.clock.next();
     let others = nand.schedule.due().min(nand.controller.due());
@@ -23,21 +23,21 @@ pub(super) fn next_due(nand: &Nand) -> Option<Instant> {
     (due != NEVER).then_some(due)
 }
 
-/// Lets the next event happen if it is due until `until`. At one instant dies go first, then channels,
-/// then what is scheduled, then the controller: a die that falls idle takes up its next work, and a
-/// read that comes just then is too late.
+/// Processes the next event if it is due until `until`; returns true if one was. At one instant dies go
+/// first, then channels, then scheduled events, then the controller: a die that becomes idle begins its
+/// next operation before a read that arrives at that instant.
 #[inline(always)]
 pub(super) fn step<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S) -> bool {
     let flash = nand.transit.clock.next();
     let scheduled = nand.schedule.due();
     let fetch = nand.controller.due();
-    // While nothing but reads is under way, what the controller does next and transfers that end
-    // less than `look_ahead` before it concern different things: a read that is answered then is
-    // followed by a command that is acted on later. Their order makes no difference to the drive,
-    // and events that alternate are easier for the processor to foresee.
+    // While only reads are in flight, the controller's next step and transfers that end less than
+    // `look_ahead` before it do not depend on each other: a read that is answered then is followed by a
+    // command that is acted on later. Their order makes no difference to the drive, and events that
+    // alternate are easier for the branch predictor.
     let commutes = S::READS_COMMUTE && nand.others_under_way == 0;
     let ahead = if commutes { nand.look_ahead } else { Nanoseconds::ZERO };
-    // A command that is acted on later than asked for keeps nothing from happening before.
+    // A command that is acted on later than it could be delays no event before it.
     if fetch < flash.at + ahead && fetch < scheduled && fetch <= until {
         fetch_next(nand, sink, fetch);
         return true;
@@ -58,8 +58,8 @@ pub(super) fn step<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S
     true
 }
 
-/// Lets happen what is scheduled or the controller does, whichever is first: nothing happens to dies and
-/// channels before.
+/// Processes the next scheduled event or the next command, whichever is first. Dies and channels have no
+/// event before.
 #[inline(never)]
 fn step_without_flash<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S) -> bool {
     let scheduled = nand.schedule.due();
@@ -79,7 +79,7 @@ fn step_without_flash<S: Completions>(nand: &mut Nand, until: Instant, sink: &mu
     true
 }
 
-/// The controller acts on the command that is first.
+/// Has the controller act on the first command.
 #[inline(always)]
 fn fetch_next<S: Completions>(nand: &mut Nand, sink: &mut S, now: Instant) {
     nand.now = now;
@@ -89,7 +89,7 @@ fn fetch_next<S: Completions>(nand: &mut Nand, sink: &mut S, now: Instant) {
     sink.fetched(nand, Tag(tag), now);
 }
 
-/// Something that was scheduled happens.
+/// Processes the next scheduled event.
 fn happen<S: Completions>(nand: &mut Nand, sink: &mut S, now: Instant) {
     match nand.schedule.take() {
         Scheduled::Alarm(tag) => sink.alarm(nand, Tag(tag), now),
@@ -107,7 +107,7 @@ fn deliver<S: Completions>(nand: &mut Nand, sink: &mut S, read: ReadId, now: Ins
     }
 }
 
-/// Returns where the time of a page went that was sensed for `sense`.
+/// Returns the times of a page that was sensed for `sense`.
 #[inline(always)]
 fn time_of(nand: &Nand, op: &Op, sense: u32) -> ReadTime {
     let blocked = Nanoseconds::new(op.duration.into());
@@ -120,7 +120,7 @@ fn time_of(nand: &Nand, op: &Op, sense: u32) -> ReadTime {
     }
 }
 
-/// A channel has moved what it was moving.
+/// Processes the end of a transfer over a channel.
 #[inline(always)]
 fn transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, now: Instant) {
     if let Some(op) = nand.transit.end_read(channel, now) {
@@ -130,7 +130,7 @@ fn transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, no
     other_transferred(nand, sink, channel, now);
 }
 
-/// A channel has moved what is no read of a single unit.
+/// Processes the end of a transfer other than that of a read of a single unit.
 #[inline(never)]
 fn other_transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usize, now: Instant) {
     let index = nand.transit.end(channel, now);
@@ -175,7 +175,8 @@ fn other_transferred<S: Completions>(nand: &mut Nand, sink: &mut S, channel: usi
     nand.transit.go_on(channel);
 }
 
-/// A die is free and something waits for it, or a program or an erase has ended.
+/// Processes the event of a die: the die is free and an operation waits for it, or a program or an erase
+/// has ended.
 #[inline(never)]
 fn die_is_free<S: Completions>(nand: &mut Nand, sink: &mut S, die: usize, now: Instant) {
     nand.dies.set_happening(Some(die));
@@ -189,7 +190,7 @@ fn die_is_free<S: Completions>(nand: &mut Nand, sink: &mut S, die: usize, now: I
     }
 }
 
-/// A program or an erase is over.
+/// Reports the end of a program or an erase.
 #[inline(always)]
 fn over<S: Completions>(nand: &mut Nand, sink: &mut S, ended: u32, now: Instant) {
     let op = *nand.transit.pool.get(ended);
@@ -218,7 +219,7 @@ fn over<S: Completions>(nand: &mut Nand, sink: &mut S, ended: u32, now: Instant)
 }
 
 impl Nand {
-    /// Sends program units of copies to their dies that have all their data, in order.
+    /// Sends program units of copies that have all their data to their dies, in order.
     pub(super) fn send_complete_copies(&mut self) {
         while let Some((number, filling)) = self.copies.take_complete() {
             let die = ssdlab_units::DieIndex(filling.die.into());

@@ -1,4 +1,4 @@
-//! A power cut: what is under way on the flash at an instant, and its end.
+//! Power cut: the flash operations in flight at an instant, and their end.
 
 use ssdlab_units::{DieIndex, Instant, Nanoseconds};
 
@@ -10,7 +10,7 @@ use crate::die::Stage;
 use crate::erase::EraseId;
 use crate::pool::{Kind, Op};
 
-/// A flash operation that changes what a die holds.
+/// A flash operation that changes the content of a die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlashOperation {
     /// The program unit that was handed to [`Nand::program`] with this tag.
@@ -21,38 +21,38 @@ pub enum FlashOperation {
     Erase(EraseId),
 }
 
-/// How far a flash operation is.
+/// Progress of a flash operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// The die has not begun it.
     Waiting,
-    /// The die is at it, until `end` if nothing suspends it.
+    /// The die has begun it; it ends at `end` if no read suspends it.
     InProgress {
-        /// When it would be over.
+        /// Moment at which the operation would be complete.
         end: Instant,
     },
-    /// The die has begun it and stopped it for a read.
+    /// The die has begun the operation and suspended it for a read.
     Suspended {
-        /// What would be left of it.
+        /// Time that is left of the operation.
         left: Nanoseconds,
     },
 }
 
-/// A flash operation that is not over.
+/// A flash operation that is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnderWay {
-    /// Which it is.
+    /// The operation.
     pub operation: FlashOperation,
-    /// The die that does it.
+    /// The die that does the operation.
     pub die: DieIndex,
-    /// How far it is.
+    /// Progress of the operation.
     pub progress: Progress,
 }
 
 impl Nand {
-    /// Returns the programs and erases that were asked for and are not over, die by die, each die's in
-    /// the order in which it would turn to them; what is not in line at its die yet comes last. Reads change
-    /// nothing and are left out.
+    /// Returns the programs and erases that were asked for and are not complete, die by die, each die's in
+    /// the order in which it would do them. Operations that are not queued at their die yet come last.
+    /// Reads change nothing and are left out.
     pub fn under_way(&self) -> Vec<UnderWay> {
         let mut list = Vec::new();
         for die in 0..self.dies.count() {
@@ -67,7 +67,7 @@ impl Nand {
                 Some(UnderWay { operation, die: DieIndex(die as u32), progress })
             }));
         }
-        // The data of a host's program is an operation of its own; that of copies is their program.
+        // The data of a host's program is an operation of its own; the data of copies is part of their program.
         let crossing = self.transit.in_line().map(|index| self.transit.pool.get(index));
         let crossing = crossing.filter_map(|op| Some((change_by(op)?, op.die)));
         let filling =
@@ -80,8 +80,9 @@ impl Nand {
         list
     }
 
-    /// Cuts the power: forgets everything that is under way, commands and alarms included. Nothing is told,
-    /// the flash is idle from now on, and numbers of reads, copies and erases given before are void.
+    /// Cuts the power: forgets all operations in flight, commands and alarms included. No callback is
+    /// called for them, the flash is idle from now on, and numbers of reads, copies and erases given before
+    /// are void.
     pub fn cut_power(&mut self) {
         let (now, events) = (self.now, self.events);
         *self = Nand::new(&self.geometry, &self.timing, self.dies.parameters());
@@ -91,7 +92,7 @@ impl Nand {
     }
 }
 
-/// The change of the flash that an operation is, if it is one.
+/// Returns the change of the flash that an operation makes, or `None` if it makes none.
 fn change_by(op: &Op) -> Option<FlashOperation> {
     match op.kind {
         Kind::Program => Some(FlashOperation::Program(Tag(op.owner))),

@@ -15,7 +15,7 @@ use crate::timing::{Delivery, Timing, TransferRate};
 const SENSE: Nanoseconds = Nanoseconds::from_micros(60);
 const PROGRAM: Nanoseconds = Nanoseconds::from_micros(600);
 const ERASE: Nanoseconds = Nanoseconds::from_millis(3);
-/// A unit over the channel at 1,000 MB/s, and over the link at 4,096.
+/// Time of a unit over the channel at 1,000 MB/s, and over the link at 4,096 MB/s.
 const CHANNEL: Nanoseconds = Nanoseconds::new(4_096);
 const LINK: Nanoseconds = Nanoseconds::new(999);
 
@@ -64,7 +64,7 @@ fn nand_of_units(
     Nand::new(&geometry, &timing, DieParameters { suspend, background_most: 8, page_register })
 }
 
-/// Notes what it is told, and asks for nothing by itself.
+/// Records all callbacks, and asks for nothing itself.
 #[derive(Debug, Default)]
 struct Notes {
     reads: Vec<(u32, u64, ReadTime)>,
@@ -113,12 +113,13 @@ const NO_SUSPEND: SuspendParameters = SuspendParameters {
     when: SuspendWhen::Always,
 };
 
-/// When a read that arrives at its die at 111 us is with the host if the die is free at `free`.
+/// Returns the moment at which a read that arrives at its die at 111 us is with the host, in nanoseconds,
+/// if the die is free at `free`.
 fn read_from(free: Nanoseconds) -> u64 {
     (free + SENSE + CHANNEL + LINK).nanos()
 }
 
-/// A read is submitted at 100 us, so that it arrives at its die at 111.
+/// Submits a read at 100 us, so that it arrives at its die at 111 us.
 fn submit_read(nand: &mut Nand, unit: u32) {
     nand.submit(Instant::from_nanos(100_000), Tag(unit), Nanoseconds::ZERO);
 }
@@ -156,7 +157,7 @@ fn a_read_suspends_a_program_which_ends_that_much_later() {
     let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
     nand.program(Tag(7), program(0, None));
     submit_read(&mut nand, 32);
-    // One that comes later finds that the program was suspended as often as it may be.
+    // For a later read, the program was already suspended as often as it may be.
     nand.submit(Instant::from_nanos(300_000), Tag(64), Nanoseconds::ZERO);
     finish(&mut nand, &mut notes);
     let end = CHANNEL * 8 + PROGRAM + us(20) + SENSE + us(7);
@@ -173,17 +174,17 @@ fn a_program_waits_for_the_erase_that_it_names_and_an_erase_blocks_as_background
     let erase = nand.announce_erase(DieIndex(0)..DieIndex(4));
     nand.program(Tag(1), program(0, Some(erase)));
     nand.program(Tag(2), program(32, None));
-    // Until the data of both is there, and the second is in progress.
+    // Until the data of both programs is on the die, and the second is in progress.
     nand.run_until(Instant::from_nanos(99_999), &mut notes);
     let issue = CHANNEL * 16;
     nand.erase(erase, ERASE);
     submit_read(&mut nand, 8);
     finish(&mut nand, &mut notes);
-    // What waits for the erase lets the other program go ahead.
+    // The program that waits for the erase lets the other program go ahead.
     let second = CHANNEL * 16 + PROGRAM;
     assert_eq!(notes.programmed, [(2, second.nanos()), (1, (second + ERASE + PROGRAM).nanos())]);
     assert_eq!(notes.erased, [(second + ERASE).nanos()]);
-    // Die 1 had nothing else to do, and erased from the issue on.
+    // Die 1 had nothing else to do, and erased from the issue of the erase on.
     let erased = issue + ERASE;
     assert_eq!(notes.reads[0].1, read_from(erased));
     assert_eq!(notes.reads[0].2.blocked_by_background, erased - ARRIVAL);
@@ -217,7 +218,7 @@ fn copies_go_to_their_dies_in_order_and_what_is_in_ram_is_sent_at_once() {
     nand.copy(page(0, 4), first, Some(second));
     nand.copy(page(40, 4), second, None);
     nand.complete_copies(second);
-    // The second has all its data long before the first is complete.
+    // The second program unit has all its data long before the first is complete.
     nand.run_until(Instant::from_nanos(1_000_000), &mut notes);
     assert_eq!(notes.copied, []);
     nand.complete_copies(first);
@@ -273,7 +274,7 @@ fn a_power_cut_finds_what_is_in_progress_suspended_and_waiting_and_forgets_it() 
     let copies = nand.begin_copies(program(24, None));
     nand.copy(page(8, 4), copies, None);
     submit_read(&mut nand, 4);
-    // Until the first is in progress. The copy's sense keeps die 1 from its erase until 60 us.
+    // Until the first program is in progress. The copy's sense keeps die 1 from its erase until 60 us.
     nand.run_until(Instant::from_nanos(40_000), &mut notes);
     nand.erase(erase, ERASE);
     nand.run_until(Instant::from_nanos(120_000), &mut notes);
@@ -300,7 +301,7 @@ fn a_power_cut_finds_what_is_in_progress_suspended_and_waiting_and_forgets_it() 
     assert!(nand.is_idle() && nand.under_way().is_empty());
     assert_eq!(nand.now(), at);
     assert_eq!(nand.receive(LINK), at + LINK);
-    // It starts anew from there.
+    // The flash starts again from there.
     let now = nand.now().since(Instant::START);
     let mut notes = Notes::default();
     nand.program(Tag(5), program(0, None));
@@ -321,7 +322,7 @@ fn after_years_a_power_cut_leaves_flash_that_programs_at_once() {
     assert_eq!(notes.programmed, [(1, (decade + CHANNEL * 8 + PROGRAM).nanos())]);
 }
 
-/// Programs a unit anew, on the next die, when the die says that it has failed.
+/// Programs a unit again, on the next die, when a program has failed on its die.
 struct Failing {
     notes: Notes,
     fails: u32,
@@ -458,7 +459,8 @@ fn pages_of_one_group_are_loaded_with_one_sense() {
     assert_eq!(nand.now().nanos(), (SENSE + CHANNEL * 8).nanos());
 }
 
-/// Lets one thing after the other happen, each at the instant that was told before.
+/// Processes one event after the other, each at the instant that `next_due` returned before. Returns their
+/// number.
 fn finish_in_steps(nand: &mut Nand, notes: &mut Notes) -> u64 {
     let mut steps = 0;
     while let Some(due) = nand.next_due() {
@@ -572,7 +574,7 @@ fn a_program_stops_at_the_end_of_its_pulse() {
     );
     assert_eq!(notes.reads[0].1, read_from(stopped + us(20)));
     assert_eq!(notes.reads[0].2.blocked_by_program, stopped + us(20) - ARRIVAL);
-    // What of the program was done in the pulse is done.
+    // The part of the program that was done in the pulse counts.
     assert_eq!(notes.programmed, [(7, (end + us(20) + SENSE + us(7)).nanos())]);
 }
 
