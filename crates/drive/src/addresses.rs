@@ -1,4 +1,4 @@
-//! Which block comes next: sequential, random, in a random order without repeats, or some oftener than others.
+//! Address generators: sequential, random, in random order without repeats, or skewed.
 //!
 //! The generator is PCG (MCG 128, XSL-RR output, "pcg64_mcg" in the literature), seeded with
 //! SplitMix64: both are named, portable algorithms, so a seed printed in a report gives the same
@@ -27,8 +27,8 @@ pub struct BlockRequest {
 
 /// The requests of a phase, one after the other, without end.
 ///
-/// They follow from the phase alone: the same phase gives the same requests. Where the order is
-/// random, the blocks do not depend on the share of reads.
+/// They follow from the phase alone: the same phase gives the same requests. In random orders, the blocks
+/// do not depend on the share of reads.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     blocks: u64,
@@ -46,11 +46,11 @@ enum Order {
 }
 
 impl Addresses {
-    /// The requests of `phase`.
+    /// Returns the requests of `phase`.
     ///
     /// # Panics
-    /// When the region holds no block, or more than 2^62; [`Phase::validate`] refuses the first
-    /// and no drive has the second.
+    /// Panics if the region holds no block, or more than 2^62: [`Phase::validate`] refuses the first, and
+    /// no drive has the second.
     pub fn new(phase: &Phase) -> Self {
         let blocks = phase.blocks();
         assert!((1..=1 << 62).contains(&blocks), "a phase over {blocks} blocks");
@@ -72,7 +72,7 @@ impl Addresses {
         }
     }
 
-    /// The next request.
+    /// Returns the next request.
     #[inline]
     pub fn next_request(&mut self) -> BlockRequest {
         let mut one = [BlockRequest { block: 0, read: false }];
@@ -80,14 +80,13 @@ impl Addresses {
         one[0]
     }
 
-    /// The next requests, as many as there is room for: drawn together they cost a few
-    /// instructions each.
+    /// Fills `requests` with the next requests. Drawn together they cost a few instructions each.
     #[inline]
     pub fn draw(&mut self, requests: &mut [BlockRequest]) {
         self.draw_into(requests, |request, drawn| *request = drawn);
     }
 
-    /// Draws several addresses and hands each to `put`.
+    /// Draws one request for each of `places` and passes it to `put`.
     #[inline(always)]
     pub(crate) fn draw_into<P>(
         &mut self,
@@ -95,7 +94,7 @@ impl Addresses {
         mut put: impl FnMut(P, BlockRequest),
     ) {
         let (blocks, reads) = (self.blocks, self.reads);
-        // What is counted up stays in registers.
+        // A local copy, so that the generator's state stays in registers.
         let mut generator = self.generator.clone();
         match &mut self.order {
             Order::Sequential { next } => {
@@ -131,12 +130,12 @@ impl Addresses {
     }
 }
 
-/// The share of reads as a threshold, so that deciding needs no division.
+/// Share of reads as a threshold, so that a decision needs no division.
 #[derive(Clone, Copy, Debug)]
 struct ReadShare {
-    /// What is drawn decides for a read below this.
+    /// A drawn number below this means a read.
     below: u64,
-    /// Nothing else than reads.
+    /// True if all requests are reads.
     all: bool,
 }
 
@@ -146,30 +145,30 @@ impl ReadShare {
         ReadShare { below: ((percent << 64) / 100) as u64, all: mix.read_percent >= 100 }
     }
 
-    /// Returns true to read, by what was drawn; without a branch.
+    /// Returns true for a read, by the number `drawn`; without a branch.
     #[inline(always)]
     fn holds(self, drawn: u64) -> bool {
         (drawn < self.below) | self.all
     }
 
-    /// Returns true to read; draws only where chance has a say.
+    /// Returns true for a read. Calls `draw` only if there are both reads and writes.
     #[inline]
     fn decide(self, draw: impl FnOnce() -> u64) -> bool {
         self.all || (self.below > 0 && self.holds(draw()))
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014): seeds from a seed.
+/// SplitMix64 (Steele, Lea, Flood 2014): derives seeds from a seed.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The generator that begins at `seed`.
+    /// Returns the generator that begins at `seed`.
     pub const fn new(seed: u64) -> Self {
         SplitMix64(seed)
     }
 
-    /// The next word.
+    /// Returns the next word.
     #[inline]
     pub fn next_word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -211,7 +210,8 @@ mod tests {
         (0..count).map(|_| addresses.next_request().block).collect()
     }
 
-    /// Returns how far `counts` are from even, in standard deviations of the chi-square distribution.
+    /// Returns the distance of `counts` from an even distribution, in standard deviations of the chi-square
+    /// distribution.
     fn unevenness(counts: &[u64]) -> f64 {
         let expected = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
         let squares = |&count: &u64| (count as f64 - expected).powi(2) / expected;
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn the_sequences_never_change_between_versions() {
-        // Reports name a seed; these are what seed 42 has meant since the first release.
+        // Reports name a seed. These are the requests that seed 42 has given since the first release.
         assert_first_blocks(Pattern::Random, [514_381, 13_923, 570_162, 704_452, 379_923]);
         assert_first_blocks(Pattern::RandomOnce, [899_062, 3_570, 768_658, 574_347, 153_906]);
     }
@@ -265,7 +265,7 @@ mod tests {
         assert!((hot as f64 - 800_000.0).abs() < 5.0 * 400.0, "{hot}");
         let (hot, cold) = counts.split_at(200);
         assert!(unevenness(hot).abs() < 5.0 && unevenness(cold).abs() < 5.0);
-        // However few blocks there are, each request has one.
+        // Each block gets requests, even where there are few blocks.
         for blocks in [1, 2, 3] {
             let drawn = blocks_of(&phase(pattern, blocks, 0, 7), 1000);
             assert!((0..blocks).all(|block| drawn.contains(&block)), "{blocks}");
@@ -274,8 +274,8 @@ mod tests {
 
     #[test]
     fn an_order_without_repeats_has_no_structure_between_neighbours() {
-        // Where a block lies against the one before it: (this - last) modulo blocks, in bins.
-        // A linear generator fails this by a thousand deviations.
+        // Distance of a block from the one before it: (this - last) modulo blocks, in bins. A linear generator
+        // fails this by a thousand deviations.
         for blocks in [100_003_u64, 1 << 20] {
             let visited = blocks_of(&phase(Pattern::RandomOnce, blocks, 0, 11), blocks);
             for distance in [1, 2, 317, 1024] {

@@ -1,14 +1,14 @@
-//! When requests arrive that nobody holds back: a Poisson process.
+//! Arrival times of an open loop: a Poisson process.
 //!
-//! Gaps between arrivals are exponential, drawn by von Neumann's method (Various Techniques Used
-//! in Connection with Random Digits, 1951): it compares uniform numbers and takes no logarithm,
-//! whose last digit differs between machines.
+//! Gaps between arrivals are exponential, drawn by von Neumann's method (Various Techniques Used in
+//! Connection with Random Digits, 1951). The method compares uniform numbers and takes no logarithm, whose
+//! last digit differs between machines.
 
 use ssdlab_units::Nanoseconds;
 
 use crate::addresses::SplitMix64;
 
-/// Moments of arrival, rising, counted from the start of a phase.
+/// Moments of arrival, ascending, counted from the start of a phase.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     words: SplitMix64,
@@ -18,34 +18,35 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    /// So many arrivals a second on average.
+    /// Returns arrivals at an average rate of `per_second`.
     pub fn new(per_second: f64, seed: u64) -> Self {
-        // Not the words that addresses with the same seed are drawn from.
+        // Uses other random words than the addresses that are drawn with the same seed.
         let words = SplitMix64::new(seed ^ 0x6172_7269_7661_6c73);
         let mut this = Arrivals { words, mean_gap: 1e9 / per_second, next: 0.0 };
         this.advance();
         this
     }
 
-    /// The next arrival, which stays the next one until [`Arrivals::advance`].
+    /// Returns the next arrival, which stays the next one until [`Arrivals::advance`].
     #[inline]
     pub fn next(&self) -> Nanoseconds {
         Nanoseconds::new(self.next as u64)
     }
 
-    /// Goes on to the arrival after it.
+    /// Advances to the arrival after it.
     #[inline]
     pub fn advance(&mut self) {
         self.next += self.exponential() * self.mean_gap;
     }
 
-    /// Between 0 and 1, all 53 bits of it.
+    /// Returns a uniform number from 0 to less than 1, with 53 random bits.
     fn uniform(&mut self) -> f64 {
         (self.words.next_word() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// With a mean of 1: a uniform number is the fraction where a falling run from it has odd
-    /// length; every even run adds one to the whole part.
+    /// Returns an exponential number with a mean of 1. A uniform number is the fractional part if the
+    /// falling run that begins with it has odd length; every run of even length adds one to the integer
+    /// part.
     fn exponential(&mut self) -> f64 {
         let mut whole = 0.0;
         loop {
@@ -94,7 +95,7 @@ mod tests {
             arrivals.advance();
             count += 1;
         }
-        // A hundred thousand, give or take three standard deviations.
+        // A hundred thousand arrivals, within three standard deviations.
         assert!((99_000..101_000).contains(&count), "{count}");
     }
 }

@@ -1,9 +1,9 @@
-//! Workloads that are no [`Phase`](crate::Phase): requests of any length, flushes and trims among
-//! them, with times of their own, and several such workloads at once.
+//! Lanes: workloads beyond a [`Phase`](crate::Phase), with requests of any length, flushes and trims, and
+//! times of their own, and several such workloads at the same time.
 //!
-//! A lane is a source of requests and how many of them may be with the drive at a time. The jobs of
-//! a fio job file that run together are lanes, and so is a trace. A phase is faster to run; what a
-//! phase can say should be one.
+//! A lane is a source of requests with a queue depth. The jobs of a fio job file that run together are
+//! lanes, and so is a trace. A phase is faster to run: a workload that can be written as a phase should be
+//! one.
 
 use ssdlab_units::{ByteLength, Nanoseconds};
 
@@ -11,51 +11,52 @@ use crate::error::{DriveError, ErrorKind};
 use crate::measure::{Latencies, PhaseResult};
 use crate::phase::{DEPTH_MOST, Region};
 
-/// What a request asks for.
+/// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// Reads its region.
     Read,
     /// Writes its region.
     Write,
-    /// Tells the drive that its region holds nothing any more.
+    /// Trims its region: it holds no data any more.
     Trim,
-    /// Makes all writes that were answered durable. What follows in the lane waits for it.
+    /// Makes all answered writes durable. Later requests of the lane wait for it.
     Flush,
 }
 
 /// One request of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneRequest {
-    /// When it is meant to be sent, since the lane began: latency counts from there. `None` as
-    /// soon as the lane has room for it.
+    /// Moment at which the request is meant to be sent, since the lane began: latency counts from there.
+    /// `None` for as soon as the lane's queue depth allows.
     pub due: Option<Nanoseconds>,
-    /// How long the lane waits before it, after the last answer (fio's `thinktime`). Has a
-    /// meaning at depth 1 only.
+    /// Time for which the lane waits before the request, after the last answer (fio's `thinktime`). Used at
+    /// depth 1 only.
     pub pause: Nanoseconds,
-    /// What it asks for.
+    /// Operation that the request asks for.
     pub operation: Operation,
-    /// Where; of no meaning for a flush.
+    /// Region of the request; not used by a flush.
     pub region: Region,
 }
 
-/// Requests, one after the other.
+/// A source of requests, one after the other.
 pub trait Source: Send {
-    /// The next request; `None` after the last one. A source may fail, as one that reads a file.
+    /// Returns the next request, or `None` after the last one. A source may fail, such as one that reads a
+    /// file.
     fn next_request(&mut self) -> Result<Option<LaneRequest>, DriveError>;
 }
 
 /// One of the workloads that run at the same time.
 pub struct Lane<'a> {
-    /// What it is called in errors.
+    /// Name of the lane in errors.
     pub name: String,
-    /// Its requests.
+    /// Source of its requests.
     pub source: Box<dyn Source + 'a>,
-    /// Requests in flight at a time.
+    /// Maximum number of requests in flight.
     pub depth: u32,
-    /// Nothing is sent after so much time; `None` when the source alone ends it.
+    /// Time after which nothing is sent; `None` if only the source ends the lane.
     pub time: Option<Nanoseconds>,
-    /// Requests that are sent before so much time has passed are not measured.
+    /// Requests sent before this time has passed are not measured (fio's `ramp_time`).
     pub ramp: Nanoseconds,
     /// Length of one interval of the throughput series; zero for no series.
     pub interval: Nanoseconds,
@@ -63,14 +64,14 @@ pub struct Lane<'a> {
     pub seed: u64,
     /// True to flush at the end, inside the measured time.
     pub flush_at_end: bool,
-    /// Bytes it will move, where that is known, for the progress.
+    /// Bytes the lane will transfer, for the progress; `None` if that is not known.
     pub expected: Option<ByteLength>,
 }
 
-/// What one lane measured.
+/// Result of one lane.
 #[derive(Clone, Debug)]
 pub struct LaneResult {
-    /// Reads and writes. Its time ends with the lane's last answer.
+    /// Result of the reads and writes. Its time ends with the lane's last answer.
     pub phase: PhaseResult,
     /// Latencies of the trims.
     pub trims: Latencies,
@@ -81,7 +82,7 @@ pub struct LaneResult {
 }
 
 impl LaneResult {
-    /// One without measurements, begun when its phase did.
+    /// Returns a result without measurements, with `phase` as its phase.
     pub fn begun(phase: PhaseResult) -> Self {
         LaneResult {
             phase,
@@ -91,7 +92,7 @@ impl LaneResult {
         }
     }
 
-    /// Counts one answer.
+    /// Counts one answered request.
     pub fn count(&mut self, request: &LaneRequest, latency: Nanoseconds) {
         let length = request.region.length;
         self.phase.requests += 1;
@@ -113,10 +114,10 @@ impl LaneResult {
     }
 }
 
-/// The most lanes that run at once.
+/// Maximum number of lanes that run at the same time.
 pub const MOST_LANES: usize = 256;
 
-/// Checks what can be checked before lanes run.
+/// Checks the lanes as far as possible before they run.
 pub fn check(lanes: &[Lane<'_>]) -> Result<(), DriveError> {
     let wrong = |what: String| Err(DriveError::new(ErrorKind::Usage, what));
     if lanes.is_empty() || lanes.len() > MOST_LANES {
@@ -154,7 +155,7 @@ pub fn check_request(
     ))
 }
 
-/// A source from a list, for what is short.
+/// A source that takes its requests from a list.
 pub struct Listed(pub std::vec::IntoIter<LaneRequest>);
 
 impl Source for Listed {

@@ -1,4 +1,4 @@
-//! What takes requests, and what it is put through: the trait, the workloads, and simulated drives.
+//! Drives and their workloads: the trait `Drive`, phases of requests, and simulated drives.
 //!
 //! | role | type |
 //! | --- | --- |
@@ -68,7 +68,7 @@ use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::health::Health;
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
-/// What kind of drive answers.
+/// Kind of drive that answers the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriveKind {
@@ -82,107 +82,108 @@ pub enum DriveKind {
     Device,
 }
 
-/// What a drive says of itself, for the report.
+/// Description of a drive, for the report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// What kind of drive this is.
+    /// Kind of drive.
     pub kind: DriveKind,
-    /// How the user named it.
+    /// Name by which the user named the drive.
     pub name: String,
     /// Bytes that can be addressed.
     pub capacity: ByteLength,
-    /// The smallest aligned request.
+    /// Size of the smallest aligned request.
     pub block_size: ByteLength,
-    /// How requests reach the drive: "virtual time", "O_DIRECT, io_uring", ...
+    /// Means by which requests reach the drive: "virtual time", "O_DIRECT, io_uring", ...
     pub engine: String,
     /// True if figures are those of flash as far as is known: not of memory, a host, a network,
     /// a rotating disk, the page cache, or a file system that scatters files by itself.
     pub measures_flash: bool,
-    /// True if nothing had ever been written to it when it was opened, as far as is known.
+    /// True if nothing had ever been written to the drive when it was opened, as far as is known.
     pub began_new: bool,
-    /// What is not as one would expect: a fallback taken, a cache in the way. One sentence each.
+    /// Deviations from what a reader of the report would expect: a fallback taken, a cache in the way. One
+    /// sentence each.
     pub caveats: Vec<String>,
     /// Facts about the drive as name and value, in the order to show them.
     pub facts: Vec<(String, String)>,
 }
 
-/// The inside of a drive; only a simulated one can show it.
+/// Internal state of a drive; only a simulated drive can show it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Inside {
-    /// What its counters count: its mapping unit.
+    /// Unit of the counters: the drive's mapping unit.
     pub unit: ByteLength,
-    /// What the drive has done since it was made.
+    /// Counters of the drive's operations since it was made.
     pub counters: Counters,
-    /// How worn its flash is.
+    /// Wear of the flash.
     pub wear: Wear,
-    /// Erased flash that collection does not keep free: until it is written, nothing is collected.
+    /// Erased flash beyond what garbage collection keeps free. Until it is written, nothing is collected.
     pub unused: ByteLength,
-    /// Where the time of its requests went.
+    /// Time of the requests by cause.
     pub attribution: Attribution,
-    /// How worn it is, in the words of the health log; nothing of a stack.
+    /// Wear of the drive as its health log states it; `None` for a stack.
     pub health: Option<Health>,
-    /// What theory expects of it, where there is a closed form.
+    /// Prediction of theory for the drive; `None` where there is no closed form.
     pub expectation: Option<Expectation>,
 }
 
-/// How far a phase has come. Drives report it several times a second at most.
+/// Progress of a phase. Drives report it several times a second at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     /// Bytes transferred in this phase so far.
     pub bytes_done: ByteLength,
-    /// Bytes the phase will transfer, where that is known beforehand.
+    /// Bytes the phase will transfer; `None` if that is not known beforehand.
     pub bytes_total: Option<ByteLength>,
     /// The drive's time since the phase (or the rest) began.
     pub elapsed: Nanoseconds,
-    /// The drive's time the phase (or the rest) will take, where that is known beforehand.
+    /// The drive's time that the phase (or the rest) will take; `None` if that is not known beforehand.
     pub time_total: Option<Nanoseconds>,
 }
 
 /// Watches a phase: shows progress, and may end it.
 pub trait Observer {
-    /// Called now and then while a phase or a rest runs. Returning [`Control::Cancel`] ends it
-    /// with [`ErrorKind::Cancelled`].
+    /// Called from time to time while a phase or a rest runs. Returning [`Control::Cancel`] ends it with
+    /// [`ErrorKind::Cancelled`].
     fn progress(&mut self, progress: &Progress) -> Control;
 }
 
-/// True if a phase goes on.
+/// Answer of an observer: continue the phase, or end it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
-    /// Go on.
+    /// Continue.
     Continue,
-    /// End now, clean up, keep what was measured.
+    /// End now, clean up, and keep the results so far.
     Cancel,
 }
 
-/// When a write is answered.
+/// Moment at which a write is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// As soon as the drive has the data.
+    /// As soon as the drive has received the data.
     Cached,
-    /// When it will survive a power cut (force unit access).
+    /// Once the data will survive a power cut (force unit access).
     Through,
 }
 
-/// Before or after a run.
+/// Time of a health check: before or after a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Before its first phase.
+    /// Before the first phase.
     Before,
-    /// After its last one.
+    /// After the last phase.
     After,
 }
 
-/// Something that has to be said of a drive's answers.
+/// A remark on a drive's answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// A stable name of it.
+    /// Stable name of the remark.
     pub code: &'static str,
-    /// A sentence or two.
+    /// Text of the remark: a sentence or two.
     pub text: String,
 }
 
-/// An observer that looks away.
+/// An observer that ignores progress and never cancels.
 pub struct Unobserved;
 
 impl Observer for Unobserved {
@@ -191,44 +192,44 @@ impl Observer for Unobserved {
     }
 }
 
-/// A drive that others like it can be made from, so that each of several workloads finds the
-/// same drive, and finds it at the same time. Real drives are none.
+/// A drive from which others like it can be made, so that each of several workloads finds the same drive,
+/// and finds it at the same time. Real drives are none.
 pub trait Template: Sync {
-    /// Another drive in the very state that this one is in.
+    /// Returns another drive in exactly the state of this one.
     fn copy(&self) -> Box<dyn Drive + Send>;
 
-    /// Another drive of the same kind, made new in the way that was chosen; where that is not at all,
-    /// in the state that this one is in.
+    /// Returns another drive of the same kind, purged by the chosen method. If the method is not to purge,
+    /// returns a drive in the state of this one.
     fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError>;
 
-    /// Two drives in RAID 1, each in the very state that this one is in: what was written to this one
+    /// Returns two drives in RAID 1, each in exactly the state of this one: all data written to this drive
     /// was written to both.
     fn mirrored(&self) -> Box<dyn Drive + Send>;
 }
 
-/// Something that takes requests.
+/// A drive that takes requests.
 ///
-/// Every method either does what it says or returns an error; a drive that cannot do a thing
-/// says so with [`ErrorKind::Unsupported`] and changes nothing.
+/// Every method either does what it says or returns an error. A drive that cannot do something returns
+/// [`ErrorKind::Unsupported`] and changes nothing.
 pub trait Drive {
-    /// Returns what the drive says of itself. For a real drive this may gain caveats as it is used.
+    /// Returns the description of the drive. That of a real drive may gain caveats as it is used.
     fn description(&self) -> Description;
 
     /// Makes the first `length` bytes addressable: a real drive on a file creates it (after
     /// checking free space), a model or a device only checks its capacity.
     fn prepare(&mut self, length: ByteLength) -> Result<(), DriveError>;
 
-    /// Puts the drive through one workload and measures it.
+    /// Runs one workload on the drive and measures it.
     fn run_phase(
         &mut self,
         phase: &Phase,
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError>;
 
-    /// Runs `phase` for at most `most` rounds of the length `round`, one after the other without a
-    /// pause, and returns what each of them measured: for drives that have to be told everything
-    /// before it begins, or that only hand out what was measured elsewhere. Every other drive says
-    /// `None`, and is asked round by round.
+    /// Runs `phase` for at most `most` rounds of the length `round`, one after the other without a pause,
+    /// and returns the result of each round. This is for drives that need all steps before the run begins,
+    /// or that only hand out results measured elsewhere. All other drives return `None`, and the caller
+    /// runs the rounds one by one.
     fn run_rounds(
         &mut self,
         _phase: &Phase,
@@ -238,8 +239,8 @@ pub trait Drive {
         Ok(None)
     }
 
-    /// Runs several workloads at once, each request by request; see [`lanes`]. Returns what each of
-    /// them measured.
+    /// Runs several workloads at the same time, each request by request; see [`lanes`]. Returns the result
+    /// of each.
     fn run_lanes(
         &mut self,
         _lanes: Vec<Lane<'_>>,
@@ -249,8 +250,8 @@ pub trait Drive {
         Err(DriveError::new(ErrorKind::Unsupported, message))
     }
 
-    /// Writes one block by itself and waits for it; returns how long that took. Meant for what is
-    /// slow by nature: a phase writes many blocks at less cost to the host.
+    /// Writes one block and waits for the answer; returns the time that this took. It is meant for writes
+    /// that are slow in any case: a phase writes many blocks at less cost to the host.
     fn write_block(
         &mut self,
         block: Region,
@@ -278,76 +279,78 @@ pub trait Drive {
         Ok(result.write_latencies.mean().unwrap_or(result.elapsed))
     }
 
-    /// Makes all acknowledged writes durable; returns how long that took.
+    /// Makes all answered writes durable; returns the time that this took.
     fn flush(&mut self) -> Result<Nanoseconds, DriveError>;
 
-    /// Tells the drive that a region holds nothing any more; returns how long that took.
+    /// Trims a region: it holds no data any more. Returns the time that this took.
     fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError>;
 
-    /// Leaves the drive alone for `duration` of its own time.
+    /// Sends no requests to the drive for `duration` of its own time.
     fn rest(
         &mut self,
         duration: Nanoseconds,
         observer: &mut dyn Observer,
     ) -> Result<(), DriveError>;
 
-    /// Makes the drive as new: everything trimmed and erased.
+    /// Purges the drive by its purge method, so that it is as new.
     fn make_new(&mut self) -> Result<(), DriveError>;
 
-    /// Says how a simulated drive is made new; a real one was told when it was opened.
+    /// Sets the purge method of a simulated drive. The method of a real drive was set when it was opened.
     fn choose_make_new(&mut self, how: simulated::MakeNew) -> Result<(), DriveError> {
         let message = format!("this drive cannot be {}", how.words());
         Err(DriveError::new(ErrorKind::Unsupported, message))
     }
 
-    /// The drive's own time.
+    /// Returns the drive's own time.
     fn now(&self) -> Instant;
 
-    /// The inside, where it can be seen.
+    /// Returns the internal state of the drive, or `None` if it cannot be seen.
     fn inside(&self) -> Option<Inside>;
 
-    /// Returns how many flash pages of each die a read of `region` needs, of a single simulated SSD whose inside is
-    /// recorded.
+    /// Returns the number of flash pages on each die that a read of `region` needs. `None` unless the drive
+    /// is a single simulated SSD whose internal state is recorded.
     fn pages_by_die(&self, _region: Region) -> Option<Vec<u32>> {
         None
     }
 
-    /// Bytes of flash behind the addresses, where that is known.
+    /// Returns the bytes of flash behind the addresses, or `None` if that is not known.
     fn physical_capacity(&self) -> Option<ByteLength> {
         None
     }
 
-    /// Returns the bytes that the whole drive can address, of which a file or an area under test is
-    /// only a part; `None` where that is not known.
+    /// Returns the bytes that the whole drive can address, of which a file or an area under test is only a
+    /// part. `None` if that is not known.
     fn whole_capacity(&self) -> Option<ByteLength> {
         None
     }
 
-    /// Says that measuring begins or is over. Around a real drive, what else the machine would do
-    /// meanwhile is kept from being measured, as far as it lets itself be kept.
+    /// Called with true when measuring begins and with false when it ends. For a real drive, influences of
+    /// the machine on the measurement (such as idle states of the processors) are kept away meanwhile, as
+    /// far as possible.
     fn set_measuring(&mut self, _measuring: bool) {}
 
-    /// Asks a real drive for its temperature, wear and errors, for its description.
+    /// Reads temperature, wear and errors of a real drive, for its description.
     fn look_at_health(&mut self, _when: When) {}
 
-    /// Returns what has to be said of the answers the drive gave: that they came from elsewhere, or that they depend on
-    /// the data. To be asked at the end; a real drive is written to for that, at its beginning.
+    /// Returns remarks on the drive's answers: that they came from elsewhere, or that they depend on the
+    /// data. Called at the end of a run. A real drive is written to for that, at its beginning.
     fn examine(&mut self) -> Vec<Remark> {
         Vec::new()
     }
 
-    /// The drive as one that others can be made from, where that can be done.
+    /// Returns the drive as a template for other drives, or `None` if it cannot be one.
     fn template(&self) -> Option<&dyn Template> {
         None
     }
 
-    /// The drive as a simulated one, for what needs more of it than this trait has: a file system
-    /// that keeps its own time.
+    /// Returns the drive as a simulated one, or `None` if it is not. For callers that need more of it than
+    /// this trait has, such as a file system that keeps its own time.
     fn simulated(&mut self) -> Option<&mut simulated::SimulatedDrive> {
         None
     }
 
-    /// The directory in which a real drive's files are created, free of links.
+    /// Returns the directory in which a real drive's files are created, free of symbolic links. `None` if
+    /// there is none.
     fn directory(&self) -> Option<&std::path::Path> {
         None
     }

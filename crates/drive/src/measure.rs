@@ -1,9 +1,9 @@
-//! What a phase measured: bytes, time, latencies, throughput per interval.
+//! Results of a phase: bytes, time, latencies, throughput per interval.
 
 use hdrhistogram::Histogram;
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
-/// Longer latencies are counted as this one.
+/// Maximum latency of the histogram; longer latencies are counted as this one.
 const LATENCY_MAX: Nanoseconds = Nanoseconds::from_secs(3600);
 
 /// Latencies of the requests of one kind, to three significant digits, in nanoseconds.
@@ -43,63 +43,63 @@ impl Latencies {
         self.sum += other.sum;
     }
 
-    /// Requests counted.
+    /// Returns the number of requests counted.
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
-    /// Exact mean; `None` without a request.
+    /// Returns the exact mean, or `None` if there was no request.
     pub fn mean(&self) -> Option<Nanoseconds> {
         let count = u128::from(self.count());
         (count > 0).then(|| Nanoseconds::new((self.sum / count) as u64))
     }
 
-    /// The shortest, to three significant digits; zero without a request.
+    /// Returns the shortest latency, to three significant digits; zero if there was no request.
     pub fn least(&self) -> Nanoseconds {
         Nanoseconds::new(self.histogram.min())
     }
 
-    /// The latency that `percent` of the requests did not exceed, or `None` where fewer than
-    /// 10 / (1 - p) requests were counted: such a figure cannot be defended.
+    /// Returns the latency that `percent` of the requests did not exceed, or `None` if fewer than 10 / (1 -
+    /// p) requests were counted: such a figure cannot be defended.
     pub fn percentile(&self, percent: f64) -> Option<Nanoseconds> {
         let needed = 10.0 / (1.0 - percent / 100.0);
         (self.count() as f64 >= needed)
             .then(|| Nanoseconds::new(self.histogram.value_at_percentile(percent)))
     }
 
-    /// The histogram itself, in nanoseconds.
+    /// Returns the histogram, in nanoseconds.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
 }
 
-/// Latencies on their way into [`Latencies`], in a few instructions each.
+/// Fast counters of latencies, which are added to [`Latencies`] at the end of a phase.
 ///
-/// Counted in steps that are at least as fine as there: 1024 to each power of two (Tene's HDR
-/// histogram). Those are what the exponent and the first ten digits of a floating-point number
-/// tell apart, so that converting a latency to one finds its step.
+/// Latencies are counted in steps that are at least as fine as those of `Latencies`: 1024 to each power of
+/// two (Tene's HDR histogram). The exponent and the first ten bits of the fraction of a floating-point
+/// number identify the step, so that converting a latency to such a number gives its step.
 #[derive(Clone, Debug)]
 pub struct LatencyCounts {
-    /// In 32 bits each, so that few lines of memory are touched.
+    /// Counts by step, in 32 bits each, so that few cache lines are touched.
     counts: Vec<u32>,
-    /// The steps that 2^32 more were counted of than there are in `counts`; once for each time.
+    /// Steps whose count has overflowed, once for each 2^32 requests.
     full: Vec<usize>,
-    /// Those of less than a nanosecond, and longer than counted.
+    /// Number of latencies of zero, and of those longer than the maximum.
     zero: u64,
     longer: u64,
-    /// Their sum in nanoseconds, the low half of it, and the rest.
+    /// Sum of the latencies in nanoseconds: its low 64 bits, and the rest.
     latest_sum: u64,
     sum: u128,
 }
 
-/// Binary places of a floating-point number's fraction behind those that tell steps apart.
+/// Bits of a floating-point number's fraction below those that identify the step.
 const STEP_SHIFT: u32 = f64::MANTISSA_DIGITS - 1 - 10;
 
-/// The step of one nanosecond, were there steps for all floating-point numbers.
+/// Number of the step of one nanosecond, if steps are counted from the floating-point number zero.
 const FIRST_STEP: u64 = 1.0f64.to_bits() >> STEP_SHIFT;
 
 impl LatencyCounts {
-    /// None so far.
+    /// Returns counters without requests.
     pub fn new() -> Self {
         let most = Self::step_of(LATENCY_MAX.nanos());
         let counts = vec![0; most as usize + 1];
@@ -127,10 +127,10 @@ impl LatencyCounts {
         }
     }
 
-    /// The step of `nanos`; beyond all of them for zero.
+    /// Returns the step of `nanos`; for zero, a number beyond all steps.
     #[inline(always)]
     fn step_of(nanos: u64) -> u64 {
-        // More than 2^63 ns are 292 years.
+        // Larger values than 2^63 ns (292 years) do not occur.
         ((nanos as i64 as f64).to_bits() >> STEP_SHIFT).wrapping_sub(FIRST_STEP)
     }
 
@@ -148,7 +148,7 @@ impl LatencyCounts {
         }
     }
 
-    /// Requests counted.
+    /// Returns the number of requests counted.
     pub fn count(&self) -> u64 {
         let full = (self.full.len() as u64) << u32::BITS;
         self.counts.iter().map(|&count| u64::from(count)).sum::<u64>()
@@ -157,7 +157,7 @@ impl LatencyCounts {
             + self.longer
     }
 
-    /// Adds all of them to `latencies`.
+    /// Adds all counts to `latencies`.
     pub fn add_to(&self, latencies: &mut Latencies) {
         let nanos_of =
             |step: usize| f64::from_bits((FIRST_STEP + step as u64) << STEP_SHIFT) as u64;
@@ -194,18 +194,18 @@ pub struct ThroughputPoint {
 }
 
 impl ThroughputPoint {
-    /// Throughput in MB/s (10^6 bytes a second).
+    /// Returns the throughput in MB/s (10^6 bytes a second).
     pub fn mb_per_second(&self) -> f64 {
         self.bytes.bytes() as f64 / 1e6 / self.length.seconds()
     }
 }
 
-/// What one phase measured.
+/// Result of one phase.
 #[derive(Clone, Debug)]
 pub struct PhaseResult {
-    /// When it began, in the drive's time.
+    /// Moment at which the phase began, in the drive's time.
     pub started: Instant,
-    /// From the first request sent to the last one answered (and flushed, where asked for).
+    /// Time from the first request sent to the last one answered (and flushed, if the phase asks for that).
     pub elapsed: Nanoseconds,
     /// Requests answered.
     pub requests: u64,
@@ -217,12 +217,12 @@ pub struct PhaseResult {
     pub read_latencies: Latencies,
     /// Latencies of the writes.
     pub write_latencies: Latencies,
-    /// Throughput per interval, in order of time; empty where the phase asked for none.
+    /// Throughput per interval, in order of time; empty if the phase asked for none.
     pub throughput: Vec<ThroughputPoint>,
 }
 
 impl PhaseResult {
-    /// The result of a phase that begins at `started` and has measured nothing yet.
+    /// Returns the result of a phase that begins at `started` and has measured nothing yet.
     pub fn begun(started: Instant) -> Self {
         PhaseResult {
             started,
@@ -236,12 +236,12 @@ impl PhaseResult {
         }
     }
 
-    /// Bytes moved either way.
+    /// Returns the bytes read and written.
     pub fn bytes(&self) -> ByteLength {
         self.bytes_read + self.bytes_written
     }
 
-    /// Mean throughput in MB/s (10^6 bytes a second).
+    /// Returns the mean throughput in MB/s (10^6 bytes a second).
     pub fn mb_per_second(&self) -> f64 {
         self.bytes().bytes() as f64 / 1e6 / self.elapsed.seconds()
     }
@@ -254,16 +254,16 @@ impl PhaseResult {
 pub struct ThroughputMeter {
     interval: Nanoseconds,
     bytes: Vec<u64>,
-    /// The start of the interval that the last request fell into, and its length. Nearly every
-    /// request falls into the same one as the request before it.
+    /// Start of the interval that the last request ended in, and its length. Nearly every request ends in
+    /// the same interval as the request before it.
     current_start: u64,
     current_length: u64,
-    /// What is not yet counted of it.
+    /// Bytes of the current interval that are not yet added to `bytes`.
     current_bytes: u64,
 }
 
 impl ThroughputMeter {
-    /// A meter with intervals of the given length; zero keeps no series.
+    /// Returns a meter with intervals of the given length; zero keeps no series.
     pub fn new(interval: Nanoseconds) -> Self {
         ThroughputMeter {
             interval,
@@ -274,7 +274,7 @@ impl ThroughputMeter {
         }
     }
 
-    /// Counts `bytes` that arrived `at` after the phase began.
+    /// Counts `bytes` of a request that ended `at` after the phase began.
     #[inline]
     pub fn record(&mut self, at: Nanoseconds, bytes: ByteLength) {
         if at.nanos().wrapping_sub(self.current_start) < self.current_length {
@@ -295,7 +295,7 @@ impl ThroughputMeter {
         self.current_bytes = bytes.bytes();
     }
 
-    /// Counts what came to the current interval.
+    /// Adds the bytes of the current interval to `bytes`.
     fn count_current(&mut self) {
         if self.interval != Nanoseconds::ZERO {
             let index = (self.current_start / self.interval.nanos()) as usize;
@@ -303,8 +303,8 @@ impl ThroughputMeter {
         }
     }
 
-    /// The series of a phase that took `elapsed`. The last interval is cut where the phase
-    /// ended; nothing is extrapolated.
+    /// Returns the series of a phase that took `elapsed`. The last interval is cut where the phase ended;
+    /// nothing is extrapolated.
     pub fn finish(mut self, elapsed: Nanoseconds) -> Vec<ThroughputPoint> {
         self.count_current();
         if self.interval == Nanoseconds::ZERO || elapsed == Nanoseconds::ZERO {

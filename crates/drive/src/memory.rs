@@ -7,7 +7,7 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Large pages are asked for from this size on.
+/// Minimum size of an allocation for which large pages are asked for.
 const LARGE: usize = 8 << 20;
 
 /// Size of a large page on x86-64 and most 64-bit ARM systems.
@@ -16,7 +16,8 @@ const LARGE_PAGE: usize = 2 << 20;
 /// The system's allocator, with large pages for large allocations.
 pub struct LargePages;
 
-/// Asks for large pages behind `pointer`; that they are refused changes only the speed.
+/// Asks for large pages for the range that begins at `pointer`. If they are refused, only the speed
+/// changes.
 fn advise(pointer: *mut u8, size: usize) {
     #[cfg(target_os = "linux")]
     if !pointer.is_null() {
@@ -31,14 +32,14 @@ fn advise(pointer: *mut u8, size: usize) {
 // SAFETY: every call is passed on to the system's allocator as it is.
 unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps what `GlobalAlloc::alloc` asks of it.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         let pointer = unsafe { System.alloc(layout) };
         advise_inside(pointer, layout.size());
         pointer
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps what `GlobalAlloc::alloc_zeroed` asks of it.
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc_zeroed`.
         let pointer = unsafe { System.alloc_zeroed(layout) };
         advise_inside(pointer, layout.size());
         pointer

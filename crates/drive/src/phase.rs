@@ -7,19 +7,19 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 use crate::error::{DriveError, ErrorKind};
 use crate::skew::Skew;
 
-/// Most requests in flight.
+/// Maximum number of requests in flight.
 pub const DEPTH_MOST: u32 = 4096;
 
-/// In which order blocks are addressed.
+/// Order in which blocks are addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pattern {
     /// One after the other, starting over at the end of the region.
     Sequential,
-    /// In ascending order from this block of the region, counted in blocks of the phase: for a
-    /// workload that goes on where an earlier phase ended.
+    /// In ascending order from this block of the region, counted in blocks of the phase: for a workload
+    /// that continues where an earlier phase ended.
     SequentialFrom(u64),
-    /// Uniformly at random, each block as often as chance has it.
+    /// Uniformly at random, each block independently of the others.
     Random,
     /// In random order, no block twice before each was visited once (fio's random map).
     RandomOnce,
@@ -34,7 +34,7 @@ impl Pattern {
     }
 }
 
-/// Which share of the requests reads.
+/// Share of the requests that are reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mix {
     /// Reads per hundred requests: 0 only writes, 100 only reads.
@@ -53,34 +53,34 @@ impl Mix {
     }
 }
 
-/// When a phase is over.
+/// Condition that ends a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// After so many bytes, a whole number of blocks.
+    /// Number of bytes, a whole number of blocks.
     Bytes(ByteLength),
-    /// After so much of the drive's time.
+    /// Span of the drive's time.
     Time(Nanoseconds),
 }
 
-/// How requests arrive: no faster than a rate, or by themselves.
+/// Arrival of requests: limited to a rate, or independent of the answers (open loop).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
-    /// At most so many requests a second.
+    /// At most this many requests a second.
     RequestsPerSecond(f64),
-    /// At most so many bytes a second.
+    /// At most this many bytes a second.
     BytesPerSecond(f64),
-    /// An open loop: so many requests a second arrive on average, at random moments (a Poisson
-    /// process), whether or not earlier ones were answered. Latencies count from the arrival, and
-    /// at most the phase's depth of requests is with the drive at a time.
+    /// An open loop: this many requests a second arrive on average, at random moments (a Poisson process),
+    /// whether or not earlier ones were answered. Latencies count from the arrival, and at most the phase's
+    /// depth of requests is with the drive at a time.
     Open(f64),
 }
 
 /// One workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// What the phase is called in progress lines and errors, such as "fill".
+    /// Name of the phase in progress lines and errors, such as "fill".
     pub name: String,
     /// The order of the blocks.
     pub pattern: Pattern,
@@ -90,11 +90,11 @@ pub struct Phase {
     pub depth: u32,
     /// The share of reads.
     pub mix: Mix,
-    /// Where on the drive.
+    /// Region of the drive that the requests go to.
     pub region: Region,
-    /// When it is over.
+    /// Condition that ends the phase.
     pub amount: Amount,
-    /// How fast at most; `None` for as fast as the drive answers.
+    /// Maximum rate of the requests; `None` for as fast as the drive answers.
     pub rate: Option<Rate>,
     /// Seed of the addresses and of the data written.
     pub seed: u64,
@@ -105,8 +105,8 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// The longest that a phase may be meant to last: a simulated drive counts the time within
-    /// one in 51 bits of nanoseconds, 26 days, and what is longer is a slip on a real one.
+    /// Maximum duration of a phase. A simulated drive counts the time within a phase in 51 bits of
+    /// nanoseconds, 26 days, and a longer phase on a real one is a mistake.
     pub const LONGEST: Nanoseconds = Nanoseconds::from_secs(25 * 86_400);
 
     /// Number of blocks in the region.
@@ -114,7 +114,7 @@ impl Phase {
         self.region.length.whole(self.block_size)
     }
 
-    /// Bytes the phase transfers, where that is known beforehand.
+    /// Returns the bytes that the phase transfers, or `None` if that is not known beforehand.
     pub fn bytes_total(&self) -> Option<ByteLength> {
         match self.amount {
             Amount::Bytes(bytes) => Some(bytes),
@@ -122,7 +122,8 @@ impl Phase {
         }
     }
 
-    /// Seconds that it lasts at least: its time, or what its requests take at its rate.
+    /// Returns the minimum duration of the phase in seconds: its time, or the time that its requests take
+    /// at its rate.
     fn time_at_least(&self) -> f64 {
         let gap = match self.rate {
             None => 0.0,
@@ -135,8 +136,8 @@ impl Phase {
         }
     }
 
-    /// Checks that the phase makes sense on a drive of `capacity` whose requests are multiples
-    /// of `alignment`. Everything that runs phases calls this first.
+    /// Checks that the phase can run on a drive of `capacity` whose requests are multiples of `alignment`.
+    /// Everything that runs phases calls this first.
     pub fn validate(&self, capacity: ByteLength, alignment: ByteLength) -> Result<(), DriveError> {
         let wrong = |what: String| {
             Err(DriveError::new(ErrorKind::Usage, format!("phase '{}': {what}", self.name)))

@@ -1,9 +1,11 @@
-//! Recording the inside of a simulated SSD over a run: pictures of its blocks, bounded in number and size.
+//! Recording of the internal state of a simulated SSD over a run: pictures of its blocks, limited in number
+//! and size.
 //!
-//! A [`Recorder`] is given to a drive ([`SimulatedDrive::record_inside`](crate::simulated::SimulatedDrive)) and
-//! goes with its copies and with what it is replaced by when it is made new. Each SSD takes pictures of itself
-//! as it is written to and trimmed: a [`Track`]. When there are too many every second picture is left out, and
-//! from then on half as many are taken: so a track spans the whole life of its drive, however long, and never
+//! A [`Recorder`] is given to a drive
+//! ([`SimulatedDrive::record_inside`](crate::simulated::SimulatedDrive)). It also records the drive's
+//! copies, and the drive that replaces it when it is purged. Each SSD takes pictures of itself as it is
+//! written to and trimmed: a [`Track`]. When there are too many, every second picture is dropped, and from
+//! then on half as many are taken. So a track spans the whole life of its drive, however long, and never
 //! has more than [`PICTURES_MAX`].
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,42 +15,42 @@ use ssdlab_model::ftl::Ssd;
 use ssdlab_model::mapping::Mapping;
 use ssdlab_units::{ByteLength, Instant};
 
-/// The most pictures of a track.
+/// Maximum number of pictures of a track.
 pub const PICTURES_MAX: usize = 120;
 
-/// The most cells of a picture. Drives with more blocks have neighbours in one cell.
+/// Maximum number of cells of a picture. On drives with more blocks, neighbouring blocks share a cell.
 pub const CELLS_MAX: usize = 2048;
 
-/// Bytes written between two looks at whether it is time for a picture, and between two pictures to begin with.
+/// Bytes written between two checks whether a picture is due, and initially between two pictures.
 pub(crate) const LOOK_EVERY: ByteLength = ByteLength::new(4 << 20);
 
-/// One picture, and what had happened until it was taken.
+/// One picture, and the drive's counters at that moment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// Its step of the protocol, by its place in [`Track::steps`].
+    /// Index in [`Track::steps`] of the protocol step in which the picture was taken.
     pub step: usize,
-    /// The instant it was taken at, in the drive's time.
+    /// Instant at which the picture was taken, in the drive's time.
     pub at: Instant,
     /// Bytes that the host had written.
     pub host_written: ByteLength,
-    /// Bytes that the flash had been programmed with.
+    /// Bytes that had been programmed to the flash.
     pub flash_written: ByteLength,
-    /// Blocks that were free.
+    /// Number of free blocks.
     pub free_blocks: u32,
-    /// Its cells, [`ssdlab_model::ftl::inside::CELL_BYTES`] each.
+    /// Cells of the picture, [`ssdlab_model::ftl::inside::CELL_BYTES`] each.
     pub cells: Vec<u8>,
 }
 
 /// The pictures of one SSD, in order of time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Track {
-    /// The names of what was done with it.
+    /// Names of the protocol steps.
     pub steps: Vec<String>,
-    /// Blocks that it has.
+    /// Number of blocks of the SSD.
     pub blocks: u32,
-    /// Blocks that a cell stands for.
+    /// Number of blocks in a cell.
     pub blocks_per_cell: u32,
-    /// Bytes of a block.
+    /// Size of a block in bytes.
     pub block: ByteLength,
     /// The pictures.
     pub pictures: Vec<Picture>,
@@ -58,7 +60,7 @@ pub struct Track {
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     tracks: Arc<Mutex<Vec<SharedTrack>>>,
-    /// The track that got a picture last.
+    /// The track that got the latest picture.
     newest: Arc<Mutex<Option<SharedTrack>>>,
 }
 
@@ -69,7 +71,8 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Recorder {
-    /// Returns a track with the newest picture alone, of whatever drive took it; `None` where there is none yet.
+    /// Returns a track with only the newest picture, of whichever drive took it, or `None` if there is no
+    /// picture yet.
     pub fn newest(&self) -> Option<Track> {
         let track = lock(&self.newest).clone()?;
         let track = lock(&track);
@@ -85,8 +88,8 @@ impl Recorder {
         })
     }
 
-    /// Returns all tracks so far that show more than one moment, in an order that does not depend on which of
-    /// several copies came first.
+    /// Returns all tracks so far that have more than one picture, in an order that does not depend on which
+    /// of several copies took its pictures first.
     pub fn tracks(&self) -> Vec<Track> {
         let tracks = lock(&self.tracks).clone();
         let mut tracks: Vec<Track> = tracks.iter().map(|it| lock(it).clone()).collect();
@@ -106,13 +109,13 @@ pub(crate) struct Camera {
     recorder: Recorder,
     track: SharedTrack,
     step: usize,
-    /// The next picture is due when so many units were written, programmed and trimmed in all.
+    /// The next picture is due when the total of units written, programmed and trimmed reaches this number.
     due: u64,
     /// Units written, programmed and trimmed between two pictures; zero before the first.
     every: u64,
 }
 
-/// Returns the units that were written, programmed and trimmed: all that changes a picture.
+/// Returns the total of units written, programmed and trimmed: these are all changes that a picture shows.
 fn happened(counters: &Counters) -> u64 {
     counters.host_write_units + counters.flash_write_units() + counters.host_trim_units
 }
@@ -124,12 +127,12 @@ impl Camera {
         Camera { recorder, track, step: 0, due: 0, every: 0 }
     }
 
-    /// Another one, for a copy of the drive. Its track begins with the copy.
+    /// Returns a camera for a copy of the drive. Its track begins with the copy.
     pub(crate) fn of_copy(&self) -> Camera {
         Camera::new(self.recorder.clone())
     }
 
-    /// Begins the step of this name; takes a picture before if anything has changed since the last.
+    /// Begins the step `name`. Takes a picture first if anything has changed since the last picture.
     pub(crate) fn begin_step<M: Mapping>(&mut self, name: &str, ssd: &Ssd<M>) {
         let has_changed = happened(&ssd.counters()) + self.every > self.due;
         if self.every > 0 && has_changed {
@@ -143,7 +146,7 @@ impl Camera {
         });
     }
 
-    /// Takes a picture of `ssd` if it is time for one.
+    /// Takes a picture of `ssd` if one is due.
     pub(crate) fn look<M: Mapping>(&mut self, ssd: &Ssd<M>) {
         let counters = ssd.counters();
         let happened = happened(&counters);

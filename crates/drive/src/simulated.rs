@@ -1,9 +1,8 @@
-//! The model as a drive, in virtual time.
+//! Simulated drives: the SSD model as a `Drive`, in virtual time.
 //!
-//! Phases are run as a closed loop: `depth` requests are in flight, and each answered one is
-//! followed by the next at the same instant. Time passes from event to event, so virtual hours take
-//! seconds; addresses are drawn some requests ahead so that the model's maps can be fetched before they
-//! are needed.
+//! Phases are run as a closed loop: `depth` requests are in flight, and each answered one is followed by
+//! the next at the same instant. Time passes from event to event, so virtual hours take seconds. Addresses
+//! are drawn some requests ahead, so that the model's maps can be prefetched into the processor's cache.
 
 pub(crate) mod answers;
 mod as_drive;
@@ -50,30 +49,30 @@ pub enum Request {
     Write(Region),
     /// Write, answered when it is durable (force unit access).
     WriteThrough(Region),
-    /// Make durable all that was answered.
+    /// Makes all answered writes durable.
     Flush,
-    /// Forget what a region holds. Where trim does not get through it is answered and dropped.
+    /// Trims a region. If trim does not reach a drive, the request is answered and dropped.
     Trim(Region),
 }
 
-/// How a simulated drive is made new.
+/// Purge method of a simulated drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MakeNew {
-    /// By another one from the factory, without wear, in no time.
+    /// Replaced by another drive from the factory, without wear, in no time.
     #[default]
     Factory,
-    /// By a trim of all of it.
+    /// Trim of the whole drive.
     Discard,
-    /// By a format that begins its map anew and erases nothing.
+    /// Format that begins the map anew and erases nothing.
     Format,
-    /// By a format or an ATA command that erases every block.
+    /// Format or ATA command that erases every block.
     SecureErase,
-    /// Not at all: it is taken as it is.
+    /// No purge: the drive is used as it is.
     Nothing,
 }
 
 impl MakeNew {
-    /// In words.
+    /// Returns the method as words of a sentence.
     pub fn words(self) -> &'static str {
         match self {
             MakeNew::Factory => "replaced by a new one",
@@ -91,28 +90,28 @@ pub struct SimulatedDrive {
     name: String,
     facts: Vec<(String, String)>,
     caveats: Vec<String>,
-    /// True if the report is to know it as a new one.
+    /// True if the report is to describe the drive as new.
     began_new: bool,
     composition: Composition,
     model: Box<dyn Model>,
     in_flight: InFlight,
     now: Instant,
-    /// When it was made or opened.
+    /// Moment at which the drive was made or opened.
     since: Instant,
-    /// How long at least one request has been with it since.
+    /// Time since then in which at least one request was with the drive.
     busy: Nanoseconds,
     make_new: MakeNew,
-    /// How long making it new took the last time, where that took its own time.
+    /// Duration of the latest purge; `None` if there was none, or it took no time.
     made_new_in: Option<Nanoseconds>,
-    /// Records its inside, and that of the drives that replace it.
+    /// Records the internal state of the drive, and of the drives that replace it.
     recorder: Option<Recorder>,
 }
 
 impl SimulatedDrive {
-    /// A new SSD of the given configuration, called `name` in reports.
+    /// Returns a new SSD of the given configuration, called `name` in reports.
     ///
     /// # Errors
-    /// When the configuration leaves no over-provisioning to collect with.
+    /// Returns an error if the configuration leaves no over-provisioning for garbage collection.
     pub fn new(
         name: impl Into<String>,
         configuration: Configuration,
@@ -124,11 +123,11 @@ impl SimulatedDrive {
         }
     }
 
-    /// A new drive, or stack of drives, called `name` in reports. Its time begins when the copies
-    /// it may hold agree.
+    /// Returns a new drive, or stack of drives, called `name` in reports. Its time begins after the initial
+    /// synchronisation of its arrays.
     ///
     /// # Errors
-    /// When it cannot be built.
+    /// Returns an error if the drive cannot be built.
     pub fn of(name: impl Into<String>, composition: Composition) -> Result<Self, StackError> {
         let Built { model, from } = composition.build(Instant::START, Condition::AsFound)?;
         Ok(SimulatedDrive {
@@ -148,11 +147,11 @@ impl SimulatedDrive {
         })
     }
 
-    /// An SSD that is full and in the steady state of random writes, without having been
-    /// written; see [`ssdlab_model::age`].
+    /// Returns an SSD that is full and in the steady state of random writes, without having been written;
+    /// see [`ssdlab_model::age`].
     ///
     /// # Errors
-    /// When there is no closed form for what the drive does, or no such drive.
+    /// Returns an error if there is no closed form for the drive, or if no such drive can exist.
     pub fn aged(
         name: impl Into<String>,
         configuration: Configuration,
@@ -176,36 +175,36 @@ impl SimulatedDrive {
         })
     }
 
-    /// Has `recorder` take pictures of its inside from now on, and of copies of it and of what it is made new
-    /// by.
+    /// Has `recorder` take pictures of the drive's internal state from now on, of copies of the drive, and
+    /// of the drive that replaces it when it is purged.
     pub fn record_inside(&mut self, recorder: Recorder) {
         self.model.record_inside(&recorder);
         self.recorder = Some(recorder);
     }
 
-    /// Returns who takes pictures of its inside.
+    /// Returns the recorder of the drive's internal state, or `None` if it is not recorded.
     pub fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
     }
 
-    /// Adds what the report should say of the drive.
+    /// Sets the facts and caveats of the drive for the report.
     pub fn describe(mut self, facts: Vec<(String, String)>, caveats: Vec<String>) -> Self {
         self.facts = facts;
         self.caveats = caveats;
         self
     }
 
-    /// Has the report know that nothing was ever written to it.
+    /// Notes for the report that nothing was ever written to the drive.
     pub fn known_as_new(mut self) -> Self {
         self.began_new = true;
         self
     }
 
-    /// Sends one request at `at`, or now if that is past, whether or not earlier ones were answered.
-    /// [`SimulatedDrive::next_answer`] tells when this one is.
+    /// Sends one request at `at`, or now if `at` is past, whether or not earlier ones were answered.
+    /// [`SimulatedDrive::next_answer`] returns its answer.
     ///
     /// # Errors
-    /// When the region does not lie on the drive's blocks.
+    /// Returns an error if the region does not lie on the drive's blocks.
     pub fn submit(&mut self, at: Instant, request: Request) -> Result<Ticket, DriveError> {
         let (kind, region) = match request {
             Request::Read(region) => (Kind::Read, region),
@@ -221,11 +220,11 @@ impl SimulatedDrive {
         Ok(self.in_flight.send(&mut *self.model, at, request))
     }
 
-    /// Sends one request at `at`, or now if that is past, when no other is under way; returns when it is
-    /// answered.
+    /// Sends one request at `at`, or now if `at` is past. No other request may be in flight. Returns the
+    /// moment at which it is answered.
     ///
     /// # Errors
-    /// When the region does not lie on the drive's blocks.
+    /// Returns an error if the region does not lie on the drive's blocks.
     pub fn send(&mut self, at: Instant, request: Request) -> Result<Instant, DriveError> {
         self.submit(at.max(self.now), request)?;
         let (_, at) = self.next_answer(responder::LATEST).expect("every request is answered");
@@ -233,41 +232,42 @@ impl SimulatedDrive {
     }
 
     /// Lets the drive's time pass until the next request that was [submitted](SimulatedDrive::submit) is
-    /// answered, and no further than `until`. Returns which one it is, and when it is answered.
+    /// answered, but not beyond `until`. Returns the request and the moment of its answer.
     pub fn next_answer(&mut self, until: Instant) -> Option<(Ticket, Instant)> {
         let (ticket, at) = self.in_flight.next(&mut *self.model, until)?;
         self.now = self.now.max(at);
         Some((ticket, at))
     }
 
-    /// The layers that a trim passes on its way, and what the drive at its end makes of it.
+    /// Returns the layers that a trim passes on its way, and the effect on the drive at the end.
     pub fn trim_path(&self) -> TrimPath {
         TrimPath::through(&self.composition)
     }
 
-    /// Returns true if all that it has answered outlives a power cut, flushed or not: capacitors
-    /// protect the write cache, or it is off, on every drive there is.
+    /// Returns true if all answered writes survive a power cut, flushed or not: on every drive the write
+    /// cache has power-loss protection, or is off.
     pub fn writes_last(&self) -> bool {
         lasting::writes_last(&self.composition)
     }
 
-    /// Returns true if some drive answers flushes without doing them, and loses what they were to make durable.
+    /// Returns true if some drive answers flushes without doing them, and loses the data that they should
+    /// have made durable.
     pub fn ignores_flushes(&self) -> bool {
         lasting::ignores_flushes(&self.composition)
     }
 
-    /// Returns true if trim gets as far as a drive (which may ignore it).
+    /// Returns true if trim reaches a drive (which may ignore it).
     pub fn passes_trim(&self) -> bool {
         self.model.passes_trim()
     }
 
-    /// Lets the drive's time pass until `until`, and until all that was submitted is answered.
+    /// Lets the drive's time pass until `until`, and until all submitted requests are answered.
     pub fn pass_until(&mut self, until: Instant) {
         while self.next_answer(responder::LATEST).is_some() {}
         self.now = self.now.max(until);
     }
 
-    /// The sectors that `region` covers.
+    /// Returns the sectors that `region` covers.
     fn sectors_of(&self, region: Region) -> Result<(Sector, SectorCount), DriveError> {
         let (unit, capacity) = (self.model.block_size(), self.model.capacity());
         let aligned = region.offset.is_multiple_of(unit) && region.length.is_multiple_of(unit);
@@ -322,7 +322,7 @@ impl Template for SimulatedDrive {
 }
 
 impl SimulatedDrive {
-    /// One like this, made new, of another composition and name.
+    /// Returns a new drive like this one, of another composition and name.
     fn new_of(&self, name: String, composition: Composition) -> Result<Self, DriveError> {
         let Built { mut model, from } = built(&composition, self.now)?;
         if let Some(recorder) = &self.recorder {
@@ -349,18 +349,18 @@ impl SimulatedDrive {
 }
 
 impl SimulatedDrive {
-    /// Returns how it is made new where a protocol asks for that.
+    /// Returns the purge method that is used when a protocol asks for a purge.
     pub fn way_to_make_new(&self) -> MakeNew {
         self.make_new
     }
 
-    /// Returns true if making it new takes another drive from the factory for one that was saved,
-    /// so that what was saved plays no part any more.
+    /// Returns true if a purge replaces the drive by one from the factory although it was loaded from a
+    /// saved state, so that the saved state has no effect any more.
     pub fn forgets_what_was_saved(&self) -> bool {
         self.make_new == MakeNew::Factory && self.composition.has_saved()
     }
 
-    /// Returns how it was made new, and how long that took.
+    /// Returns the purge method and the duration of the purge as a fact for the report.
     fn made_new_fact(&self) -> Option<(String, String)> {
         let words = match (self.make_new, self.made_new_in) {
             (MakeNew::Factory, _) => return None,
@@ -370,11 +370,11 @@ impl SimulatedDrive {
         Some(("made new".to_owned(), words))
     }
 
-    /// Stores the drive for `duration` without power, after what it holds in RAM is on flash: its
+    /// Stores the drive for `duration` without power, after the data in its RAM was written to flash: the
     /// data ages.
     ///
     /// # Errors
-    /// When data of this drive does not age, as far as its profile says.
+    /// Returns an error if the data of this drive does not age according to its profile.
     pub fn store(&mut self, duration: Nanoseconds) -> Result<(), DriveError> {
         self.now = self.model.shut_down(self.now);
         if self.model.store(self.now, duration) {
@@ -388,7 +388,7 @@ impl SimulatedDrive {
         Err(DriveError::new(ErrorKind::Usage, message))
     }
 
-    /// Formats the drive, or erases all of it; when that is done.
+    /// Formats the drive, or erases all of it; returns the moment at which that is done.
     fn erased(&mut self, all: bool) -> Result<Instant, DriveError> {
         let outcome = match all {
             true => self.model.secure_erase(self.now),
@@ -398,7 +398,7 @@ impl SimulatedDrive {
             FormatError::ReadOnly => {
                 DriveError::with_source(ErrorKind::EndOfLife, "the drive cannot be made new", error)
             }
-            // What was asked for by name is done or is an error; nothing else is done instead.
+            // A method that the user named is carried out or fails; there is no fallback.
             error => DriveError::with_source(
                 ErrorKind::Usage,
                 "the drive cannot be made new as --purge says",
@@ -407,7 +407,7 @@ impl SimulatedDrive {
         })
     }
 
-    /// Says that the drive is worn out, if it has refused a write beyond the first `refused`.
+    /// Returns an error if the drive is worn out: if it has refused more writes than `refused`.
     fn check_alive(&self, refused: u64) -> Result<(), DriveError> {
         let counters = self.model.counters();
         if counters.refused_writes == refused {
@@ -420,7 +420,7 @@ impl SimulatedDrive {
     }
 }
 
-/// Builds what a drive is made of, new.
+/// Builds a drive of this composition, as new.
 fn built(composition: &Composition, at: Instant) -> Result<Built, DriveError> {
     composition
         .build(at, Condition::New)

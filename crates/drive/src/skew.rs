@@ -1,4 +1,4 @@
-//! Which blocks are asked for more often than others: the laws that fio's `random_distribution` has.
+//! Skewed distributions of requests over blocks: the laws of fio's `random_distribution`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,14 +6,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use ssdlab_units::text::QuantityError;
 
-/// Most zones of a region.
+/// Maximum number of zones of a region.
 pub const ZONES_MOST: usize = 16;
 
 /// All requests, or all blocks: shares are counted in ten-thousandths.
 const ALL: u16 = 10_000;
 
-/// A law by which some blocks of a region are asked for more often than others, in the spelling of
-/// fio's `random_distribution`:
+/// A law by which some blocks of a region get more requests than others, in the spelling of fio's
+/// `random_distribution`:
 ///
 /// | text | the law |
 /// | --- | --- |
@@ -23,10 +23,10 @@ const ALL: u16 = 10_000;
 /// | `zoned:60/10:30/20:10/70` | 60 % of the requests go to the first 10 % of the region, and so on |
 /// | `scattered:60/10:40/90` | zones whose blocks lie all over the region; fio has no such law |
 ///
-/// The blocks of all but `zoned` are scattered over the region by a permutation, so that what is
-/// asked for often does not lie together. fio uses a hash there, which maps some ranks to the same block and leaves
-/// other blocks out. Which block has which rank follows from the number of blocks alone: it stays from
-/// one phase to the next.
+/// The blocks of all laws but `zoned` are scattered over the region by a permutation, so that blocks with
+/// many requests do not lie together. fio uses a hash there, which maps some ranks to the same block and
+/// leaves other blocks out. The rank of a block follows from the number of blocks alone, so that it stays
+/// from one phase to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Skew(Law);
@@ -62,8 +62,8 @@ impl Zones {
 }
 
 impl Skew {
-    /// Two zones: `requests` of ten thousand requests go to the first `blocks` of ten thousand blocks.
-    /// What is more than ten thousand counts as ten thousand.
+    /// Returns a law with two zones: `requests` of ten thousand requests go to the first `blocks` of ten
+    /// thousand blocks. Values above ten thousand count as ten thousand.
     pub fn hot_and_cold(requests: u16, blocks: u16) -> Skew {
         let (requests, blocks) = (requests.min(ALL), blocks.min(ALL));
         let mut zones = [Zone::default(); ZONES_MOST];
@@ -72,7 +72,7 @@ impl Skew {
         Skew(Law::Zones(Zones { zones, count: 2, are_scattered: false }))
     }
 
-    /// Returns the least number of blocks that a region needs for this law.
+    /// Returns the minimum number of blocks that a region needs for this law.
     pub fn blocks_at_least(&self) -> u64 {
         match self.0 {
             Law::Zones(zones) => zones.count as u64,
@@ -80,8 +80,8 @@ impl Skew {
         }
     }
 
-    /// Returns the spelling that fio takes; `None` where it has no such law: scattered zones, and Zipf's
-    /// with a theta of 1, which it refuses.
+    /// Returns the law in fio's spelling, or `None` if fio has no such law: scattered zones, and Zipf's
+    /// with a theta of 1, which fio refuses.
     pub fn of_fio(&self) -> Option<String> {
         match self.0 {
             Law::Zones(Zones { are_scattered: true, .. }) | Law::Zipf { theta: 1.0 } => None,
@@ -143,7 +143,7 @@ fn zones_of(text: &str, are_scattered: bool) -> Option<Zones> {
     (is_sound && is_somewhere).then_some(Zones { zones, count, are_scattered })
 }
 
-/// A share in percent with at most two digits behind the point, in ten-thousandths.
+/// Returns a share in percent, with at most two decimal places, as ten-thousandths.
 fn share_of(text: &str) -> Option<u16> {
     let percent = text.trim().trim_end_matches('%').parse::<f64>().ok()?;
     let parts = percent * 100.0;

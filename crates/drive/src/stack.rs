@@ -1,10 +1,10 @@
-//! Simulated drives behind something: arrays of them, a USB bridge, encryption.
+//! Simulated drives behind other layers: RAID arrays, a USB bridge, encryption.
 //!
-//! A stack answers requests as a drive does (`Responder`) by
-//! passing them on to its members, which may be stacks themselves.
+//! A stack answers requests as a drive does (`Responder`) by passing them on to its members, which may be
+//! stacks themselves.
 //!
-//! Members go on in the order of their time. What has to happen before a member is asked (reading old
-//! parity, encrypting) happens before it is asked.
+//! Events of the members are processed in the order of time. Operations that must precede a request to a
+//! member (reading old parity, encrypting) are done before the request is sent.
 
 mod crypt;
 mod layered;
@@ -32,12 +32,12 @@ use parity::Parity;
 use striping::Striped;
 use usb::Bridged;
 
-/// What a simulated drive is made of.
+/// Composition of a simulated drive.
 #[derive(Clone, Debug)]
 pub enum Composition {
     /// One SSD.
     Ssd(Box<Configuration>),
-    /// One SSD in a state that was saved.
+    /// One SSD in a saved state.
     Saved(Box<SavedDrive>),
     /// An array of drives.
     Array(Array),
@@ -48,7 +48,7 @@ pub enum Composition {
 }
 
 impl Composition {
-    /// Returns true if one of its drives is in a state that was saved.
+    /// Returns true if one of the drives is in a saved state.
     pub(crate) fn has_saved(&self) -> bool {
         match self {
             Composition::Ssd(_) => false,
@@ -58,7 +58,7 @@ impl Composition {
         }
     }
 
-    /// The mapping unit of its drives; those of a stack have the same one.
+    /// Returns the mapping unit of the drives; all drives of a stack have the same one.
     pub(crate) fn unit(&self) -> ByteLength {
         match self {
             Composition::Ssd(configuration) => configuration.geometry.unit_size(),
@@ -72,21 +72,22 @@ impl Composition {
 /// An array of drives.
 #[derive(Clone, Debug)]
 pub struct Array {
-    /// How data is laid out.
+    /// Layout of the data.
     pub level: Level,
-    /// Its members, in order.
+    /// Members, in order.
     pub members: Vec<Composition>,
-    /// What goes to one member before the next has its turn: a power of two. Not used by RAID 1.
+    /// Bytes that go to one member before the next has its turn (chunk size): a power of two. Not used by
+    /// RAID 1.
     pub chunk: ByteLength,
     /// True if trim is passed on.
     pub trim: bool,
-    /// What is written to make the members agree before the array is used. Not used by RAID 0.
+    /// Initial synchronisation, which makes the members agree before the array is used. Not used by RAID 0.
     pub synchronisation: Synchronisation,
-    /// Which of several copies is read. Used by RAID 1 and 10.
+    /// Choice of the copy that is read. Used by RAID 1 and 10.
     pub reads: ReadPolicy,
 }
 
-/// How an array lays out data.
+/// Layout of data in an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
     /// Chunks in turn.
@@ -95,28 +96,29 @@ pub enum Level {
     Raid1,
     /// Chunks in turn over pairs of members that hold the same.
     Raid10,
-    /// Chunks in turn, one of each stripe the parity of the others, rotating (left-symmetric).
+    /// Chunks in turn, one chunk of each stripe holding the parity of the others, rotating
+    /// (left-symmetric).
     Raid5,
 }
 
-/// What is written to make members agree before an array is used.
+/// Initial synchronisation of an array, before it is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Synchronisation {
-    /// Nothing: they are taken to agree (`mdadm --assume-clean`).
+    /// None: the members are assumed to agree (`mdadm --assume-clean`).
     None,
-    /// The whole of the second copy, or of the last member of RAID 5, as mdadm does.
+    /// The whole of the second copy is written, or of the last member of RAID 5, as mdadm does.
     Full,
 }
 
-/// Which of several copies is read.
+/// Choice of the copy that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadPolicy {
-    /// The one with the fewest reads under way; of equals the one that read what lies just
-    /// before, or else the first (`read_balance` in `drivers/md/raid1.c`, for SSDs).
+    /// The member with the fewest reads in flight. Of equals, the one whose latest read ended just before,
+    /// or else the first (`read_balance` in `drivers/md/raid1.c`, for SSDs).
     FreeFirst,
-    /// One after the other.
+    /// Each member in turn.
     RoundRobin,
-    /// Always the first.
+    /// Always the first member.
     First,
 }
 
@@ -125,14 +127,14 @@ pub enum ReadPolicy {
 pub struct UsbBridge {
     /// True if trim is passed on; most bridges drop it.
     pub trim: bool,
-    /// True if flush (and FUA) is passed on; a bridge that swallows it answers at once.
+    /// True if flush (and FUA) is passed on; a bridge that drops it answers immediately.
     pub flush: bool,
     /// Rate of the USB link, each way.
     pub link: TransferRate,
-    /// How long the bridge is busy with each command.
+    /// Time for which the bridge is busy with each command.
     pub per_command: Nanoseconds,
-    /// True if it takes a command only when the one before is answered (bulk-only transport);
-    /// otherwise many are under way (USB Attached SCSI).
+    /// True if the bridge takes a command only when the one before is answered (bulk-only transport);
+    /// otherwise many are in flight (USB Attached SCSI).
     pub one_at_a_time: bool,
 }
 
@@ -141,27 +143,27 @@ pub struct UsbBridge {
 pub struct Encryption {
     /// True if trim is passed on; it shows an attacker which sectors are in use.
     pub trim: bool,
-    /// What one processor encrypts or decrypts.
+    /// Rate at which one processor encrypts or decrypts.
     pub per_processor: TransferRate,
-    /// Processors that do so, one request each at a time.
+    /// Number of processors that do so, one request each at a time.
     pub processors: u32,
 }
 
-/// Why a stack cannot be built.
+/// Reason why a stack cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StackError {
-    /// A member cannot be.
+    /// The geometry of a member is invalid.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
     /// Too few members, or an odd number of them.
     #[error("{level} has {members} members; it needs {needed}")]
     Members {
-        /// The array.
+        /// RAID level of the array.
         level: &'static str,
-        /// How many it was given.
+        /// Number of members given.
         members: usize,
-        /// How many are right.
+        /// Number of members that the level needs.
         needed: &'static str,
     },
     /// Members whose counters cannot be added.
@@ -178,7 +180,7 @@ pub enum StackError {
     /// A chunk that requests cannot be cut into.
     #[error("chunk is {chunk}, not a power of two times the members' unit of {unit}")]
     Chunk {
-        /// The chunk.
+        /// Chunk size.
         chunk: ByteLength,
         /// The smallest request that members take.
         unit: ByteLength,
@@ -191,27 +193,27 @@ pub enum StackError {
         /// The chunk.
         chunk: ByteLength,
     },
-    /// A saved drive that is not what it was when it was named.
+    /// A saved drive that has changed since it was named.
     #[error("{}: {why}", path.display())]
     State {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of the error.
         why: String,
     },
-    /// Encryption by nobody.
+    /// Encryption without a processor.
     #[error("encryption needs at least one processor")]
     Processors,
 }
 
-/// An error and its causes, in one sentence.
+/// Returns an error and its causes, in one sentence.
 fn words_of(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 impl Level {
-    /// Its name in targets.
+    /// Returns the name of the level in targets.
     pub fn name(self) -> &'static str {
         match self {
             Level::Raid0 => "raid0",
@@ -221,8 +223,9 @@ impl Level {
         }
     }
 
-    /// Returns what mdadm takes where nothing is said: chunks of 512 KiB, trim passed on by all but RAID 5 (whose
-    /// members it does not trust to read as zeros afterwards), copies made to agree.
+    /// Returns an array with the defaults of mdadm: chunks of 512 KiB, trim passed on by all levels but
+    /// RAID 5 (whose members mdadm does not trust to read as zeros afterwards), full initial
+    /// synchronisation.
     pub fn array(self, members: Vec<Composition>) -> Array {
         Array {
             level: self,
@@ -234,7 +237,7 @@ impl Level {
         }
     }
 
-    /// The fewest members, and what to say of their number.
+    /// Checks the number of members.
     fn check_members(self, members: usize) -> Result<(), StackError> {
         let (fine, needed) = match self {
             Level::Raid0 | Level::Raid1 => (members >= 2, "at least 2"),
@@ -245,14 +248,15 @@ impl Level {
     }
 }
 
-/// How much a drive holds, and its smallest request.
+/// Capacity of a drive, and its smallest request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) capacity: ByteLength,
     pub(crate) unit: ByteLength,
 }
 
-/// Returns how much of each member an array uses: whole chunks, where it has any, of the smallest.
+/// Returns the part of each member that an array uses: whole chunks of the smallest member, or all of it
+/// without chunks.
 fn used_of_each(members: &[Shape], chunk: Option<ByteLength>) -> Result<Shape, StackError> {
     let unit = members[0].unit;
     if let Some(other) = members.iter().map(|it| it.unit).find(|&it| it != unit) {
@@ -269,12 +273,12 @@ fn used_of_each(members: &[Shape], chunk: Option<ByteLength>) -> Result<Shape, S
     Ok(Shape { capacity: piece * smallest.whole(piece), unit })
 }
 
-/// In which condition drives are that are built.
+/// Condition of drives that are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
-    /// As new, saved ones too.
+    /// As new, saved drives included.
     New,
-    /// As new, or as they were saved.
+    /// As new; saved drives as they were saved.
     AsFound,
 }
 
@@ -285,10 +289,10 @@ pub(crate) struct Built {
 }
 
 impl Composition {
-    /// Returns true if it can be built; builds nothing.
+    /// Checks that the drive or stack can be built, without building it.
     ///
     /// # Errors
-    /// When it cannot, as [`SimulatedDrive::of`](crate::simulated::SimulatedDrive::of) would say.
+    /// Returns the error that [`SimulatedDrive::of`](crate::simulated::SimulatedDrive::of) would return.
     pub fn check(&self) -> Result<(), StackError> {
         self.shape().map(|_| ())
     }
@@ -310,7 +314,7 @@ impl Composition {
         }
     }
 
-    /// Builds it at `at`; copies that are made to agree take until [`Built::from`].
+    /// Builds the drive or stack at `at`. [`Built::from`] is the end of the initial synchronisation.
     pub(crate) fn build(&self, at: Instant, condition: Condition) -> Result<Built, StackError> {
         self.check()?;
         match self {
@@ -405,14 +409,14 @@ impl Array {
         Ok(Box::new(Layered::new(Striped::new(used), models)))
     }
 
-    /// Returns a mirror of two drives, each as `drive` is.
+    /// Returns a mirror of two drives, each a copy of `drive`.
     pub(crate) fn mirror_of(&self, drive: &dyn Model) -> Box<dyn Model> {
         let models = vec![drive.boxed_clone(), drive.boxed_clone()];
         let used = Used::of(&models, None, self.trim).expect("drives that are alike fit together");
         Box::new(Layered::new(Mirrored::new(used, self.reads), models))
     }
 
-    /// Returns a mirror, and when its members agree.
+    /// Returns a mirror, and the instant at which its members agree.
     fn mirror(
         &self,
         models: Vec<Box<dyn Model>>,

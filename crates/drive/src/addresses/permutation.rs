@@ -30,9 +30,9 @@ impl Passes {
                 self.right = 0;
                 self.left += 1;
             }
-            // The grid is a little larger than the blocks. Leaving out the places whose image
-            // lies behind the last block keeps the rest a permutation of the blocks, in the
-            // order of the places, without walking the cycle.
+            // The grid is a little larger than the number of blocks. Leaving out the places whose image lies
+            // behind the last block keeps the rest a permutation of the blocks, in the order of the places,
+            // without walking the cycle.
             let block = self.permutation.image(left, right);
             if block < self.permutation.blocks {
                 return block;
@@ -47,15 +47,14 @@ impl Passes {
     }
 }
 
-/// Rounds of the network. After four, blocks one row apart are still seen to belong together.
+/// Number of rounds of the network. After four rounds, blocks one row apart are still correlated.
 const ROUNDS: usize = 6;
 
-/// A seeded permutation in constant memory: a Feistel network over a grid that is nearly square
-/// and holds all blocks (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
+/// A seeded permutation in constant memory: a Feistel network over a grid that is nearly square and holds
+/// all blocks (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002).
 ///
-/// A grid instead of a power of two, because it exceeds the number of blocks by at most one row,
-/// so that almost no step is lost; and the two coordinates are counted up, so that none is
-/// divided out.
+/// The grid exceeds the number of blocks by at most one row, where a power of two would exceed it by more,
+/// so that almost no step is lost. The two coordinates are counted up, so that no division is needed.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     blocks: u64,
@@ -72,12 +71,12 @@ impl Permutation {
             blocks,
             lefts,
             rights: blocks.div_ceil(lefts),
-            // Odd multipliers lose nothing of what they multiply.
+            // Odd multipliers lose no bits of the value that they multiply.
             keys: std::array::from_fn(|_| (seeds.next_word(), seeds.next_word() | 1)),
         }
     }
 
-    /// Returns where the network sends a place of the grid: below `lefts * rights`.
+    /// Returns the image of a place of the grid: below `lefts * rights`.
     #[inline]
     fn image(&self, mut left: u64, mut right: u64) -> u64 {
         for pair in self.keys.chunks_exact(2) {
@@ -87,11 +86,11 @@ impl Permutation {
         left * self.rights + right
     }
 
-    /// Returns the block that `rank` lies at, for a rank below the number of blocks.
+    /// Returns the block of `rank`, for a rank below the number of blocks.
     #[inline]
     pub(super) fn block_of(&self, rank: u64) -> u64 {
-        // A place behind the last block is sent on, until it is a block: what sends each place of
-        // the grid to another sends each block to another (cycle walking).
+        // A place behind the last block is mapped again, until it is a block. A permutation of the grid gives a
+        // permutation of the blocks that way (cycle walking).
         let mut place = rank;
         loop {
             place = self.image(place / self.rights, place % self.rights);
@@ -102,9 +101,8 @@ impl Permutation {
     }
 }
 
-/// A hash of `value` below `bound`. The shift between the two multiplications makes it
-/// non-linear; without it all rounds together are little more than one multiplication, and the
-/// order shows it.
+/// Returns a hash of `value` below `bound`. The shift between the two multiplications makes it non-linear.
+/// Without the shift all rounds together are little more than one multiplication, and the order shows it.
 #[inline]
 fn scaled_hash(value: u64, key: (u64, u64), bound: u64) -> u64 {
     let mut mixed = (value ^ key.0).wrapping_mul(key.1);
@@ -112,7 +110,8 @@ fn scaled_hash(value: u64, key: (u64, u64), bound: u64) -> u64 {
     ((u128::from(mixed) * u128::from(bound)) >> 64) as u64
 }
 
-/// `a + b` modulo `bound`, both below it. Which way it goes is chance, and no branch.
+/// Returns `a + b` modulo `bound`, both below it. The outcome of the comparison is random, so it is no
+/// branch.
 #[inline]
 fn add_below(a: u64, b: u64, bound: u64) -> u64 {
     let sum = a + b;

@@ -1,47 +1,49 @@
-//! Ranks by a law that falls or rises smoothly: Zipf's and Pareto's.
+//! Random ranks with a smoothly falling or rising distribution: Zipf's and Pareto's.
 //!
-//! Ranks are grouped into ranges, the first 64 each for itself and then 64 in each doubling, so that
-//! within a range the law is close to a straight line. A range is drawn by the alias method (Walker
-//! 1977, Vose 1991), a rank within it by the line. All of it is counted in whole numbers; the
-//! functions that the table is made with are those of the `libm` crate, not of the machine's C
-//! library, whose last bits differ: a seed means the same requests everywhere.
+//! Ranks are grouped into ranges: the first 64 ranks have a range each, then there are 64 ranges in each
+//! doubling, so that within a range the distribution is close to a straight line. A range is drawn by the
+//! alias method (Walker 1977, Vose 1991), a rank within it by the line. All draws use integers. The
+//! functions that compute the table are those of the `libm` crate, not of the machine's C library, whose
+//! last bits differ: so a seed gives the same requests everywhere.
 //!
-//! The distributions of the `rand_distr` crate take two to three powers of the C library a draw.
+//! The distributions of the `rand_distr` crate compute two to three powers with the C library for each
+//! draw.
 
 use rand::Rng;
 
 use super::skewed::part_of;
 
-/// Ranges in each doubling of the rank; as many first ranks have a range each.
+/// Number of ranges in each doubling of the rank; as many first ranks have a range each.
 const IN_A_DOUBLING: u64 = 64;
 
-/// Draws ranks from 0.
+/// Draws ranks, which count from 0.
 #[derive(Clone, Debug)]
 pub(super) struct Ranks {
     ranges: Vec<Range>,
-    /// True if the law rises with the rank.
+    /// True if the probability rises with the rank.
     rises: bool,
 }
 
-/// Some ranks that follow each other.
+/// A range of consecutive ranks.
 #[derive(Clone, Copy, Debug)]
 struct Range {
-    /// A draw below this means this range; another one its alias.
+    /// A draw below this selects this range; any other draw selects `alias`.
     below: u64,
     first: u64,
     count: u64,
     alias: u32,
-    /// How often, of 2^32, the rank is the smaller one of two: that makes the line slope.
+    /// Frequency, of 2^32, with which the rank is the smaller one of two draws: this gives the line its
+    /// slope.
     tilt: u32,
 }
 
 impl Ranks {
-    /// The ranks below `blocks`, rank k in proportion to `1 / (k + 1)^theta`.
+    /// Returns the ranks below `blocks`, rank k in proportion to `1 / (k + 1)^theta`.
     pub(super) fn zipf(blocks: u64, theta: f64) -> Ranks {
         let weight = |from: u64, to: u64| match to - from {
             1 => libm::pow(from as f64, -theta),
             _ => {
-                // Sums by the midpoint rule and its first correction (Euler and Maclaurin).
+                // Sum by the midpoint rule and its first correction (Euler and Maclaurin).
                 let (low, high) = (from as f64 - 0.5, to as f64 - 0.5);
                 let slope = |at: f64| -theta * libm::pow(at, -theta - 1.0);
                 integral_of_power(low, high, -theta) - (slope(high) - slope(low)) / 24.0
@@ -50,18 +52,19 @@ impl Ranks {
         Ranks::new(blocks, false, weight, |rank| libm::pow(rank as f64, -theta))
     }
 
-    /// The ranks below `blocks`, where a share of them gets the rest of the requests, again and again
-    /// (fio's `pareto`): of a uniform u, rank `blocks * u^(ln share / ln (1 - share))`.
+    /// Returns the ranks below `blocks` by fio's `pareto`: a share of `share` of the ranks gets the rest of
+    /// the requests (a share of `1 - share`), and so on within that share. For a uniform u the rank is
+    /// `blocks * u^(ln share / ln (1 - share))`.
     pub(super) fn pareto(blocks: u64, share: f64) -> Ranks {
         let power = libm::log1p(-share) / libm::log(share);
-        // The ranks up to the share x of all get the share x^power of the requests.
+        // The first ranks that make up the share x of all ranks get the share x^power of the requests.
         let up_to = |rank: u64| libm::pow(rank as f64 / blocks as f64, power);
         let weight = |from: u64, to: u64| up_to(to - 1) - up_to(from - 1);
         Ranks::new(blocks, power > 1.0, weight, |rank| libm::pow(rank as f64 - 0.5, power - 1.0))
     }
 
-    /// The law whose `weight` of the ranks from one to before another, and whose `density` at a rank are
-    /// given, both in ranks that count from 1.
+    /// Returns the law that is given by the `weight` of the ranks from one to before another, and by its
+    /// `density` at a rank. Both take ranks that count from 1.
     fn new(
         blocks: u64,
         rises: bool,
@@ -110,7 +113,7 @@ impl Ranks {
     }
 }
 
-/// The integral of `t^power` from `low` to `high`, also where the power is close to -1.
+/// Returns the integral of `t^power` from `low` to `high`, also if the power is close to -1.
 fn integral_of_power(low: f64, high: f64, power: f64) -> f64 {
     let (exponent, ratio) = (power + 1.0, libm::log(high / low));
     if exponent.abs() < 1e-12 {
@@ -119,8 +122,8 @@ fn integral_of_power(low: f64, high: f64, power: f64) -> f64 {
     libm::pow(low, exponent) * libm::expm1(exponent * ratio) / exponent
 }
 
-/// Returns how often the smaller of two draws has to be taken, of 2^32, for the first of `count` places to come
-/// `steepness` times as often as the last.
+/// Returns the frequency, of 2^32, with which the smaller of two draws has to be taken, for the first of
+/// `count` places to come `steepness` times as often as the last.
 fn tilt(steepness: f64, count: u64) -> u32 {
     if count < 2 || !steepness.is_finite() {
         return 0;
@@ -130,7 +133,7 @@ fn tilt(steepness: f64, count: u64) -> u32 {
     (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
 }
 
-/// Gives each range the part of a draw that it takes itself, and the one that takes the rest.
+/// Sets the part of a draw that each range takes itself, and the range that takes the rest (its alias).
 fn add_aliases(ranges: &mut [Range], weights: &[f64]) {
     let sum: f64 = weights.iter().sum();
     let mut shares: Vec<f64> =
@@ -155,7 +158,7 @@ mod tests {
 
     use super::*;
 
-    /// The probability of each rank, as the table has it.
+    /// Returns the probability of each rank according to the table.
     fn probabilities(ranks: &Ranks) -> Vec<f64> {
         let mut of_range = vec![0.0; ranks.ranges.len()];
         for (index, range) in ranks.ranges.iter().enumerate() {
@@ -193,7 +196,8 @@ mod tests {
             for theta in [0.0, 0.5, 0.8, 1.0, 1.2, 3.0] {
                 let exact: Vec<f64> = (1..=blocks).map(|rank| (rank as f64).powf(-theta)).collect();
                 let law = format!("zipf:{theta} of {blocks}");
-                // A line instead of a power, over a sixty-fourth: a square of that, by an eighth.
+                // A line instead of a power, over a sixty-fourth: the error is the square of that, times an
+                // eighth.
                 assert_close(
                     &Ranks::zipf(blocks, theta),
                     &exact,

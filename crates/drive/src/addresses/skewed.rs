@@ -1,4 +1,4 @@
-//! Blocks by a law that prefers some of them.
+//! Random blocks with a skewed distribution.
 
 use rand::Rng;
 
@@ -7,7 +7,7 @@ use super::permutation::Permutation;
 use super::ranks::Ranks;
 use crate::skew::{Law, Skew, Zones};
 
-/// Seed of every permutation of ranks over a region, so that phases agree on what is popular.
+/// Seed of every permutation of ranks over a region, so that all phases have the same popular blocks.
 const SCATTER: u64 = 0x5e55_1a6e_0f0b_10c5;
 
 /// Draws the blocks of a skewed phase.
@@ -15,16 +15,17 @@ const SCATTER: u64 = 0x5e55_1a6e_0f0b_10c5;
 pub(super) struct Skewed {
     blocks: u64,
     kind: Kind,
-    /// Where the block of each rank lies; `None` where ranks are places.
+    /// Maps each rank to a block; `None` if the rank is the block.
     scatter: Option<Permutation>,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
     Ranks(Ranks),
-    /// The zones in order: what is drawn decides for the first whose `below` it is below.
+    /// The zones in order: a drawn number selects the first zone whose `below` is above the number.
     Zones(Vec<PlacedZone>),
-    /// fio's normal distribution; so many blocks is what the mean is moved by at most, both ways together.
+    /// fio's normal distribution. `moved` is the width in blocks of the range over which the mean is
+    /// shifted, both directions together.
     Normal {
         moved: u64,
     },
@@ -69,7 +70,7 @@ impl Skewed {
     }
 }
 
-/// Returns the number below `count` that `drawn`, anything of 64 bits, means.
+/// Returns the number below `count` that the 64 random bits `drawn` select.
 #[inline(always)]
 pub(super) fn part_of(count: u64, drawn: u64) -> u64 {
     ((u128::from(drawn) * u128::from(count)) >> 64) as u64
@@ -83,20 +84,20 @@ fn place(zones: &Zones, blocks: u64) -> Vec<PlacedZone> {
         requests += u32::from(zone.requests);
         parts += u32::from(zone.blocks);
         left -= 1;
-        // No zone is without a block, where there are as many blocks as zones; and what rounding
-        // leaves over is the last one's.
+        // Each zone has at least one block if there are as many blocks as zones. The last zone takes the blocks
+        // that rounding leaves over.
         let least = (first + 1).min(blocks);
         let end = share(blocks, parts).clamp(least, blocks.saturating_sub(left).max(least));
         let placed = PlacedZone { below: share(u64::MAX, requests), first, count: end - first };
         first = end;
         placed
     });
-    // A region of fewer blocks than zones has the first zones alone.
+    // If the region has fewer blocks than zones, only the first zones remain.
     placed.filter(|zone| zone.count > 0).collect()
 }
 
-/// A block by fio's normal distribution: the mean of twelve uniform draws, moved uniformly by half of
-/// `moved` to either side, and by less where that would leave the region.
+/// Returns a block by fio's normal distribution: the mean of twelve uniform draws, shifted uniformly by up
+/// to half of `moved` in either direction, and by less if the result would leave the region.
 fn normal(blocks: u64, moved: u64, generator: &mut impl Rng) -> u64 {
     const DRAWS: u64 = 12;
     let sum: u64 = (0..DRAWS / 2)

@@ -1,7 +1,8 @@
-//! Answers in the order of their time, for who sends at other moments than when it is answered.
+//! Answers in the order of their time, for hosts that also send requests at other moments than when one is
+//! answered.
 //!
-//! A drive tells of an answer as soon as it is certain, which may be a little before it comes. So the earliest
-//! of those told is the next one only when nothing is due before it.
+//! A drive reports an answer as soon as it is certain, which may be shortly before its time. So the
+//! earliest of the reported answers is the next one only if the drive has no event before it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,7 +11,7 @@ use ssdlab_units::Instant;
 
 use super::responder::{Answer, Responder, Tag};
 
-/// Answers that were told, by when they come and in the order in which they were told.
+/// Answers that were reported, ordered by their time and then by the order in which they were reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answers {
     told: BinaryHeap<Reverse<(Instant, u64, Tag, Instant)>>,
@@ -19,8 +20,8 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Returns the next answer that comes until `until`, that instant included, and lets time pass until then;
-    /// until `until` if there is none.
+    /// Returns the next answer that comes until `until`, that instant included, and lets time pass until
+    /// then; until `until` if there is none.
     pub(crate) fn next(
         &mut self,
         drive: &mut (impl Responder + ?Sized),

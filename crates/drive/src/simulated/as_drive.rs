@@ -1,4 +1,4 @@
-//! What experiments ask of a simulated drive.
+//! The trait `Drive` for simulated drives.
 
 use ssdlab_model::Configuration;
 use ssdlab_model::health::Service;
@@ -15,7 +15,7 @@ use crate::{
     Progress, Template,
 };
 
-/// Longest stretch of a rest that is simulated between two looks at the observer.
+/// Maximum span of a rest that is simulated between two calls of the observer.
 const REST_STEP: Nanoseconds = Nanoseconds::from_secs(60);
 
 impl Drive for SimulatedDrive {
@@ -59,7 +59,7 @@ impl Drive for SimulatedDrive {
         let mut meter = ThroughputMeter::new(phase.interval);
         self.model.begin_step(&phase.name);
         let outcome = self.model.run(phase, started, &mut result, &mut meter, observer);
-        // Whatever the outcome, the drive's time has moved on.
+        // The drive's time has moved on, whatever the outcome.
         self.now = self.now.max(outcome.end);
         self.busy += busy_time(phase, &result, self.now.since(started));
         self.check_alive(refused)?;
@@ -81,7 +81,7 @@ impl Drive for SimulatedDrive {
         let names: Vec<&str> = lanes.iter().map(|it| it.name.as_str()).collect();
         self.model.begin_step(&names.join(", "));
         let (outcome, end) = lanes::run(&mut *self.model, lanes, self.now, observer);
-        // Whatever the outcome, the drive's time has moved on.
+        // The drive's time has moved on, whatever the outcome.
         self.now = self.now.max(end);
         self.busy += self.now.since(started);
         self.check_alive(refused)?;
@@ -245,8 +245,9 @@ impl Drive for SimulatedDrive {
     }
 }
 
-/// Returns how long at least one request of `phase` was with the drive, of the time it `took`. Where requests are sent
-/// at a rate there are gaps; then it is the sum of latencies, which is more than the truth where they overlap.
+/// Returns the time, of the time that `phase` took, in which at least one request was with the drive. If
+/// requests are sent at a rate there are gaps: then it is the sum of latencies, which is too much where
+/// they overlap.
 fn busy_time(phase: &Phase, result: &PhaseResult, took: Nanoseconds) -> Nanoseconds {
     if phase.rate.is_none() {
         return took;

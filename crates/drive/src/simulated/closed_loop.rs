@@ -1,4 +1,4 @@
-//! The loop that keeps a simulated drive busy: the hot path of every experiment.
+//! The closed loop that keeps a simulated drive busy: the hot path of every experiment.
 
 use ssdlab_units::{Instant, Nanoseconds, Sector, SectorCount};
 
@@ -9,22 +9,22 @@ use crate::phase::{Amount, Phase, Rate};
 use crate::recording::LOOK_EVERY;
 use crate::{Control, Observer, Progress};
 
-/// Requests drawn ahead of the one being sent: early enough to hide a miss of all caches (about 100 ns)
-/// behind the requests in between.
+/// Number of requests that are drawn ahead of the one being sent: early enough to hide a miss of all caches
+/// (about 100 ns) behind the requests in between.
 const AHEAD: usize = 32;
 
-/// Requests between two looks at the observer: well under a tenth of a second of real time.
+/// Number of requests between two calls of the observer: well under a tenth of a second of real time.
 pub(super) const OBSERVE_EVERY: u64 = 1 << 16;
 
-/// How a loop ended.
+/// Outcome of a loop.
 pub(crate) struct Outcome {
-    /// The last instant at which a request was answered.
+    /// Moment at which the last request was answered.
     pub(crate) end: Instant,
     /// True if the observer ended it.
     pub(crate) cancelled: bool,
 }
 
-/// A request that was drawn: where it begins, and whether it reads.
+/// A request that was drawn: its first sector, and true if it reads.
 #[derive(Clone, Copy)]
 pub(super) struct Drawn {
     pub(super) first: Sector,
@@ -62,7 +62,7 @@ impl LookAhead {
         this
     }
 
-    /// Returns the next request, and where the one begins that follows [`AHEAD`] requests later.
+    /// Returns the next request, and the first sector of the one that follows [`AHEAD`] requests later.
     #[inline(always)]
     pub(super) fn next(&mut self) -> (Drawn, Sector) {
         let next = self.next % (2 * AHEAD);
@@ -73,7 +73,7 @@ impl LookAhead {
         (self.drawn[next], self.drawn[(next + AHEAD) % (2 * AHEAD)].first)
     }
 
-    /// Draws the half that begins at `from`.
+    /// Draws the half of the requests that begins at `from`.
     #[inline(never)]
     fn draw_from(&mut self, from: usize) {
         let (first, sectors_per_block) = (self.first.0, self.sectors_per_block);
@@ -85,18 +85,18 @@ impl LookAhead {
     }
 }
 
-/// Sends requests no faster than the phase allows.
+/// Limits the rate of requests to that of the phase.
 pub(super) struct Pace {
-    /// Zero for no limit.
+    /// Minimum time between two requests; zero for no limit.
     interval: Nanoseconds,
-    /// When the next request may be sent, since the phase began.
+    /// Moment at which the next request may be sent, since the phase began.
     next: Nanoseconds,
 }
 
 impl Pace {
     pub(super) fn new(phase: &Phase) -> Self {
         let per_second = match phase.rate {
-            // An open loop has its own file.
+            // An open loop has its own file, `open_loop.rs`.
             None | Some(Rate::Open(_)) => None,
             Some(Rate::RequestsPerSecond(rate)) => Some(rate),
             Some(Rate::BytesPerSecond(rate)) => Some(rate / phase.block_size.bytes() as f64),
@@ -123,21 +123,21 @@ impl Pace {
     }
 }
 
-/// A closed loop: a request is sent for each that is answered.
+/// A closed loop: each answered request is followed by another.
 struct Loop<'a> {
     ahead: LookAhead,
     pace: Pace,
     phase: &'a Phase,
     count: SectorCount,
     start: Instant,
-    /// Nothing is sent from then on, nor more than so many requests.
+    /// Time after which nothing is sent, since the start, and maximum number of requests.
     deadline: Nanoseconds,
     requests_max: u64,
-    /// Requests sent so far, and when the latest was, since the start.
+    /// Number of requests sent so far, and the moment of the latest, since the start.
     requests: u64,
     sent: Nanoseconds,
     in_flight: u32,
-    /// Of each request in flight, whether it reads.
+    /// For each request in flight, true if it reads.
     reads: Vec<bool>,
     read_latencies: LatencyCounts,
     write_latencies: LatencyCounts,
@@ -146,7 +146,8 @@ struct Loop<'a> {
 }
 
 impl Loop<'_> {
-    /// Sends the next request, not before `earliest`, if there is to be one; returns where a later one begins.
+    /// Sends the next request, not before `earliest`, unless the phase is over. Returns the first sector of
+    /// a later one.
     #[inline(always)]
     fn send(&mut self, port: &mut impl Port, tag: Tag, earliest: Instant) -> Option<Sector> {
         let earliest = earliest.since(self.start);
@@ -190,7 +191,7 @@ impl Client for Loop<'_> {
     }
 }
 
-/// Sends requests to a drive that is left alone otherwise.
+/// Sends requests to a drive outside of its events.
 struct Directly<'a, R>(&'a mut R);
 
 impl<R: Responder> Port for Directly<'_, R> {
@@ -199,7 +200,7 @@ impl<R: Responder> Port for Directly<'_, R> {
     }
 }
 
-/// Returns how many requests there are between two looks at whether it is time for a picture of the inside.
+/// Returns the number of requests between two checks whether a picture of the internal state is due.
 pub(super) fn looks_every(drive: &impl Responder, phase: &Phase) -> u64 {
     match drive.is_recorded() {
         true => LOOK_EVERY.whole(phase.block_size).clamp(1, OBSERVE_EVERY),
@@ -207,7 +208,7 @@ pub(super) fn looks_every(drive: &impl Responder, phase: &Phase) -> u64 {
     }
 }
 
-/// Runs `phase` from `start`, adding what is measured to `result` and `meter`.
+/// Runs `phase` from `start`, adding the measurements to `result` and `meter`.
 pub(super) fn run<R: Steps>(
     drive: &mut R,
     phase: &Phase,

@@ -1,15 +1,16 @@
-//! Requests of a host that keeps its own time.
+//! Requests in flight of a host that keeps its own time.
 
 use ssdlab_units::Instant;
 
 use super::answers::Answers;
 use super::responder::{Request, Responder, Tag};
 
-/// A request that was submitted; it is free for another when that one is answered.
+/// A request that was submitted. The ticket may be used again for another request when that one is
+/// answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u32);
 
-/// The requests in flight of such a host.
+/// The requests in flight of a host that keeps its own time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InFlight {
     answers: Answers,
@@ -18,7 +19,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// Sends a request at `at`, or now if that is past.
+    /// Sends a request at `at`, or now if `at` is past.
     pub(super) fn send(
         &mut self,
         drive: &mut dyn Responder,
@@ -33,8 +34,8 @@ impl InFlight {
         Ticket(ticket)
     }
 
-    /// Lets time pass until the next of them is answered, and no further than `until`. Returns which it is and
-    /// when it is answered. Without a request in flight no time passes.
+    /// Lets time pass until the next request is answered, but not beyond `until`. Returns the request and
+    /// the moment of its answer. Without a request in flight no time passes.
     pub(super) fn next(
         &mut self,
         drive: &mut dyn Responder,

@@ -1,5 +1,5 @@
-//! Several lanes on a simulated drive: whichever can send first sends next, so that the drive sees
-//! all requests in the order of their time.
+//! Several lanes on a simulated drive: the lane that can send first sends next, so that the drive receives
+//! all requests in the order of time.
 
 use ssdlab_units::{Instant, Nanoseconds, Sector, SectorCount};
 
@@ -11,35 +11,35 @@ use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::Phase;
 use crate::{Control, Observer, Progress};
 
-/// Requests between two looks at the observer.
+/// Number of answers between two calls of the observer.
 const OBSERVE_EVERY: u64 = 1 << 14;
 
 /// A request that was sent.
 #[derive(Clone, Copy)]
 struct Sent {
-    /// Nothing for the flush at the lane's end, which is none of its requests.
+    /// The request; `None` for the flush at the lane's end, which is not one of the lane's requests.
     request: Option<LaneRequest>,
-    /// When it was meant to be sent, and when it was.
+    /// Moment at which the request was meant to be sent, and moment at which it was sent.
     intended: Instant,
     at: Instant,
 }
 
-/// A lane under way.
+/// A running lane.
 struct Running<'a> {
     lane: Lane<'a>,
-    /// The first of its tags, and what was sent with each that is in flight.
+    /// The first tag of the lane, and the request in flight with each of its tags.
     tags_from: u32,
     in_flight: Vec<Option<Sent>>,
     free: Vec<Tag>,
-    /// The request that goes next, and when at the earliest.
+    /// The next request, and the earliest moment at which it is sent.
     next: Option<(Instant, LaneRequest)>,
-    /// True if a flush is under way: what follows waits for it.
+    /// True if a flush is in flight: later requests wait for it.
     is_held: bool,
-    /// True if a flush is to be sent when all else is answered.
+    /// True if a flush is to be sent when all other requests are answered.
     owes_flush: bool,
     result: LaneResult,
     meter: ThroughputMeter,
-    /// When measuring began and ended.
+    /// Moments at which measuring began and ended.
     measured: (Instant, Instant),
     last_answer: Instant,
 }
@@ -62,7 +62,7 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Fetches the next request, which goes at `at` or when it is due.
+    /// Takes the next request from the source. It is sent at `at` or when it is due.
     fn fetch(
         &mut self,
         drive: &dyn Responder,
@@ -80,7 +80,7 @@ impl<'a> Running<'a> {
         Ok(())
     }
 
-    /// Refuses what would be sent later than a lane can last.
+    /// Returns an error for a request that would be sent later than a lane can last.
     fn check_length(&self, since_start: Nanoseconds) -> Result<(), DriveError> {
         if since_start <= Phase::LONGEST {
             return Ok(());
@@ -92,7 +92,7 @@ impl<'a> Running<'a> {
         Err(DriveError::new(ErrorKind::Usage, message))
     }
 
-    /// Sends nothing more if the lane's time is over by then.
+    /// Drops the next request if it would be sent after the lane's time is over.
     fn check_time(&mut self, start: Instant) {
         let over = |at| self.lane.time.is_some_and(|time| at >= start + time);
         if self.next.is_some_and(|(at, _)| over(at)) {
@@ -104,13 +104,13 @@ impl<'a> Running<'a> {
         self.is_held || self.free.is_empty()
     }
 
-    /// When the next request goes, if it can.
+    /// Returns the moment at which the next request is sent, or `None` if none can be sent.
     fn sends_at(&self) -> Option<Instant> {
         let (at, _) = self.next?;
         (!self.is_blocked()).then_some(at)
     }
 
-    /// Sends the request that was fetched, and fetches another.
+    /// Sends the next request, and takes another from the source.
     fn send(&mut self, drive: &mut dyn Responder, start: Instant) -> Result<(), DriveError> {
         let (at, request) = self.next.take().expect("what is sent was fetched");
         self.check_length(at.since(start))?;
@@ -139,12 +139,12 @@ impl<'a> Running<'a> {
         drive.submit(at, tag, request);
     }
 
-    /// Returns whether `tag` is one of this lane's.
+    /// Returns true if `tag` belongs to this lane.
     fn owns(&self, tag: Tag) -> bool {
         (self.tags_from..self.tags_from + self.lane.depth).contains(&tag.0)
     }
 
-    /// One of its requests is answered.
+    /// Notes that a request of the lane is answered.
     fn note_answered(&mut self, answer: Answer, start: Instant) {
         let (tag, end) = (answer.tag, answer.at);
         let sent = self.in_flight[(tag.0 - self.tags_from) as usize].take().expect("it was sent");
@@ -170,7 +170,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Sends the flush at the lane's end, if that has come. Other lanes need not have ended.
+    /// Sends the flush at the lane's end, if all its requests are answered. Other lanes need not have
+    /// ended.
     fn flush_if_done(&mut self, drive: &mut dyn Responder) {
         if !self.owes_flush || self.next.is_some() || self.free.len() < self.in_flight.len() {
             return;
@@ -181,8 +182,8 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Runs all lanes from `start`; returns what they measured and when the last answer came. An error
-/// keeps that instant too.
+/// Runs all lanes from `start`; returns their results and the moment of the last answer, also if there was
+/// an error.
 pub(super) fn run(
     drive: &mut dyn Responder,
     lanes: Vec<Lane<'_>>,
@@ -214,12 +215,12 @@ pub(super) fn run(
     (Ok(results), end)
 }
 
-/// The lane that sent what `tag` names.
+/// Returns the lane that sent the request with `tag`.
 fn owner_of<'r, 'a>(tag: Tag, running: &'r mut [Running<'a>]) -> &'r mut Running<'a> {
     running.iter_mut().find(|one| one.owns(tag)).expect("some lane sent it")
 }
 
-/// The lane that sends next, and when.
+/// Returns the lane that sends next, and the moment at which it does.
 fn next_to_send<'r, 'a>(running: &'r mut [Running<'a>]) -> Option<(Instant, &'r mut Running<'a>)> {
     let next = |one: &'r mut Running<'a>| one.sends_at().map(|at| (at, one));
     running.iter_mut().filter_map(next).min_by_key(|(at, _)| *at)
@@ -357,7 +358,7 @@ mod tests {
         let queued = run(vec![lane(requests.clone(), 1)]);
         assert!(queued[0].phase.elapsed > Nanoseconds::from_millis(5));
         let latencies = queued[0].phase.write_latencies.histogram();
-        // The second waits for the first, and that counts.
+        // The second request waits for the first, and the waiting counts.
         assert!(
             latencies.max() > latencies.min() * 3 / 2,
             "{} {}",
@@ -403,7 +404,7 @@ mod tests {
         let ((without, _), (with, whole)) = (elapsed(false), elapsed(true));
         assert!(with > without, "the flush counts: {with} s, {without} s without");
         assert!(with < without * 1.5, "{with} s, {without} s without a flush, {whole} s for both");
-        // One that sends nothing is flushed too, and counts nothing else.
+        // A lane that sends nothing is flushed too, and counts nothing else.
         let none = &run(vec![Lane { flush_at_end: true, ..lane(Vec::new(), 1) }, long()])[0];
         assert_eq!((none.phase.requests, none.flushes.count()), (0, 0));
         assert!(none.phase.elapsed < Nanoseconds::from_millis(10), "{}", none.phase.elapsed);

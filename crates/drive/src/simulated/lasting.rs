@@ -1,4 +1,4 @@
-//! What outlives a power cut without a flush, on a drive or behind whatever lies before it.
+//! Durability of answered writes in a power cut, for a drive or a stack.
 
 use ssdlab_model::Configuration;
 use ssdlab_model::flush::FlushHandling;
@@ -6,8 +6,8 @@ use ssdlab_model::power_cut::rules::Contract;
 
 use crate::stack::Composition;
 
-/// Returns true if all that was answered is durable, flushed or not: on every drive there is,
-/// capacitors protect the write cache, or it is off.
+/// Returns true if all answered writes are durable, flushed or not: on every drive the write cache has
+/// power-loss protection, or is off.
 pub(super) fn writes_last(composition: &Composition) -> bool {
     match composition {
         Composition::Ssd(configuration) => Contract::of(configuration).writes,
@@ -17,7 +17,8 @@ pub(super) fn writes_last(composition: &Composition) -> bool {
     }
 }
 
-/// Returns true if on some drive a flush is answered and not done, and what was answered does not last without one.
+/// Returns true if some drive answers flushes without doing them, and answered writes are not durable
+/// without a flush.
 pub(super) fn ignores_flushes(composition: &Composition) -> bool {
     let ignores = |it: &Configuration| {
         it.mechanisms.flush.handling == FlushHandling::Ignored && !Contract::of(it).writes

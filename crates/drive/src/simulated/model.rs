@@ -1,4 +1,4 @@
-//! Which model a configuration means, and how a drive holds one without naming its type.
+//! Construction of SSD models by mapping scheme, and the trait object through which a drive holds one.
 
 use ssdlab_model::Configuration;
 use ssdlab_model::age::{AgeError, Past};
@@ -19,7 +19,7 @@ use crate::Observer;
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Rate};
 
-/// The model that `configuration` asks for: the one place where its mapping scheme becomes a type.
+/// Returns the model for `configuration`: the one place where its mapping scheme becomes a type.
 pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, GeometryError> {
     configuration.check_mapping()?;
     Ok(match configuration.mechanisms.mapping {
@@ -33,7 +33,7 @@ fn boxed<M: Mapping + Clone + Send + Sync + 'static>(ssd: Ssd<M>) -> Box<dyn Mod
     Box::new(Single::new(ssd))
 }
 
-/// Makes a used drive: one that has `past` behind it.
+/// Returns a used drive: one with the history `past`.
 pub(crate) fn aged_model(
     configuration: &Configuration,
     past: Past,
@@ -50,7 +50,7 @@ pub(crate) fn aged_model(
     })
 }
 
-/// Makes a drive in a state that was saved.
+/// Returns a drive in a state that was saved.
 pub(crate) fn restored_model(
     configuration: &Configuration,
     from: &mut Decoder<'_>,
@@ -71,9 +71,9 @@ pub(crate) fn restored_model(
     })
 }
 
-/// A [`Responder`] behind a pointer. A whole phase is run by one call through it.
+/// A [`Responder`] as a trait object. A whole phase is run by one dynamic call.
 pub(crate) trait Model: Responder + Send + Sync {
-    /// Runs `phase` from `start`, adding what is measured to `result` and `meter`.
+    /// Runs `phase` from `start`, adding the measurements to `result` and `meter`.
     fn run(
         &mut self,
         phase: &Phase,
@@ -83,7 +83,7 @@ pub(crate) trait Model: Responder + Send + Sync {
         observer: &mut dyn Observer,
     ) -> Outcome;
 
-    /// Another one in the same state.
+    /// Returns another one in the same state.
     fn boxed_clone(&self) -> Box<dyn Model>;
 }
 

@@ -1,9 +1,9 @@
-//! Requests that arrive by themselves, whether or not earlier ones were answered.
+//! The open loop: requests arrive at their own times, whether or not earlier ones were answered.
 //!
-//! In a closed loop a slow answer delays the next request, so that a drive that stops for a
-//! second is seen as one slow request. Here everything that arrived meanwhile has waited, and its
-//! latency counts from its arrival. At most `depth` requests are with the drive at a time, as in
-//! a host's queue; the others wait before it.
+//! In a closed loop a slow answer delays the next request, so that a drive that stops for a second is seen
+//! as one slow request. In the open loop all requests that arrived meanwhile have waited, and their latency
+//! counts from their arrival. At most `depth` requests are with the drive at a time, as in a host's queue;
+//! the others wait before it.
 
 use ssdlab_units::{Instant, SectorCount};
 
@@ -15,8 +15,8 @@ use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase};
 use crate::{Control, Observer, Progress};
 
-/// Runs `phase` from `start` with `per_second` arrivals on average, adding what is measured to
-/// `result` and `meter`. All requests that arrive within the phase's time are answered.
+/// Runs `phase` from `start` with `per_second` arrivals on average, adding the measurements to `result` and
+/// `meter`. All requests that arrive within the phase's time are answered.
 pub(super) fn run<R: Steps>(
     drive: &mut R,
     phase: &Phase,
@@ -35,7 +35,7 @@ pub(super) fn run<R: Steps>(
     let mut ahead = LookAhead::new(phase);
     let mut answers = Answers::default();
     let count = SectorCount::of(phase.block_size);
-    // When each request in flight arrived, and whether it reads; and the numbers that are free.
+    // For each request in flight, its arrival, and true if it reads; and the free tags.
     let mut open = vec![(start, true); phase.depth as usize];
     let mut free: Vec<Tag> = (0..phase.depth).rev().map(Tag).collect();
     let (mut requests, mut reads, mut cancelled) = (0u64, 0u64, false);
@@ -56,8 +56,8 @@ pub(super) fn run<R: Steps>(
         while requests < batch_end && arrivals.next() < deadline {
             let arrival = start + arrivals.next();
             arrivals.advance();
-            // What waits before a full queue is sent when a place in it is free. Two places may be
-            // free at one instant; what is sent then has waited until then, too.
+            // A request that waits for a full queue is sent when a place in the queue becomes free. Two places
+            // may become free at one instant: no request is sent earlier than the one before it.
             let mut at = arrival.max(sent);
             while let Some(answer) = answers.next(drive, at) {
                 note(open[answer.tag.0 as usize], answer.at);
@@ -111,7 +111,7 @@ mod tests {
     use crate::simulated::scripted::Scripted;
     use ssdlab_units::{KIB, MIB, Nanoseconds};
 
-    /// Reads at random for 100 seconds.
+    /// Runs random reads for 100 seconds.
     fn run_on(drive: &mut impl Steps, rate: f64, depth: u32) -> PhaseResult {
         let phase = Phase {
             name: "arrivals".to_owned(),
@@ -133,7 +133,8 @@ mod tests {
         result
     }
 
-    /// Of a drive that serves one request at a time, each in the same time: an M/D/1 queue.
+    /// Returns the mean latency of a drive that serves one request at a time, each in the same time: an
+    /// M/D/1 queue.
     fn mean_us(load: f64, depth: u32) -> f64 {
         let (mut free, service) = (Instant::START, Nanoseconds::from_micros(100));
         let mut drive = Scripted::new(|at: Instant, _| {
@@ -146,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_drive_is_asked_in_the_order_of_time_also_when_answers_come_together() {
-        // It answers in beats, so that several answers come at one instant.
+        // The drive answers in beats, so that several answers come at one instant.
         const BEAT: u64 = 1_000_000;
         for depth in [1, 2, 4, 32] {
             let mut asked = Instant::START;

@@ -1,4 +1,4 @@
-//! Work that can be parted, on all processors.
+//! Parallel execution of work in pieces, on all processors.
 
 use std::sync::Mutex;
 

@@ -1,9 +1,8 @@
 //! Saved drives: the state of a simulated SSD in a file, with the profile that it was made of.
 //!
-//! A file is recognised by its first bytes, carries the version of its form, and ends with a
-//! checksum over all before it. It is written under another name beside its place, made durable
-//! and only then given its own, so that there is never half a drive. All numbers are
-//! little-endian.
+//! A file is recognised by its first bytes, contains the version of its format, and ends with a checksum
+//! over all before it. It is written under another name in the same directory, made durable and only then
+//! renamed, so that there is never a partial file. All numbers are little-endian.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -18,12 +17,13 @@
 //! | 8 | where that begins |
 //! | 4 | CRC-32 |
 //!
-//! The two tables are not read but mapped, copy on write, so that a drive of 4 TiB is there as soon as one of 4 GiB. To
-//! check them they would have to be read. So that is done once: a file that was found sound, or written here,
-//! is marked so, with its length, its place in the file system and the time at which it was last written
-//! (`saved/sound.rs`), and read whole again when one of these has changed.
+//! The two tables are not read but mapped, copy on write, so that a drive of 4 TiB is loaded as fast as one
+//! of 4 GiB. To check them they would have to be read. So they are checked once: a file that was found
+//! sound, or was written here, is marked so, with its length, its inode and the time at which it was last
+//! written (`saved/sound.rs`). It is read and checked again when one of these has changed.
 //!
-//! In version 3, which is still read, the map stands among the rest, and the reverse map is worked out.
+//! In version 3, which is still read, the map is part of the rest of the state, and the reverse map is
+//! computed.
 
 mod sound;
 mod tables;
@@ -48,18 +48,18 @@ use crate::error::{DriveError, ErrorKind};
 
 const MAGIC: [u8; 8] = *b"SSDLABSS";
 
-/// The version that is written. Any change of what is saved is another one.
+/// Version of the format that is written. Any change of the format needs a new version.
 const VERSION: u32 = 4;
 
-/// The oldest version that is read: its state has the map in it, and no reverse map.
+/// Oldest version that is read: its state contains the map, and no reverse map.
 const OLDEST: u32 = 3;
 
-/// No text in a file is longer, nor are there more changes of a profile.
+/// Maximum length of a text in a file, and maximum number of changes of a profile.
 const TEXT_MAX: u32 = 1 << 20;
 
 const CHECKSUM_BYTES: u64 = 4;
 
-/// Bytes of the number that tells where the state begins, from version 4 on.
+/// Bytes of the number that states where the state begins, from version 4 on.
 const BEGIN_BYTES: u64 = 8;
 
 /// A saved drive that was opened: its checksum is right and its profile sound.
@@ -75,9 +75,9 @@ pub struct SavedDrive {
     version: u32,
     /// The state of the file before it was checked.
     seen: Option<Sound>,
-    /// True if all of it is known to be what was written.
+    /// True if the whole file is known to be as it was written.
     is_known_sound: bool,
-    /// Where in the file the state begins and ends.
+    /// Range of bytes in the file that holds the state.
     state: std::ops::Range<u64>,
 }
 
@@ -91,12 +91,12 @@ pub fn is_saved(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Shuts `drive` down and saves it at `path`. `profile` is what it was made of, and `history` says
-/// how it came to its state. A file that is there is replaced only if `replace` says so and it is a saved drive or empty,
+/// Shuts `drive` down and saves it at `path`. `profile` is the profile that the drive was made of, and
+/// `history` describes how it came to its state. An existing file is replaced only if `replace` is true and
+/// the file is a saved drive or empty, and then as a whole.
 /// and then as a whole.
 ///
-/// # Errors
-/// When a file is there and must stay, when the drive cannot be saved, or when writing fails; the
+/// Returns an error if an existing file must stay, if the drive cannot be saved, or if writing fails; the
 /// file system is then as before.
 pub fn save(
     drive: &mut SimulatedDrive,
@@ -106,24 +106,23 @@ pub fn save(
     replace: bool,
 ) -> Result<(), DriveError> {
     refuse_existing(path, replace)?;
-    // What a link leads to is replaced, and the link stays.
+    // If `path` is a symbolic link, its target is replaced, and the link stays.
     let place = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     drive.now = drive.model.shut_down(drive.now);
     let draft = draft_beside(&place);
     let outcome = write_draft(drive, profile, history, &draft, path)
         .and_then(|()| give_name(&draft, &place, replace));
     if outcome.is_err() {
-        // What is left of it is of no use, and the first error is the one to tell.
+        // The unfinished file is of no use. If removing it fails too, the first error is the one to report.
         let _ = fs::remove_file(&draft);
     }
     outcome
 }
 
-/// Refuses to save where a file is, unless it may be replaced and nothing else is lost with it, and where there is no
-/// directory.
+/// Returns an error if there is an existing file that may not be replaced, or if there is no directory.
 ///
 /// # Errors
-/// [`ErrorKind::Refused`] and [`ErrorKind::Usage`].
+/// Returns [`ErrorKind::Refused`] or [`ErrorKind::Usage`].
 pub fn refuse_existing(path: &Path, replace: bool) -> Result<(), DriveError> {
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
     if let Some(directory) = directory.filter(|it| !it.is_dir()) {
@@ -135,7 +134,7 @@ pub fn refuse_existing(path: &Path, replace: bool) -> Result<(), DriveError> {
         return Ok(());
     }
     let shown = path.display();
-    // A device is not opened: that alone may do something.
+    // A device is not opened: opening it may already have an effect.
     let found = path.metadata().ok().filter(|it| it.is_file());
     let may_go = found.is_some_and(|it| it.len() == 0 || is_saved(path).unwrap_or(false));
     let message = match (replace, may_go) {
@@ -168,7 +167,7 @@ fn write_draft(
     draft: &Path,
     path: &Path,
 ) -> Result<(), DriveError> {
-    // Of the name that it was to have: the other one is gone when this is read.
+    // Errors name the final file, not the draft, which is gone when the message is read.
     let cannot = |error| failed("write", path, error);
     let file = OpenOptions::new().write(true).create_new(true).open(draft).map_err(cannot)?;
     let mut out = Draft::new(file);
@@ -190,7 +189,7 @@ fn write_draft(
     Ok(())
 }
 
-/// Returns a number that tells drives of different shapes apart: their tables are not of the same length.
+/// Returns a number that distinguishes drives of different shapes, whose tables differ in length.
 fn shape_of(configuration: &Configuration) -> u32 {
     crc32fast::hash(format!("{:?}", configuration.geometry.parameters()).as_bytes())
 }
@@ -225,7 +224,7 @@ fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
     out.write_all(text.as_bytes())
 }
 
-/// Gives the finished draft its name, durably.
+/// Gives the finished draft its final name, durably.
 fn give_name(draft: &Path, path: &Path, replace: bool) -> Result<(), DriveError> {
     let cannot = |error| failed("create", path, error);
     if replace {
@@ -241,10 +240,11 @@ fn give_name(draft: &Path, path: &Path, replace: bool) -> Result<(), DriveError>
 }
 
 impl SavedDrive {
-    /// Opens the saved drive at `path`. All of it is read to check it, unless it is known to be sound.
+    /// Opens the saved drive at `path`. The whole file is read to check it, unless it is known to be sound.
     ///
     /// # Errors
-    /// When it cannot be read, is no saved drive, is of another version, or is damaged.
+    /// Returns an error if the file cannot be read, is not a saved drive, is of another version, or is
+    /// damaged.
     pub fn open(path: &Path) -> Result<SavedDrive, DriveError> {
         let wrong =
             |what: String| DriveError::new(ErrorKind::Usage, format!("{}: {what}", path.display()));
@@ -326,32 +326,32 @@ impl SavedDrive {
         })
     }
 
-    /// Returns where it lies.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns what the drive was called when it was saved.
+    /// Returns the name that the drive had when it was saved.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns how it came to its state.
+    /// Returns the description of how the drive came to its state.
     pub fn history(&self) -> &str {
         &self.history
     }
 
-    /// The profile it was made of, changes applied.
+    /// Returns the profile that the drive was made of, changes applied.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// The configuration it was made of.
+    /// Returns the configuration that the drive was made of.
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
     }
 
-    /// The drive in its saved state, and its clock.
+    /// Returns the drive in its saved state, and its clock.
     pub(crate) fn restore(&self) -> Result<(Box<dyn Model>, Instant), DriveError> {
         let path = &self.path;
         let length = self.state.end.saturating_sub(self.state.start);
@@ -396,7 +396,7 @@ fn read_bytes<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENG
     Ok(bytes)
 }
 
-/// Reads a file from a place on, whoever else reads it.
+/// Reads a file from `place` on, independently of other readers.
 struct FileFrom<'a> {
     file: &'a File,
     place: u64,
@@ -427,7 +427,7 @@ fn read_text(from: &mut impl Read) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counting<R> {
     inner: R,
     count: u64,
@@ -551,7 +551,7 @@ mod tests {
         assert!(SavedDrive::open(&copy).unwrap_err().to_string().contains("damaged"));
     }
 
-    /// So much is asked of it that its tables are taken home meanwhile.
+    /// The drive gets so many requests that it copies its lent tables to its own memory meanwhile.
     #[test]
     fn a_drive_whose_tables_are_lent_answers_alike_as_long_as_they_are() {
         let place = tempfile::tempdir().unwrap();
@@ -583,7 +583,7 @@ mod tests {
         let mut drive = new(&profile);
         save(&mut drive, &profile, "new", &path, false).unwrap();
         let mut again = opened(&path);
-        // Which blocks go bad, and what replaces them, is drawn while it is written to.
+        // The blocks that go bad, and their replacements, are drawn while the drive is written.
         let capacity = drive.description().capacity;
         let failed = |drive: &mut SimulatedDrive| {
             let phase = Phase { amount: Amount::Bytes(MIB * 1024), ..phase(2, capacity) };
@@ -657,7 +657,7 @@ mod tests {
         assert!(error(&newer).contains("saved in form 5, and this ssdlab reads forms 3 to 4"));
         assert!(!is_saved(&place.path().join("missing")).unwrap_or(false));
     }
-    /// Whoever changes a file can make its checksum anew.
+    /// The author of a changed file can also compute its checksum.
     #[test]
     fn a_changed_file_with_a_right_checksum_is_refused_or_works() {
         let place = tempfile::tempdir().unwrap();
@@ -670,7 +670,7 @@ mod tests {
         let mut generator = Pcg64Mcg::seed_from_u64(1);
         let mut opened = 0;
         for number in 0..600 {
-            // In the tables, behind them, or anywhere.
+            // The change is in the tables, behind them, or anywhere.
             let places = match number % 3 {
                 0 => 0..state.start,
                 1 => state.start..sound.len() as u64 - CHECKSUM_BYTES,
@@ -697,7 +697,7 @@ mod tests {
             });
             if let Some(mut again) = again {
                 let phase = Phase { amount: Amount::Bytes(MIB * 64), ..phase(2, capacity) };
-                // A drive that others described may be worn out.
+                // A drive whose file was changed may be worn out.
                 let _ = again.run_phase(&phase, &mut Unobserved);
                 opened += 1;
             }

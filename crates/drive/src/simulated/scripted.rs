@@ -1,4 +1,4 @@
-//! A drive for tests, which answers each request as it is told to.
+//! A drive for tests whose answers the test determines.
 
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
@@ -6,7 +6,8 @@ use ssdlab_units::{ByteLength, Instant, KIB, MIB, Nanoseconds};
 
 use super::responder::{Answer, Client, Request, Responder, Steps, Tag};
 
-/// A drive of 16 MiB that answers a request sent at some instant at the instant that the function returns.
+/// A drive of 16 MiB that answers a request, given the instant at which it was sent, at the instant that
+/// the function returns.
 #[derive(Clone)]
 pub(crate) struct Scripted<F> {
     answers_at: F,

@@ -1,4 +1,4 @@
-//! One simulated SSD, asked by sectors.
+//! One simulated SSD as a responder to requests by sectors.
 
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::bad_blocks::SpareBlocks;
@@ -13,8 +13,8 @@ use crate::recording::{Camera, Recorder};
 
 use super::responder::{Answer, Client, Kind, Port, Request, Responder, Steps, Tag};
 
-/// A trim of more than one command: the commands go one after the other, each when the one before is answered,
-/// as a host sends them that keeps to the drive's limits.
+/// A trim of more than one command. The commands are sent one after the other, each when the one before is
+/// answered, as a host does that keeps to the drive's limits.
 #[derive(Clone, Copy, Debug)]
 struct LongTrim {
     tag: Tag,
@@ -23,14 +23,14 @@ struct LongTrim {
     left: SectorCount,
 }
 
-/// A request of so many for each unit of flash makes it worth while to read in tables that are lent: each
-/// costs 0.1 to 0.2 us more, and a unit 1 to 2 ns.
+/// Units of flash per request after which it pays to copy lent tables to the drive's own memory: with lent
+/// tables each request costs 0.1 to 0.2 us more, and copying costs 1 to 2 ns a unit.
 const UNITS_PER_REQUEST: u64 = 128;
 
-/// A simulated SSD, the long trims that are under way on it, and who takes pictures of it.
+/// A simulated SSD, the long trims in flight on it, and the camera that records it.
 pub(crate) struct Single<M: Mapping> {
     ssd: Ssd<M>,
-    /// Requests after which it has its tables in memory of its own.
+    /// Number of requests after which the drive copies its tables to its own memory.
     borrows_until: u64,
     trims: Vec<LongTrim>,
     camera: Option<Box<Camera>>,
@@ -55,7 +55,7 @@ impl<M: Mapping> Single<M> {
     }
 }
 
-/// Where requests by sectors are sent.
+/// Receives requests by sectors.
 struct SectorPort<'a, 'p> {
     port: &'a mut ftl::Port<'p>,
     trims: &'a mut Vec<LongTrim>,
@@ -86,8 +86,8 @@ impl SectorPort<'_, '_> {
         self.port.trim(at, RequestTag(tag.0), first, piece);
     }
 
-    /// Sends the next command of the trim that `answer` is about, if it is one of several commands. Returns
-    /// the answer if it is that of the whole request.
+    /// Sends the next command of the trim that `answer` belongs to, if the trim has several commands.
+    /// Returns the answer if it completes the whole request.
     #[cold]
     fn go_on_trimming(&mut self, answer: Answer) -> Option<Answer> {
         let Some(place) = self.trims.iter().position(|it| it.tag == answer.tag) else {
@@ -106,7 +106,7 @@ impl SectorPort<'_, '_> {
     }
 }
 
-/// A client, as the model's host.
+/// Presents a client as the model's host.
 struct Sectors<'a, C> {
     client: &'a mut C,
     trims: &'a mut Vec<LongTrim>,

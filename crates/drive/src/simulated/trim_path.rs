@@ -1,30 +1,30 @@
-//! Where a trim goes: through which layers, and what the drive at the end makes of it.
+//! The path of a trim: the layers that it passes, and its effect on the drive at the end.
 
 use ssdlab_model::Configuration;
 use ssdlab_model::trim::ReadsAfterTrim;
 
 use crate::stack::Composition;
 
-/// What trimmed sectors read as in the end.
+/// Content of trimmed sectors at the end of the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimEnd {
     /// Zeros.
     Zeros,
     /// Ones.
     Ones,
-    /// What they held before or zeros: the drive does not say.
+    /// The old data or zeros: the drive does not say.
     Undefined,
-    /// What they held before: the drive takes trims and does nothing.
+    /// The old data: the drive takes trims and does nothing.
     Ignored,
 }
 
-/// The way of a trim from the host to the flash.
+/// The path of a trim from the host to the flash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrimPath {
-    /// Layers by name, the host's first, with whether they pass trims on.
+    /// Layers by name, beginning at the host, each with true if it passes trims on.
     pub layers: Vec<(String, bool)>,
-    /// What the drive makes of it; of several drives, the first that ignores it, or that does not say
-    /// what is read, or the first.
+    /// Effect on the drive. Of several drives, the first that ignores trims, else the first that does not
+    /// say what is read, else the first.
     pub end: TrimEnd,
 }
 
@@ -53,7 +53,7 @@ impl TrimPath {
                 for member in &array.members {
                     let before = self.layers.len();
                     ends.push(self.follow(member));
-                    // Members alike are said once.
+                    // Members that are alike are listed once.
                     let added = self.layers.split_off(before);
                     let new = added.into_iter().filter(|layer| !self.layers.contains(layer));
                     let new: Vec<_> = new.collect();

@@ -1,5 +1,5 @@
-//! Encryption by the host (dm-crypt): every byte costs processor time on its way, and trim passes
-//! only if it is allowed to.
+//! Encryption by the host (dm-crypt): every byte costs processor time on its way, and trims are passed on
+//! only if that is allowed.
 
 use ssdlab_model::attribution::Attribution;
 use ssdlab_units::{ByteLength, Instant};
@@ -9,14 +9,14 @@ use super::layered::{Layer, Parts, TakenUp};
 use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
 
-/// A drive under encryption. Written data is encrypted before it goes down, read data decrypted when it has
-/// come.
+/// A drive under encryption. Written data is encrypted before it is sent to the drive, read data is
+/// decrypted when it has arrived.
 #[derive(Clone)]
 pub(super) struct Encrypted {
     encryption: Encryption,
-    /// When each processor is free.
+    /// Moment at which each processor is free.
     free: Vec<Instant>,
-    /// The time that requests take here rather than in the drive.
+    /// Time that requests take in this layer rather than in the drive.
     own: Attribution,
 }
 
@@ -26,7 +26,8 @@ impl Encrypted {
         Encrypted { encryption, free, own: Attribution::default() }
     }
 
-    /// Has the data of a request encrypted or decrypted from `at` on; returns when that is done.
+    /// Has the data of a request encrypted or decrypted from `at` on; returns the moment at which that is
+    /// done.
     fn process(&mut self, request: &Request, at: Instant) -> Instant {
         let duration = self.encryption.per_processor.duration(request.count.length());
         let processor = self.free.iter_mut().min().expect("some processor");

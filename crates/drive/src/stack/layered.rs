@@ -1,9 +1,9 @@
-//! Drives below a layer: what the layer makes of a request goes to its members, and when they have answered,
-//! so has the layer.
+//! Drives below a layer: the layer passes each request on to its members, and answers when they have
+//! answered.
 //!
-//! A [`Layer`] divides a request into parts. Those that have to be answered first (old data and parity) are
-//! sent at once, what follows when they are there. Members go on in the order of their time, so that what one
-//! of them answers can become a request to another.
+//! A [`Layer`] divides a request into parts. Parts that have to be answered first (reads of old data and
+//! parity) are sent immediately, the others when those are answered. Events of the members are processed in
+//! the order of time, so that an answer of one member can lead to a request to another.
 
 use std::collections::VecDeque;
 
@@ -18,8 +18,8 @@ use crate::simulated::responder::{
     Answer, Client, Kind, LATEST, Port, Request, Responder, Steps, Tag,
 };
 
-/// Requests of a synchronisation: of this length, so many under way at a time. md reads ahead of
-/// its writes by a window of a few megabytes.
+/// Length of the requests of an initial synchronisation, and the number of them in flight. md reads ahead
+/// of its writes by a window of a few megabytes.
 const PIECE: ByteLength = ByteLength::new(512 << 10);
 const UNDER_WAY: u32 = 16;
 
@@ -30,14 +30,15 @@ pub(super) struct Part {
     pub(super) request: Request,
 }
 
-/// When a layer passes a request on, and before when it does not answer.
+/// Moment at which a layer passes a request on, and the earliest moment at which it answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TakenUp {
     pub(super) passed_on: Instant,
     pub(super) not_before: Instant,
 }
 
-/// What a layer makes of a request: what it sends first, and what when all of that is answered.
+/// Parts of a request: those that are sent first, and those that are sent when all of the first are
+/// answered.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parts {
     first: Vec<Part>,
@@ -51,7 +52,7 @@ impl Parts {
         self.first.push(Part { member, request });
     }
 
-    /// Adds a part for each of `members` members: all of `request`.
+    /// Adds all of `request` as a part for each of the first `members` members.
     pub(super) fn send_to_all(&mut self, members: usize, request: &Request) {
         let request = *request;
         self.first.extend((0..members).map(|member| Part { member, request }));
@@ -64,36 +65,38 @@ impl Parts {
     }
 }
 
-/// How requests are passed on to members.
+/// Mapping of requests to members.
 pub(super) trait Layer: Clone + Send + Sync {
     /// Returns the bytes that can be addressed.
     fn capacity(&self, members: &[Box<dyn Model>]) -> ByteLength;
 
-    /// Returns true if it passes trims on.
+    /// Returns true if the layer passes trims on.
     fn trims(&self) -> bool;
 
-    /// Returns true if another request can be passed on while some are under way.
+    /// Returns true if another request can be passed on while some are in flight.
     fn takes_more(&self) -> bool {
         true
     }
 
-    /// Takes up a request that was sent at `sent`, from `at` on.
+    /// Accepts a request that was sent at `sent`, from `at` on.
     fn take_up(&mut self, _request: &Request, _sent: Instant, at: Instant) -> TakenUp {
         TakenUp { passed_on: at, not_before: at }
     }
 
-    /// Divides a request. Without parts, it is answered when it would be passed on.
+    /// Divides a request. A request without parts is answered at the moment at which it would be passed on.
     fn divide(&mut self, request: &Request, parts: &mut Parts);
 
-    /// A part is answered.
+    /// Notes that a part is answered.
     fn note_part(&mut self, _part: &Part) {}
 
-    /// Members have answered all of `request` at `at`; returns when the layer answers.
+    /// Called when the members have answered all of `request` at `at`; returns the moment at which the
+    /// layer answers.
     fn answered(&mut self, _request: &Request, taken_up: TakenUp, at: Instant) -> Instant {
         at.max(taken_up.not_before)
     }
 
-    /// Returns where `sector` lies; nothing where it lies on several members.
+    /// Returns the member that holds `sector`, and the sector there. `None` if the sector lies on several
+    /// members.
     fn locate(&self, sector: u64) -> Option<(usize, u64)>;
 
     /// Returns the time that requests took in the layer rather than in its members.
@@ -102,14 +105,14 @@ pub(super) trait Layer: Clone + Send + Sync {
     }
 }
 
-/// A request of the host that is under way.
+/// A request of the host in flight.
 #[derive(Clone, Debug)]
 struct Open {
     tag: Tag,
     sent: Instant,
     request: Request,
     taken_up: TakenUp,
-    /// Parts that are not answered, and when the latest was.
+    /// Number of parts that are not answered, and the moment of the latest answer.
     left: u32,
     latest: Instant,
     then: Vec<Part>,
@@ -120,15 +123,16 @@ struct Open {
 pub(super) struct Layered<L> {
     layer: L,
     members: Vec<Box<dyn Model>>,
-    /// Requests by place, and places that are free.
+    /// Requests in flight by place, and the free places.
     open: Vec<Option<Open>>,
     free: Vec<usize>,
-    /// Of each part under way, by the tag that its member knows: the request's place, and the part.
+    /// For each part in flight, by the tag that its member has for it: the place of the request, and the
+    /// part.
     parts: Vec<(usize, Part)>,
     free_parts: Vec<u32>,
-    /// Requests that wait until the layer takes another.
+    /// Requests that wait until the layer takes another one.
     waiting: VecDeque<(Instant, Tag, Request)>,
-    /// What the layer answers without its members, or has answered.
+    /// Answers that are not reported yet.
     answered: Vec<Answer>,
     inbox: Vec<Answer>,
     latest_event: Instant,
@@ -202,7 +206,7 @@ impl<L: Layer> Layered<L> {
         }
     }
 
-    /// Sends what follows of a request, or answers it, if nothing of it is under way.
+    /// Sends the second parts of a request, or answers it, if no part of it is in flight.
     fn go_on(&mut self, place: usize) {
         let open = self.open[place].as_mut().expect("it is under way");
         if open.left > 0 {
@@ -225,7 +229,7 @@ impl<L: Layer> Layered<L> {
         }
     }
 
-    /// A member has answered a part.
+    /// Notes that a member has answered a part.
     fn note_part(&mut self, answer: Answer) {
         let (place, part) = self.parts[answer.tag.0 as usize];
         self.free_parts.push(answer.tag.0);
@@ -236,8 +240,8 @@ impl<L: Layer> Layered<L> {
         self.go_on(place);
     }
 
-    /// Reads all of the first `each` sectors of the members that `is_read` names and writes those of the
-    /// others, from `at` on; returns when that is durable.
+    /// Reads the first `each` sectors of the members for which `is_read` returns true and writes those of
+    /// the others, from `at` on. Returns the moment at which the writes are durable.
     pub(super) fn synchronise(
         &mut self,
         at: Instant,
@@ -304,7 +308,7 @@ impl<L: Layer> Responder for Layered<L> {
 
     fn next_due(&self) -> Option<Instant> {
         match self.answered.is_empty() {
-            // It is known already, and told at the next step.
+            // The answer is known already, and is reported at the next step.
             false => Some(self.latest_event()),
             true => self.members.iter().filter_map(|it| it.next_due()).min(),
         }
@@ -314,7 +318,7 @@ impl<L: Layer> Responder for Layered<L> {
         self.step(until, answers)
     }
 
-    /// Asks all members where it is not known which of them will be asked.
+    /// Prefetches on all members if it is not known which one the request will go to.
     fn prefetch(&self, sector: Sector) {
         match self.layer.locate(sector.0) {
             Some((member, place)) => self.members[member].prefetch(Sector(place)),
@@ -341,7 +345,7 @@ impl<L: Layer> Responder for Layered<L> {
         self.members.iter().map(|it| it.unused_flash()).sum()
     }
 
-    /// The extremes over all members, and the mean weighted by capacity.
+    /// Returns the extremes over all members, and the mean weighted by capacity.
     fn wear(&self) -> Wear {
         let each: Vec<(Wear, f64)> =
             self.members.iter().map(|it| (it.wear(), it.capacity().bytes() as f64)).collect();
@@ -401,7 +405,7 @@ impl<L: Layer> Steps for Layered<L> {
                 self.prefetch(soon);
             }
         }
-        // What was answered meanwhile, by the layer alone, is told next.
+        // Requests that the layer alone has answered meanwhile are reported at the next step.
         if self.answered.is_empty() {
             self.answered = answered;
         }

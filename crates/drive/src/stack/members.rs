@@ -1,27 +1,27 @@
-//! What an array uses of its members.
+//! The part of its members that an array uses.
 
 use ssdlab_units::{ByteLength, SectorCount};
 
 use super::{Shape, StackError, used_of_each};
 use crate::simulated::model::Model;
 
-/// Members of the same size as far as they are used.
+/// Members of an array, of which an equal part is used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Used {
     pub(super) members: usize,
-    /// Sectors of each that are used.
+    /// Number of sectors of each member that are used.
     pub(super) each: SectorCount,
-    /// Sectors of a chunk; nothing where data is not striped.
+    /// Number of sectors of a chunk; zero if data is not striped.
     pub(super) chunk: SectorCount,
     /// True if trims are passed on.
     pub(super) trim: bool,
 }
 
 impl Used {
-    /// Returns what is used of `drives`: whole chunks of `chunk`, or all of the smallest.
+    /// Returns the used part of `drives`: whole chunks of `chunk`, or all of the smallest drive.
     ///
     /// # Errors
-    /// When the members do not fit together, or hold no chunk.
+    /// Returns an error if the members do not fit together, or hold no chunk.
     pub(super) fn of(
         drives: &[Box<dyn Model>],
         chunk: Option<ByteLength>,

@@ -1,5 +1,5 @@
-//! RAID 1: everything on every member. A write is answered when the last member has answered, a
-//! read goes to one of them.
+//! RAID 1: all data on every member. A write is answered when the last member has answered, a read goes to
+//! one of them.
 
 use ssdlab_units::ByteLength;
 
@@ -9,15 +9,15 @@ use super::members::Used;
 use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
 
-/// What is known of a member's reads.
+/// Reads of a member.
 #[derive(Clone, Debug, Default)]
 struct Reads {
     under_way: u32,
-    /// The sector behind the latest.
+    /// Sector behind the latest read.
     next: u64,
 }
 
-/// An array whose members all hold the same.
+/// An array whose members all hold the same data.
 #[derive(Clone)]
 pub(super) struct Mirrored {
     used: Used,
@@ -32,7 +32,7 @@ impl Mirrored {
         Mirrored { used, policy, reads, turn: 0 }
     }
 
-    /// The member that reads what begins at `first`.
+    /// Returns the member for a read that begins at `first`.
     fn choose(&mut self, first: u64) -> usize {
         let members = self.reads.len();
         match self.policy {

@@ -1,13 +1,13 @@
-//! RAID 5 as Linux md does it: chunks in turn, one of each stripe the parity of the others.
+//! RAID 5 as Linux md does it: chunks in turn, one chunk of each stripe holding the parity of the others.
 //!
-//! The layout is left-symmetric: parity moves from the last member to the first, a member with
-//! each stripe, and a stripe's data begins behind its parity.
+//! The layout is left-symmetric: parity moves from the last member to the first, by one member with each
+//! stripe, and a stripe's data begins behind its parity.
 //!
-//! A write that covers a whole stripe writes data and parity and reads nothing. For any other,
-//! row by row of the stripe, md counts what would have to be read: the old data and the old
-//! parity (read-modify-write), or the data that is not written (reconstruct-write). It takes the
-//! smaller, and where they are equal the latter (`handle_stripe_dirtying` in `drivers/md/raid5.c`).
-//! What md keeps in its stripe cache, and its write-intent bitmap, are not modelled.
+//! A write that covers a whole stripe writes data and parity and reads nothing. For any other write md
+//! counts, row by row of the stripe, the chunks that it would have to read: the old data and the old parity
+//! (read-modify-write), or the data that is not written (reconstruct-write). It takes the smaller, and
+//! where they are equal the latter (`handle_stripe_dirtying` in `drivers/md/raid5.c`). md's stripe cache
+//! and write-intent bitmap are not modelled.
 
 use ssdlab_units::ByteLength;
 
@@ -25,7 +25,7 @@ pub(super) struct Parity {
     runs: Runs,
 }
 
-/// What lies where.
+/// Layout of data and parity on the members.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     members: usize,
@@ -39,11 +39,11 @@ struct Rows {
     /// The first row, in sectors from the beginning of a chunk.
     first: u64,
     count: u64,
-    /// The data chunks that are written, by their place in the stripe.
+    /// Data chunks that are written: the first and the end of the range of their places in the stripe.
     data: (usize, usize),
 }
 
-/// The rows that writing the sectors `from..to` of a stripe's data touches.
+/// Returns the rows that a write to the sectors `from..to` of a stripe's data touches.
 fn touched_rows(chunk: u64, from: u64, to: u64) -> impl Iterator<Item = Rows> {
     let (first, last) = ((from / chunk) as usize, ((to - 1) / chunk) as usize);
     let (begin, end) = (from % chunk, (to - 1) % chunk + 1);
@@ -54,7 +54,7 @@ fn touched_rows(chunk: u64, from: u64, to: u64) -> impl Iterator<Item = Rows> {
         let without_first = usize::from(row < begin);
         let without_last = usize::from(until > end);
         let data = (first + without_first, last + 1 - without_last);
-        // With a chunk at either end left out there may be nothing between them.
+        // With a chunk at either end left out there may be no chunk between them.
         let is_any = row < until && without_first + without_last <= last - first;
         is_any.then_some(Rows { first: row, count: until - row, data })
     })
@@ -65,18 +65,18 @@ impl Layout {
         self.members - 1
     }
 
-    /// Sectors of data in a stripe.
+    /// Returns the number of data sectors in a stripe.
     fn stripe(self) -> u64 {
         self.chunk * self.data_chunks() as u64
     }
 
-    /// The member that holds the parity of `stripe`.
+    /// Returns the member that holds the parity of `stripe`.
     fn parity_of(self, stripe: u64) -> usize {
         let members = self.members;
         members - 1 - (stripe % members as u64) as usize
     }
 
-    /// The member that holds data chunk `chunk` of `stripe`.
+    /// Returns the member that holds data chunk `chunk` of `stripe`.
     fn member_of(self, stripe: u64, chunk: usize) -> usize {
         (self.parity_of(stripe) + 1 + chunk) % self.members
     }
@@ -127,7 +127,7 @@ impl Parity {
         }
     }
 
-    /// Sends all of `stripes` stripes from `stripe`, parity included.
+    /// Sends requests for all of `stripes` stripes from `stripe` on, parity included.
     fn whole_stripes(&self, kind: Kind, stripe: u64, stripes: u64, parts: &mut Parts) {
         let chunk = self.layout.chunk;
         for member in 0..self.layout.members {
@@ -135,7 +135,7 @@ impl Parity {
         }
     }
 
-    /// Writes some rows of a stripe, once what has to be read for the new parity is there.
+    /// Writes some rows of a stripe, after the reads that the new parity needs.
     fn write_rows(&self, kind: Kind, stripe: u64, rows: Rows, parts: &mut Parts) {
         let first = stripe * self.layout.chunk + rows.first;
         let parity = self.layout.parity_of(stripe);
@@ -174,7 +174,7 @@ impl Layer for Parity {
             Kind::Read => self.read(first.0, count.0, parts),
             Kind::Write | Kind::WriteThrough => self.write(kind, first.0, count.0, parts),
             Kind::Flush => parts.send_to_all(self.used.members, request),
-            // Only whole stripes are trimmed: of any other the parity would be wrong.
+            // Only whole stripes are trimmed: the parity of any other would be wrong.
             Kind::Trim => {
                 let stripe = first.0.div_ceil(self.layout.stripe());
                 let end = (first.0 + count.0) / self.layout.stripe();

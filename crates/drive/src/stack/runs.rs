@@ -1,5 +1,5 @@
-//! Pieces of a request, gathered by member: what lies together on a member goes there as one
-//! request, as the block layer merges it.
+//! Runs of sectors by member: pieces of a request that are contiguous on a member are sent as one request,
+//! as the block layer merges them.
 
 /// One run of sectors for each member, growing.
 #[derive(Clone, Debug)]
@@ -18,7 +18,8 @@ impl Runs {
         Runs { open: vec![Run { first: 0, count: 0 }; members] }
     }
 
-    /// Adds a piece for `member`; hands on the run before it where it does not continue that.
+    /// Adds a piece for `member`. If the piece does not continue the member's run, sends that run and
+    /// begins another.
     pub(super) fn add(
         &mut self,
         member: usize,
@@ -37,7 +38,7 @@ impl Runs {
         *run = Run { first, count };
     }
 
-    /// Hands on what is left.
+    /// Sends the runs that are left.
     pub(super) fn finish(&mut self, mut send: impl FnMut(usize, u64, u64)) {
         for (member, run) in self.open.iter_mut().enumerate() {
             if run.count > 0 {

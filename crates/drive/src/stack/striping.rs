@@ -20,7 +20,7 @@ impl Striped {
         Striped { runs: Runs::new(used.members), used }
     }
 
-    /// Returns the member that holds `sector`, and where.
+    /// Returns the member that holds `sector`, and the sector there.
     fn place_of(&self, sector: u64) -> (usize, u64) {
         let (chunk, members) = (self.used.chunk.0, self.used.members as u64);
         let (index, within) = (sector / chunk, sector % chunk);

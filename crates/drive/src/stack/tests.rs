@@ -1,4 +1,4 @@
-//! Stacks over members that only write down what they are asked, and over small simulated drives.
+//! Stacks over members that only log their requests, and over small simulated drives.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,14 +13,14 @@ use crate::simulated::responder::{Kind, LATEST, Request, Responder, Tag};
 use crate::simulated::scripted::Scripted;
 use crate::{Amount, Drive, ErrorKind, Mix, Pattern, Phase, PhaseResult, Region, Unobserved};
 
-/// What a member was asked: who, what, when, from where, how much.
+/// A logged request: member, kind, time, first sector, number of sectors.
 type Asked = (usize, Kind, u64, u64, u64);
 type Log = Arc<Mutex<Vec<Asked>>>;
 
-/// Nanoseconds a member takes for anything.
+/// Nanoseconds that a member takes for any request.
 const TAKES: u64 = 1_000;
 
-/// Members that write down what they are asked.
+/// Returns members that log their requests.
 fn scribes(count: usize) -> (Vec<Box<dyn Model>>, Log) {
     let log = Log::default();
     let scribe = |number| -> Box<dyn Model> {
@@ -34,7 +34,7 @@ fn scribes(count: usize) -> (Vec<Box<dyn Model>>, Log) {
     ((0..count).map(scribe).collect(), log)
 }
 
-/// Asks for one thing, and waits for the answer.
+/// Sends one request, and waits for the answer.
 fn ask(
     drive: &mut impl Responder,
     at: Instant,
@@ -45,7 +45,7 @@ fn ask(
     drive.answer_to(at, Request { kind, first, count })
 }
 
-/// Asks for several things at one instant; returns the nanoseconds at which each is answered.
+/// Sends several requests at one instant; returns the nanoseconds at which each is answered.
 fn ask_together(drive: &mut impl Responder, requests: &[Request]) -> Vec<u64> {
     for (request, tag) in requests.iter().zip(0..) {
         drive.submit(Instant::START, Tag(tag), *request);
@@ -67,8 +67,8 @@ fn parity(members: usize) -> (Layered<Parity>, Log) {
     (Layered::new(Parity::new(used), drives), log)
 }
 
-/// Returns where left-symmetric RAID 5 keeps a data sector, and the parity over it, worked out by
-/// counting through the stripes.
+/// Returns the member and the sector where left-symmetric RAID 5 keeps a data sector, and the member with
+/// its parity, computed by counting through the stripes.
 fn raid5_places(members: u64, sector: u64) -> ((usize, u64), usize) {
     let chunk = sector / CHUNK_SECTORS;
     let (stripe, mut place) = (chunk / (members - 1), chunk % (members - 1));
@@ -81,7 +81,7 @@ fn raid5_places(members: u64, sector: u64) -> ((usize, u64), usize) {
     ((member as usize, stripe * CHUNK_SECTORS + sector % CHUNK_SECTORS), parity as usize)
 }
 
-/// All sectors of the log's requests of one kind, sorted.
+/// Returns all sectors of the logged requests of one kind, sorted.
 fn sectors(log: &Log, kind: Kind) -> Vec<(usize, u64)> {
     let log = log.lock().unwrap();
     let of_kind = log.iter().filter(|asked| asked.1 == kind);

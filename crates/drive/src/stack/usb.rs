@@ -1,8 +1,8 @@
-//! A USB enclosure: its bridge takes commands up one by one, its link carries their data, and
-//! what it does not know of, it drops.
+//! A USB enclosure: its bridge takes commands one by one, its link carries their data, and commands that it
+//! does not support are dropped.
 //!
-//! Data streams through: the link is taken from when the bridge has taken up the command, and a
-//! request is answered when both the link and the drive are done with it.
+//! Data streams through: the link is occupied from the moment at which the bridge has taken the command,
+//! and a request is answered when both the link and the drive are done with it.
 
 use ssdlab_model::attribution::{Attribution, Parts as Time};
 use ssdlab_units::{ByteLength, Instant};
@@ -16,12 +16,12 @@ use crate::simulated::responder::{Kind, Request};
 #[derive(Clone)]
 pub(super) struct Bridged {
     bridge: UsbBridge,
-    /// When the bridge can take up another command.
+    /// Moment at which the bridge can take another command.
     ready: Instant,
-    /// When the link is free, to the host and to the drive.
+    /// Moments at which the link is free, to the host and to the drive.
     to_host: Instant,
     to_drive: Instant,
-    /// The time that requests take here rather than in the drive.
+    /// Time that requests take in this layer rather than in the drive.
     own: Attribution,
 }
 
@@ -32,7 +32,7 @@ impl Bridged {
         Bridged { bridge, ready: start, to_host: start, to_drive: start, own }
     }
 
-    /// Returns what requests of this kind take here; flushes count with trims.
+    /// Returns the time that requests of this kind take in this layer; flushes count with trims.
     fn own(&mut self, kind: Kind) -> &mut Time {
         match kind {
             Kind::Read => &mut self.own.reads,
@@ -82,7 +82,8 @@ impl Layer for Bridged {
     }
 
     fn answered(&mut self, request: &Request, taken_up: TakenUp, at: Instant) -> Instant {
-        // The drive's own time goes on meanwhile: what it does not cover is the link's.
+        // The link transfers while the drive works: only the time beyond the drive's answer counts as link
+        // time.
         let answered = at.max(taken_up.not_before);
         self.own(request.kind).link += answered.since(at);
         answered

@@ -1,23 +1,24 @@
-//! Which saved drives are known to be what was written.
+//! Marks of saved drives whose content is known to be what was written.
 
 use std::fs::File;
 
-/// A file as it was at one moment: where in the file system, how long, and when it was written last. A mark that
-/// names the same is of the same content.
+/// State of a file at one moment: its inode, its length, and the time of the last write. A file whose mark
+/// states the same has the content that was checked.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sound(String);
 
 #[cfg(target_os = "linux")]
 impl Sound {
-    /// The extended attribute that a file is marked with.
+    /// Name of the extended attribute that holds the mark.
     const NAME: &str = "user.ssdlab.sound";
 
-    /// How long ago a file must have been written last for a later write to have a later time: ticks of the kernel's
-    /// clock are 10 ms at most.
+    /// Minimum age of the last write for a later write to have a later time: ticks of the kernel's clock
+    /// are 10 ms at most.
     const TICK: std::time::Duration = std::time::Duration::from_millis(20);
 
-    /// Returns what `file` is now; nothing where the file system does not count time finely enough.
+    /// Returns the state of `file` now, or `None` if the file system does not record the time finely
+    /// enough.
     pub(super) fn of(file: &File) -> Option<Sound> {
         use std::os::unix::fs::MetadataExt;
         let found = file.metadata().ok()?;
@@ -32,13 +33,13 @@ impl Sound {
         Some(std::str::from_utf8(marked.get(..length)?).ok()?.to_owned())
     }
 
-    /// Returns true if the content of `file` was checked as it is here.
+    /// Returns true if `file` was checked in this state.
     pub(super) fn is_marked(&self, file: &File) -> bool {
         Sound::mark_of(file)
             .is_some_and(|mark| mark.rsplit_once(' ').is_some_and(|it| it.0 == self.0))
     }
 
-    /// Returns true if it was checked to be a drive of this `shape`, too.
+    /// Returns true if `file` was also checked to be a drive of this `shape`.
     pub(super) fn is_marked_for(&self, file: &File, shape: u32) -> bool {
         Sound::mark_of(file).is_some_and(|mark| mark == self.words(shape))
     }
@@ -47,8 +48,9 @@ impl Sound {
         format!("{} {shape:08x}", self.0)
     }
 
-    /// Marks `file`, all of which was written or checked since it was as here, to be a drive of this `shape`. A
-    /// file that is not the same any more, or cannot be marked, is checked again by whoever opens it.
+    /// Marks `file` as a sound drive of this `shape`. All of it was written, or checked, since it was in
+    /// this state. A file that has changed since, or that cannot be marked, is checked again when it is
+    /// next opened.
     pub(super) fn mark(&self, file: &File, shape: u32) {
         let written = file.metadata().and_then(|found| found.modified());
         let Ok(written) = written else { return };
@@ -60,7 +62,7 @@ impl Sound {
     }
 }
 
-/// Elsewhere nothing is known of any file: each is checked whenever it is opened.
+/// On other systems no file can be marked: each is checked whenever it is opened.
 #[cfg(not(target_os = "linux"))]
 #[derive(Clone, Debug)]
 pub(super) enum Sound {}

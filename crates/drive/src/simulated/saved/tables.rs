@@ -1,5 +1,5 @@
-//! The tables of a saved drive that are as long as the drive: written with holes where they are zero, and
-//! mapped when they are read.
+//! The tables of a saved drive that grow with its size: written with holes where they are zero, and mapped
+//! into memory when they are read.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -8,13 +8,13 @@ use crc32fast::Hasher;
 use memmap2::{MmapMut, MmapOptions};
 use ssdlab_units::codec::{CodecError, LentMemory, TableSource, TableStore, damaged};
 
-/// A table begins at a multiple of so many bytes, the size of a page of memory nearly everywhere.
+/// Alignment of a table in bytes, the size of a page of memory nearly everywhere.
 const ALIGNMENT: u64 = 4096;
 
-/// Bytes of a table that are left out together when all of them are zero.
+/// Bytes of a table that are left out as one hole if all of them are zero.
 const PIECE: usize = 1 << 16;
 
-/// A file that is being written, summed up at the same time.
+/// A file that is being written, with a checksum computed at the same time.
 pub(super) struct Draft {
     out: BufWriter<File>,
     sum: Hasher,
@@ -27,12 +27,12 @@ impl Draft {
         Draft { out, sum: Hasher::new(), position: 0 }
     }
 
-    /// Returns how many bytes were written.
+    /// Returns the number of bytes written.
     pub(super) fn position(&self) -> u64 {
         self.position
     }
 
-    /// Leaves out `length` bytes, at most [`PIECE`], which then are zeros.
+    /// Leaves out `length` bytes, at most [`PIECE`], which read as zeros then.
     fn skip(&mut self, length: u64) -> io::Result<()> {
         self.sum.update(&[0; PIECE][..length as usize]);
         self.position += length;
@@ -79,7 +79,7 @@ impl TableStore for Draft {
     }
 }
 
-/// Lends tables that a [`Draft`] kept, from before `end` in `file`.
+/// Lends tables that a [`Draft`] wrote, from before `end` in `file`.
 pub(super) struct MappedTables<'a> {
     file: &'a File,
     end: u64,
@@ -100,8 +100,9 @@ impl TableSource for MappedTables<'_> {
         }
         let mut options = MmapOptions::new();
         options.offset(at).len(bytes as usize).no_reserve_swap();
-        // SAFETY: the program never writes a saved drive in place: one that takes its name is another file. That
-        // nobody else writes or shortens it while it is in use, docs/MODEL.md asks of the user.
+        // SAFETY: the program never writes a saved drive in place: a drive saved under its name is another
+        // file. docs/MODEL.md asks the user that no other program writes or shortens the file while it is in
+        // use.
         let mapped = unsafe { options.map_copy(self.file) }?;
         let mut table = MappedTable(mapped);
         if cfg!(target_endian = "big") {
@@ -115,11 +116,11 @@ impl TableSource for MappedTables<'_> {
     }
 }
 
-/// A part of a file in memory; changes stay there.
+/// A part of a file that is mapped into memory; changes stay in memory.
 #[derive(Debug)]
 struct MappedTable(MmapMut);
 
-// SAFETY: what is mapped stays where it is until it is dropped, and this is the only owner.
+// SAFETY: the mapped memory stays where it is until it is dropped, and this is its only owner.
 unsafe impl LentMemory for MappedTable {
     fn words(&mut self) -> &mut [u32] {
         // SAFETY: any four bytes are a number.
