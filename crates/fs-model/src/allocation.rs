@@ -1,28 +1,28 @@
-//! Which blocks a file gets: a bitmap for each group, and ext4's two ways of choosing.
+//! Block allocation: a bitmap for each block group, and ext4's two methods of choosing blocks.
 //!
-//! Small files are packed into windows of 2 MiB (locality groups); large ones begin at a multiple
-//! of the power of two that would hold them, at most 8 MiB, so that they can grow in a row.
+//! Small files are packed into windows of 2 MiB (locality groups). Large files begin at a multiple of the
+//! power of two that would hold them, at most 8 MiB, so that they can grow contiguously.
 
 use super::layout::{Extent, GROUP_BLOCKS, Layout};
 
-/// Files of up to so many blocks are packed (`mb_stream_req`: 64 KiB).
+/// Maximum size of files that are packed, in blocks (`mb_stream_req`: 64 KiB).
 const SMALL: u64 = 16;
 
-/// What small files are packed into (`mb_group_prealloc`: 2 MiB).
+/// Size in blocks of the windows that small files are packed into (`mb_group_prealloc`: 2 MiB).
 const WINDOW: u64 = 512;
 
-/// Large files are aligned to no more than this: 8 MiB.
+/// Maximum alignment of large files in blocks: 8 MiB.
 const ALIGNMENT_MOST: u64 = 2048;
 
 const WORDS: usize = (GROUP_BLOCKS / 64) as usize;
 
-/// The blocks of one group that are taken.
+/// Blocks of one group that are taken.
 struct Group {
-    /// A bit for each block; empty where none of the group is taken.
+    /// One bit for each block; empty if no block of the group is taken.
     taken: Vec<u64>,
     blocks: u64,
     free: u64,
-    /// True if its free blocks were all trimmed, and none was freed since.
+    /// True if all free blocks of the group were trimmed, and none was freed since.
     trimmed: bool,
 }
 
@@ -42,7 +42,7 @@ impl Group {
         self.free = if taken { self.free - 1 } else { self.free + 1 };
     }
 
-    /// The first run of free blocks from `from` on.
+    /// Returns the first run of free blocks from `from` on: its first block and its length.
     fn run(&self, from: u64) -> Option<(u64, u64)> {
         if self.taken.is_empty() {
             return (from < self.blocks).then(|| (from, self.blocks - from));
@@ -71,7 +71,7 @@ impl Group {
 /// All blocks, taken and free.
 pub(super) struct Space {
     groups: Vec<Group>,
-    /// What is left of the window that small files are packed into.
+    /// Rest of the window that small files are packed into.
     window: Extent,
 }
 
@@ -97,13 +97,13 @@ impl Space {
         }
     }
 
-    /// Free blocks of a group.
+    /// Returns the number of free blocks of a group.
     pub(super) fn free_in(&self, group: u64) -> u64 {
         self.groups[group as usize].free
     }
 
-    /// Takes up to `wanted` blocks in a row for a file of `file_blocks` in all, near `group`, or
-    /// right behind the block `after` where that is free; nothing where no block is free.
+    /// Takes up to `wanted` contiguous blocks for a file of `file_blocks` blocks in all, near `group`, or
+    /// right behind the block `after` if that place is free. `None` if no block is free.
     pub(super) fn take(
         &mut self,
         group: u64,
@@ -123,7 +123,7 @@ impl Space {
         Some(found)
     }
 
-    /// Free blocks right behind one that the file has.
+    /// Returns up to `wanted` free blocks right behind a block of the file.
     fn behind(&self, after: u64, wanted: u64) -> Option<Extent> {
         let (group, place) = (after / GROUP_BLOCKS, after % GROUP_BLOCKS + 1);
         let (first, count) = self.groups[group as usize].run(place)?;
@@ -136,7 +136,7 @@ impl Space {
         }
         let place = self.window.first % GROUP_BLOCKS;
         let (first, count) = self.groups[(self.window.first / GROUP_BLOCKS) as usize].run(place)?;
-        // A block that grew into the window from before it ends the window.
+        // Another file may have grown into the window from before it: then the window is given up.
         let is_free = first == place && count >= wanted;
         if !is_free {
             self.window.count = 0;
@@ -150,7 +150,7 @@ impl Space {
         self.find(group, wanted, alignment)
     }
 
-    /// A run of `count` free blocks at a multiple of `alignment`, from `group` on.
+    /// Returns a run of `count` free blocks at a multiple of `alignment`, from `group` on.
     fn find(&self, group: u64, count: u64, alignment: u64) -> Option<Extent> {
         for number in self.from(group) {
             let mut place = 0;
@@ -165,7 +165,7 @@ impl Space {
         None
     }
 
-    /// The longest run there is, for want of better ones.
+    /// Returns the longest run of free blocks, up to `wanted`: the fallback if there is no better place.
     fn any(&self, group: u64, wanted: u64) -> Option<Extent> {
         let mut best: Option<Extent> = None;
         for number in self.from(group) {
@@ -181,7 +181,7 @@ impl Space {
         best
     }
 
-    /// Groups with free blocks, from `group` on and around.
+    /// Returns the groups with free blocks, beginning at `group` and wrapping around.
     fn from(&self, group: u64) -> impl Iterator<Item = usize> {
         let count = self.groups.len();
         (0..count)
@@ -189,15 +189,15 @@ impl Space {
             .filter(|&number| self.groups[number].free > 0)
     }
 
-    /// Gives blocks back, which can be taken again from now on.
+    /// Frees blocks, which can be taken again from now on.
     pub(super) fn free(&mut self, extent: Extent, trimmed: bool) {
         self.mark(extent, false);
         let group = &mut self.groups[(extent.first / GROUP_BLOCKS) as usize];
         group.trimmed &= trimmed;
     }
 
-    /// Free runs of at least `least` blocks in groups that were not trimmed since something in
-    /// them was freed; they count as trimmed from now on.
+    /// Returns free runs of at least `least` blocks in groups in which blocks were freed since they were
+    /// last trimmed. The groups count as trimmed from now on.
     pub(super) fn untrimmed(&mut self, least: u64) -> Vec<Extent> {
         let mut runs = Vec::new();
         for (number, group) in self.groups.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! Directories: names, and what making and removing them changes.
+//! Directories: names, and the metadata blocks that creating and removing them changes.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ impl FileSystem<'_> {
         self.nodes.insert(ROOT.0, root);
     }
 
-    /// The root directory.
+    /// Returns the root directory.
     pub fn root(&self) -> FileNumber {
         ROOT
     }
 
-    /// Returns what is called `name` in a directory.
+    /// Returns the file or directory that is called `name` in a directory, or `None` if there is none.
     ///
     /// # Panics
-    /// When `directory` is none, or was removed.
+    /// Panics if `directory` is not a directory, or was removed.
     pub fn find(&self, directory: FileNumber, name: &str) -> Option<FileNumber> {
         let Kind::Directory { entries, .. } = &self.node(directory).kind else {
             panic!("not a directory")
@@ -40,10 +40,10 @@ impl FileSystem<'_> {
     /// Creates an empty file.
     ///
     /// # Errors
-    /// When the name is taken, or there is no room.
+    /// Returns an error if the name is taken, or if the file system is full.
     ///
     /// # Panics
-    /// When `directory` is none, or was removed.
+    /// Panics if `directory` is not a directory, or was removed.
     pub fn create(&mut self, directory: FileNumber, name: &str) -> Result<FileNumber, DriveError> {
         let kind = Kind::File { content: Vec::new() };
         self.add(directory, name, kind, Layout::group_of_inode(directory.0))
@@ -52,16 +52,17 @@ impl FileSystem<'_> {
     /// Creates an empty directory.
     ///
     /// # Errors
-    /// When the name is taken, or there is no room.
+    /// Returns an error if the name is taken, or if the file system is full.
     ///
     /// # Panics
-    /// When `parent` is no directory, or was removed.
+    /// Panics if `parent` is not a directory, or was removed.
     pub fn create_directory(
         &mut self,
         parent: FileNumber,
         name: &str,
     ) -> Result<FileNumber, DriveError> {
-        // Directories of the root are spread (Orlov's allocator); others stay with their parent.
+        // Directories in the root are spread over the groups (Orlov's allocator); others stay with their
+        // parent.
         let group = if parent == ROOT {
             let groups = 0..self.layout.groups();
             let best = groups.rev().max_by_key(|&group| self.space.free_in(group));
@@ -108,7 +109,7 @@ impl FileSystem<'_> {
             let group = (group + step) % groups;
             let hint = self.inode_hints[group as usize];
             let inodes = hint..Layout::inodes(group).end;
-            // Inodes in use, in order: the first that is missing is free.
+            // Inodes in use, in order: the first gap is a free inode.
             let mut free = hint;
             for (&used, _) in self.nodes.range(inodes.clone()) {
                 if used != free {
@@ -124,7 +125,7 @@ impl FileSystem<'_> {
         Err(full())
     }
 
-    /// Puts a name into a directory.
+    /// Enters a name into a directory.
     fn enter(
         &mut self,
         directory: FileNumber,
@@ -173,10 +174,10 @@ impl FileSystem<'_> {
     /// Removes a file, or a directory that is empty.
     ///
     /// # Errors
-    /// When there is no such name, or it is a directory that is not empty.
+    /// Returns an error if there is no such name, or if it is a directory that is not empty.
     ///
     /// # Panics
-    /// When `directory` is none, or was removed.
+    /// Panics if `directory` is not a directory, or was removed.
     pub fn remove(&mut self, directory: FileNumber, name: &str) -> Result<(), DriveError> {
         let wrong = |what: &str| Err(DriveError::new(ErrorKind::Usage, format!("{name} {what}")));
         let Some(file) = self.find(directory, name) else { return wrong("does not exist") };
@@ -191,7 +192,7 @@ impl FileSystem<'_> {
         let entry = entries.remove(name).expect("it was there");
         filled[entry.block] -= entry_bytes(name);
         self.change_entry(directory, entry.block);
-        // Until its blocks are freed it is an orphan, in a list that begins in the superblock.
+        // Until its blocks are freed the file is an orphan, in a list that begins in the superblock.
         self.change(self.layout.superblock());
         self.change_inode(file, true);
         self.free_from(file, 0);
@@ -206,7 +207,7 @@ impl FileSystem<'_> {
     }
 }
 
-/// Bytes that a name takes in a directory: 8 and the name, on a multiple of 4.
+/// Returns the bytes that a name takes in a directory: 8 and its length, rounded up to a multiple of 4.
 fn entry_bytes(name: &str) -> u64 {
     (8 + name.len() as u64).next_multiple_of(4)
 }

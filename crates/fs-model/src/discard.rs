@@ -1,5 +1,4 @@
-//! Telling the drive what is free: when a transaction has committed (`discard`), or all at once
-//! (`fstrim`).
+//! Trim of free blocks: after a transaction has committed (`discard`), or of all free space (`fstrim`).
 
 use ssdlab_error::{DriveError, ErrorKind};
 use ssdlab_units::{ByteLength, Instant};
@@ -7,7 +6,7 @@ use ssdlab_units::{ByteLength, Instant};
 use super::FileSystem;
 use super::layout::{BLOCK, Extent, GROUP_BLOCKS};
 
-/// Freed extents, neighbours put together, as ext4 does within a group.
+/// Merges neighbouring freed extents, as ext4 does within a group.
 pub(super) fn merged(mut freed: Vec<Extent>) -> Vec<Extent> {
     freed.sort_unstable();
     let mut merged: Vec<Extent> = Vec::new();
@@ -25,14 +24,14 @@ pub(super) fn merged(mut freed: Vec<Extent>) -> Vec<Extent> {
 }
 
 impl FileSystem<'_> {
-    /// Makes what a committed transaction has freed free to be taken again; with `discard` the drive is told first, one
-    /// extent after the other. Returns when that is done.
+    /// Makes the blocks that a committed transaction has freed available again. With `discard` they are
+    /// trimmed first, one extent after the other. Returns the moment at which that is done.
     pub(super) fn free_and_trim(
         &mut self,
         at: Instant,
         freed: &[Extent],
     ) -> Result<Instant, DriveError> {
-        // A mount on a drive that takes no trim warns, and sends none.
+        // A mount on a drive that takes no trim warns, and sends no trims.
         let trims = self.options.discard && self.queue.drive().passes_trim();
         let mut at = at;
         for &extent in freed {
@@ -44,11 +43,11 @@ impl FileSystem<'_> {
         Ok(at)
     }
 
-    /// Trims free space in every group that something was freed in since it was trimmed; returns
-    /// how much was trimmed. Runs shorter than `least` are left out.
+    /// Trims the free space of every group in which blocks were freed since it was last trimmed. Returns
+    /// the number of bytes trimmed. Runs shorter than `least` are left out.
     ///
     /// # Errors
-    /// When trim does not get through to a drive.
+    /// Returns an error if trim does not reach a drive.
     pub fn fstrim(&mut self, least: ByteLength) -> Result<ByteLength, DriveError> {
         if !self.queue.drive().passes_trim() {
             let message = "the discard operation is not supported: trim does not get through to a \

@@ -1,4 +1,4 @@
-//! Files: what programs read from them and write to them, and which pages that makes dirty.
+//! Files: reads and writes of programs, and the pages that become dirty by them.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::layout::BLOCK;
 use super::queue::Queue;
 
 impl FileSystem<'_> {
-    /// Makes a file shorter; nothing happens to one that is no longer than `size`.
+    /// Truncates a file to `size`. Does nothing if the file is not longer than that.
     ///
     /// # Errors
-    /// None so far; those of a file system that is full may come.
+    /// Returns no error at present. A later version may return one if the file system is full.
     pub fn truncate(&mut self, file: FileNumber, size: ByteLength) -> Result<(), DriveError> {
         let node = self.node_mut(file);
         if node.size <= size.bytes() {
@@ -40,37 +40,37 @@ impl FileSystem<'_> {
         Ok(())
     }
 
-    /// Returns how long a file is.
+    /// Returns the size of a file.
     ///
     /// # Panics
-    /// When it was removed.
+    /// Panics if the file was removed.
     pub fn size(&self, file: FileNumber) -> ByteLength {
         ByteLength::new(self.node(file).size)
     }
 
-    /// Returns where a file lies on the drive, in the order of the file.
+    /// Returns the regions of the drive that hold a file, in the order of the file.
     ///
     /// # Panics
-    /// When it was removed.
+    /// Panics if the file was removed.
     pub fn places(&self, file: FileNumber) -> Vec<Region> {
         self.node(file).extents.iter().map(|mapped| Queue::region(mapped.extent)).collect()
     }
 
-    /// Reads a region of the drive past the files; returns how many blocks of 4 KiB the drive knew to
-    /// lie nowhere, because they were trimmed.
+    /// Reads a region of the drive directly, not through a file. Returns the number of blocks of 4 KiB that
+    /// are not mapped by the drive, because they were trimmed.
     ///
     /// # Errors
-    /// When it does not lie on blocks of the drive.
+    /// Returns an error if the region does not lie on blocks of the drive.
     pub fn read_past(&mut self, region: Region) -> Result<u64, DriveError> {
         let (end, nowhere) = self.queue.read(self.now, region)?;
         self.pass_until(end)?;
         Ok(nowhere)
     }
 
-    /// Reads what was written; returns how many bytes there were.
+    /// Reads the written content of a file into `buffer`; returns the number of bytes read.
     ///
     /// # Panics
-    /// When `file` is a directory, or was removed.
+    /// Panics if `file` is a directory, or was removed.
     pub fn read(&self, file: FileNumber, offset: u64, buffer: &mut [u8]) -> usize {
         let Kind::File { content } = &self.node(file).kind else { panic!("a directory") };
         let there = content.get(offset as usize..).unwrap_or(&[]);
@@ -79,13 +79,13 @@ impl FileSystem<'_> {
         count
     }
 
-    /// Writes `bytes` at `offset`, into memory.
+    /// Writes `bytes` at `offset`, into the page cache.
     ///
     /// # Errors
-    /// When writing back finds no room.
+    /// Returns an error if writeback finds the file system full.
     ///
     /// # Panics
-    /// When `file` is a directory, or was removed.
+    /// Panics if `file` is a directory, or was removed.
     pub fn write(&mut self, file: FileNumber, offset: u64, bytes: &[u8]) -> Result<(), DriveError> {
         let Kind::File { content } = &mut self.node_mut(file).kind else { panic!("a directory") };
         let end = offset as usize + bytes.len();
@@ -96,19 +96,19 @@ impl FileSystem<'_> {
         self.soil(file, offset, bytes.len() as u64)
     }
 
-    /// Writes `length` bytes at the end, whatever they are.
+    /// Appends `length` bytes, whose content is not recorded.
     ///
     /// # Errors
-    /// When writing back finds no room.
+    /// Returns an error if writeback finds the file system full.
     ///
     /// # Panics
-    /// When it was removed.
+    /// Panics if the file was removed.
     pub fn append(&mut self, file: FileNumber, length: ByteLength) -> Result<(), DriveError> {
         let size = self.node(file).size;
         self.soil(file, size, length.bytes())
     }
 
-    /// Pages become dirty.
+    /// Marks the pages of a range of the file as dirty.
     fn soil(&mut self, file: FileNumber, offset: u64, length: u64) -> Result<(), DriveError> {
         if length == 0 {
             return Ok(());
@@ -131,7 +131,7 @@ impl FileSystem<'_> {
     }
 }
 
-/// Adds `first..end` to ranges that do not touch.
+/// Adds `first..end` to ranges that do not touch each other.
 fn insert_range(ranges: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
     if let Some((&before, &its_end)) = ranges.range(..=first).next_back()
         && its_end >= first

@@ -1,4 +1,4 @@
-//! Inodes: what a file or directory is, where its blocks lie, and which metadata a change of that changes.
+//! Inodes: content and extents of files and directories, and the metadata blocks that change with them.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use ssdlab_units::Instant;
 use super::layout::{Extent, GROUP_BLOCKS, Layout};
 use super::{FileSystem, TICK, full};
 
-/// A file or directory: its inode.
+/// A file or directory, named by its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileNumber(pub(super) u64);
 
-/// Extents that fit into an inode; more of them need a block of their own.
+/// Number of extents that fit into an inode; more need a block of their own.
 const EXTENTS_IN_INODE: usize = 4;
 
-/// What an inode stands for.
+/// Kind of object that an inode describes.
 pub(super) enum Kind {
     File {
-        /// What programs wrote; shorter than the file where they did not say what.
+        /// Content that programs wrote; shorter than the file where they did not give the content.
         content: Vec<u8>,
     },
     Directory {
         entries: BTreeMap<Box<str>, Entry>,
-        /// Bytes of each block that entries take.
+        /// Bytes of each block that entries occupy.
         filled: Vec<u64>,
     },
 }
@@ -32,14 +32,14 @@ pub(super) enum Kind {
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) file: FileNumber,
-    /// Which block of the directory holds it.
+    /// Index of the directory's block that holds the name.
     pub(super) block: usize,
 }
 
 /// A run of a file's blocks.
 #[derive(Clone, Copy)]
 pub(super) struct Mapped {
-    /// Its first block, counted from the start of the file.
+    /// First block of the run, counted from the start of the file.
     pub(super) at: u64,
     pub(super) extent: Extent,
 }
@@ -48,17 +48,17 @@ pub(super) struct Mapped {
 pub(super) struct Node {
     pub(super) kind: Kind,
     pub(super) size: u64,
-    /// The size that the inode on the drive will have after the next commit.
+    /// Size that the inode on the drive will have after the next commit.
     pub(super) size_noted: u64,
     pub(super) extents: Vec<Mapped>,
-    /// The block of the extent tree, where the inode is too small for it.
+    /// The block of the extent tree, if the inode is too small for it.
     leaf: Option<u64>,
-    /// Pages that the drive does not have: first to end, by their first.
+    /// Dirty pages, which the drive does not have: the end of each range by its first page.
     pub(super) dirty: BTreeMap<u64, u64>,
     pub(super) dirty_since: Instant,
-    /// The tick of the time stamp.
+    /// Clock tick of the time stamp.
     stamp: u64,
-    /// The transactions that hold what `fsync` and what `fdatasync` wait for.
+    /// Transactions that `fsync` and `fdatasync` wait for.
     pub(super) sync_transaction: u64,
     pub(super) data_sync_transaction: u64,
 }
@@ -83,8 +83,8 @@ impl Node {
         matches!(self.kind, Kind::Directory { .. })
     }
 
-    /// Blocks on the drive that `first..end` of the file lie on, in runs; `None` for a run that
-    /// has no place yet.
+    /// Returns the blocks on the drive for the blocks `first..end` of the file, in runs of first block in
+    /// the file, length, and first block on the drive; `None` for a run that has no place yet.
     pub(super) fn places(&self, first: u64, end: u64) -> Vec<(u64, u64, Option<u64>)> {
         let (mut runs, mut at) = (Vec::new(), first);
         for mapped in &self.extents {
@@ -109,7 +109,7 @@ impl Node {
         runs
     }
 
-    /// Notes that a run of the file has a place now.
+    /// Maps a run of the file, from its block `at` on, to `extent`.
     pub(super) fn map(&mut self, at: u64, extent: Extent) {
         let index = self.extents.partition_point(|mapped| mapped.at < at);
         if let Some(before) = index.checked_sub(1).map(|index| &mut self.extents[index])
@@ -160,14 +160,14 @@ impl FileSystem<'_> {
         }
     }
 
-    /// The bitmaps of blocks that were taken or freed change.
+    /// Notes that blocks were taken or freed: their bitmap and group descriptor change.
     pub(super) fn note_taken(&mut self, extent: Extent) {
         let group = extent.first / GROUP_BLOCKS;
         self.change(self.layout.block_bitmap(group));
         self.change(self.layout.descriptor(group));
     }
 
-    /// The inode changes; `for_data` where the data cannot be found without the change.
+    /// Notes that an inode changes; `for_data` is true if the data cannot be found without the change.
     pub(super) fn change_inode(&mut self, file: FileNumber, for_data: bool) {
         self.change(self.layout.inode_block(file.0));
         let transaction = self.journal.running();
@@ -178,7 +178,7 @@ impl FileSystem<'_> {
         }
     }
 
-    /// A new time stamp.
+    /// Updates the time stamp of a file.
     pub(super) fn stamp(&mut self, file: FileNumber) {
         let tick = self.now.nanos() / TICK.nanos();
         if self.node(file).stamp != tick {
@@ -187,7 +187,7 @@ impl FileSystem<'_> {
         }
     }
 
-    /// Gives the file a block for its extents, where the inode has become too small.
+    /// Gives the file a block for its extents, if they do not fit into the inode any more.
     pub(super) fn make_leaf(&mut self, file: FileNumber) -> Result<(), DriveError> {
         let node = self.node(file);
         if let Some(leaf) = node.leaf {

@@ -1,10 +1,9 @@
 //! The journal (jbd2, ordered mode): metadata that changes together becomes durable together.
 //!
-//! A commit waits for the data of its files, writes a descriptor and the changed blocks in a row
-//! into the journal, flushes the drive, writes the commit block, and makes that durable. Only
-//! then are freed blocks free again, and trimmed where the mount asks for it; whoever waits for
-//! the commit waits for that, too. The blocks themselves are written to their place later
-//! (checkpoint).
+//! A commit waits for the data of its files, writes a descriptor and the changed blocks contiguously into
+//! the journal, flushes the drive, writes the commit block, and makes that durable. Only then are freed
+//! blocks free again, and trimmed if the mount asks for that; all callers that wait for the commit wait for
+//! the trims, too. The blocks themselves are written to their place later (checkpoint).
 
 use std::collections::BTreeSet;
 
@@ -15,26 +14,26 @@ use super::layout::Extent;
 use super::queue::{requests, runs};
 use super::{FileSystem, discard};
 
-/// Blocks that one descriptor names: tags of 16 bytes in 4 KiB (checksums of version 3).
+/// Number of blocks that one descriptor names: tags of 16 bytes in 4 KiB (checksums of version 3).
 const TAGS: u64 = 254;
 
-/// What changes together.
+/// Changes that become durable together.
 #[derive(Default)]
 struct Transaction {
-    /// Blocks that change.
+    /// Metadata blocks that change.
     blocks: BTreeSet<u64>,
-    /// Blocks that are free once it has committed.
+    /// Blocks that become free when the transaction has committed.
     freed: Vec<Extent>,
-    /// When the first change was made.
+    /// Moment of the first change; `None` if there is none.
     started: Option<Instant>,
 }
 
-/// What a commit does next.
+/// Next step of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The data is on its way: write the descriptor and the blocks.
+    /// The data is in flight: write the descriptor and the blocks next.
     Blocks,
-    /// Write the commit block.
+    /// Write the commit block next.
     Record,
     /// The transaction is durable.
     Done,
@@ -45,23 +44,23 @@ struct Commit {
     number: u64,
     transaction: Transaction,
     stage: Stage,
-    /// When its next stage can begin.
+    /// Moment at which its next stage can begin.
     ready: Instant,
 }
 
 /// The journal.
 pub(super) struct Journal {
     area: Extent,
-    /// Where the next block goes, counted from the start of the area.
+    /// Position of the next block to be written, counted from the start of the area.
     head: u64,
-    /// Blocks that cannot be overwritten before a checkpoint.
+    /// Number of blocks that cannot be overwritten before a checkpoint.
     used: u64,
     running: Transaction,
-    /// The number of the running transaction.
+    /// Number of the running transaction.
     number: u64,
     commit: Option<Commit>,
     committed: u64,
-    /// Committed blocks that are not in their place yet, and since when.
+    /// Committed blocks that are not written to their place yet, and the moment since when.
     pub(super) away: BTreeSet<u64>,
     pub(super) away_since: Instant,
 }
@@ -81,27 +80,27 @@ impl Journal {
         }
     }
 
-    /// The number of the running transaction.
+    /// Returns the number of the running transaction.
     pub(super) fn running(&self) -> u64 {
         self.number
     }
 
-    /// When the running transaction began; nothing where it is empty.
+    /// Returns the moment at which the running transaction began, or `None` if it is empty.
     pub(super) fn started(&self) -> Option<Instant> {
         self.running.started
     }
 
-    /// When the commit under way goes on.
+    /// Returns the moment at which the commit in progress continues, or `None` if there is none.
     pub(super) fn commit_ready(&self) -> Option<Instant> {
         self.commit.as_ref().map(|commit| commit.ready)
     }
 
-    /// Blocks become free when the running transaction has committed.
+    /// Has blocks become free when the running transaction has committed.
     pub(super) fn free(&mut self, extent: Extent) {
         self.running.freed.push(extent);
     }
 
-    /// The next `count` blocks of the journal, in runs.
+    /// Returns the next `count` blocks of the journal, in runs.
     fn advance(&mut self, count: u64) -> Vec<Extent> {
         let (mut runs, mut left) = (Vec::new(), count);
         while left > 0 {
@@ -117,25 +116,25 @@ impl Journal {
 }
 
 impl FileSystem<'_> {
-    /// A block of metadata changes.
+    /// Adds a block of metadata to the running transaction.
     pub(super) fn change(&mut self, block: u64) {
         self.journal.running.blocks.insert(block);
         self.journal.running.started.get_or_insert(self.now);
     }
 
-    /// Begins to commit the running transaction; there is none under way.
+    /// Begins to commit the running transaction. No other commit may be in progress.
     pub(super) fn start_commit(&mut self) {
         let journal = &mut self.journal;
         assert!(journal.commit.is_none(), "one commit at a time");
         let transaction = std::mem::take(&mut journal.running);
-        // Data that was sent has to arrive first.
+        // Data in flight has to be answered first.
         let ready = self.now.max(self.queue.finish_all());
         let number = journal.number;
         journal.commit = Some(Commit { number, transaction, stage: Stage::Blocks, ready });
         journal.number += 1;
     }
 
-    /// Carries out what is next of the commit under way, now that it is ready.
+    /// Executes the next stage of the commit in progress, whose time has come.
     pub(super) fn step_commit(&mut self) -> Result<(), DriveError> {
         let commit = self.journal.commit.as_mut().expect("a commit is under way");
         let ready = commit.ready;
@@ -202,7 +201,7 @@ impl FileSystem<'_> {
         self.journal.committed >= number
     }
 
-    /// Waits until a transaction is durable, and commits it if nobody else does.
+    /// Waits until a transaction is durable, and begins to commit it if no commit is in progress.
     pub(super) fn wait_for(&mut self, number: u64) -> Result<(), DriveError> {
         while !self.is_committed(number) {
             match self.journal.commit_ready() {
@@ -213,8 +212,8 @@ impl FileSystem<'_> {
         Ok(())
     }
 
-    /// Writes committed blocks to their place, so that the journal can be written over; returns
-    /// when that is done.
+    /// Writes committed blocks to their place, so that the journal can be overwritten. Returns the moment
+    /// at which that is done.
     pub(super) fn checkpoint(&mut self, at: Instant) -> Result<Instant, DriveError> {
         let blocks = std::mem::take(&mut self.journal.away);
         let (mut at, batch) = (at, self.queue.batch(at));

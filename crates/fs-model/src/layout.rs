@@ -1,5 +1,5 @@
-//! Where things lie: block groups, with their metadata gathered for sixteen of them, and the
-//! journal.
+//! Layout of the file system on the drive: block groups, whose metadata is gathered for sixteen groups, and
+//! the journal.
 
 use ssdlab_units::{ByteLength, KIB, MIB};
 
@@ -8,18 +8,18 @@ use ssdlab_error::{DriveError, ErrorKind};
 /// A block of the file system: ext4's 4 KiB.
 pub(super) const BLOCK: ByteLength = ByteLength::new(4096);
 
-/// Blocks in a group: as many as one block of bitmap has bits.
+/// Number of blocks in a group: the number of bits in one block of bitmap.
 pub(super) const GROUP_BLOCKS: u64 = 8 * 4096;
 
-/// Groups whose bitmaps and inode tables lie together (mkfs.ext4's `flex_bg`).
+/// Number of groups whose bitmaps and inode tables lie together (mkfs.ext4's `flex_bg`).
 const FLEX: u64 = 16;
 
-/// Inodes in a group, and in a block of the table: one for each 16 KiB of space, 256 bytes each.
+/// Number of inodes in a group, and in a block of the table: one for each 16 KiB of space, 256 bytes each.
 const GROUP_INODES: u64 = 8192;
 const INODES_PER_BLOCK: u64 = 16;
 const TABLE_BLOCKS: u64 = GROUP_INODES / INODES_PER_BLOCK;
 
-/// Descriptors of groups in a block: 64 bytes each.
+/// Number of group descriptors in a block: 64 bytes each.
 const DESCRIPTORS_PER_BLOCK: u64 = 64;
 
 /// A run of blocks.
@@ -35,7 +35,7 @@ impl Extent {
     }
 }
 
-/// The plan of a file system, from its size.
+/// Layout of a file system, computed from its size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     blocks: u64,
@@ -52,7 +52,8 @@ impl Layout {
         }
         let blocks = length.whole(BLOCK);
         let groups = blocks.div_ceil(GROUP_BLOCKS);
-        // mkfs.ext4: 128 MiB from 16 GiB on, an eighth to a 128th below; a plain share here.
+        // mkfs.ext4 makes a journal of 128 MiB from 16 GiB on, and of an eighth to a 128th below; here it is a
+        // fixed share.
         let journal_blocks = (blocks / 64).clamp((MIB * 4).whole(BLOCK), (MIB * 128).whole(BLOCK));
         let descriptor_blocks = groups.div_ceil(DESCRIPTORS_PER_BLOCK);
         Ok(Layout { blocks, groups, descriptor_blocks, journal_blocks })
@@ -62,23 +63,24 @@ impl Layout {
         self.groups
     }
 
-    /// The blocks of a group; the last one may have fewer.
+    /// Returns the blocks of a group; the last group may have fewer.
     pub(super) fn group(&self, group: u64) -> Extent {
         let first = group * GROUP_BLOCKS;
         Extent { first, count: GROUP_BLOCKS.min(self.blocks - first) }
     }
 
-    /// The superblock, which also heads the list of orphans.
+    /// Returns the superblock, which also holds the head of the list of orphans.
     pub(super) fn superblock(&self) -> u64 {
         0
     }
 
-    /// The block with the descriptor of a group.
+    /// Returns the block with the descriptor of a group.
     pub(super) fn descriptor(&self, group: u64) -> u64 {
         1 + group / DESCRIPTORS_PER_BLOCK
     }
 
-    /// Returns where the metadata of the groups that `group` is gathered with begins, and how many they are.
+    /// Returns the first block of the metadata that `group` shares with its neighbours, and the number of
+    /// groups that share it.
     fn flex(&self, group: u64) -> (u64, u64) {
         let head = group / FLEX * FLEX;
         let first = head * GROUP_BLOCKS + if head == 0 { 1 + self.descriptor_blocks } else { 0 };
@@ -94,7 +96,7 @@ impl Layout {
         first + count + group % FLEX
     }
 
-    /// The block of the table that holds an inode.
+    /// Returns the block of the inode table that holds an inode.
     pub(super) fn inode_block(&self, inode: u64) -> u64 {
         let (group, place) = (inode / GROUP_INODES, inode % GROUP_INODES);
         let (first, count) = self.flex(group);
@@ -105,12 +107,12 @@ impl Layout {
         inode / GROUP_INODES
     }
 
-    /// The inodes of a group.
+    /// Returns the inodes of a group.
     pub(super) fn inodes(group: u64) -> std::ops::Range<u64> {
         group * GROUP_INODES..(group + 1) * GROUP_INODES
     }
 
-    /// The journal, behind the first groups' metadata.
+    /// Returns the blocks of the journal, behind the metadata of the first groups.
     pub(super) fn journal(&self) -> Extent {
         let first = self.flex(0).0 + self.flex_length(0);
         Extent { first, count: self.journal_blocks }
@@ -120,7 +122,7 @@ impl Layout {
         self.flex(head).1 * (2 + TABLE_BLOCKS)
     }
 
-    /// Returns what no file can take.
+    /// Returns the blocks that no file can take.
     pub(super) fn reserved(&self) -> Vec<Extent> {
         let mut reserved = Vec::new();
         for head in (0..self.groups).step_by(FLEX as usize) {
@@ -133,6 +135,6 @@ impl Layout {
     }
 }
 
-/// The largest write that Linux makes of neighbouring pages (`max_sectors_kb` of most drives of
-/// Serial ATA).
+/// Maximum size of a write that Linux makes of neighbouring pages (`max_sectors_kb` of most Serial ATA
+/// drives).
 pub(super) const REQUEST: ByteLength = ByteLength::new(512 * KIB.bytes());

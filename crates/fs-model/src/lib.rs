@@ -1,13 +1,12 @@
 //! A small journalling file system over a simulated drive, in virtual time.
 //!
-//! What programs write is kept in memory, as a page cache that never has to give a page up; the
-//! drive gets the requests, at the places and in the order that ext4 would send them: data first,
-//! then the journal, a flush, the commit block, a flush (ordered mode). How many flushes a system
-//! call costs and how many blocks a commit has was measured on ext4 of Linux 6.18 and is what the
-//! tests hold it to.
+//! Data that programs write is kept in memory, in a page cache that never evicts a page. The drive gets the
+//! requests at the places and in the order in which ext4 would send them: data first, then the journal, a
+//! flush, the commit block, a flush (ordered mode). The number of flushes of a system call and the number
+//! of blocks of a commit were measured on ext4 of Linux 6.18, and the tests compare the model with them.
 //!
-//! The host's own time is passed in ([`FileSystem::spend`]); what the file system does in the
-//! background (commits, writing back) happens in it.
+//! The host's own time is passed in ([`FileSystem::spend`]); commits and writeback happen in that time, in
+//! the background.
 //!
 //! ```
 //! use ssdlab_drive::simulated::SimulatedDrive;
@@ -56,22 +55,21 @@ use queue::Queue;
 
 pub use inodes::FileNumber;
 
-/// How the file system is mounted, and on what host.
+/// Mount options of the file system, and parameters of the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MountOptions {
     /// True if commits and syncs flush the drive's cache (`barrier=1`, ext4's default).
     pub barrier: bool,
-    /// True if freed extents are trimmed when the transaction that freed them has committed
-    /// (`discard`).
+    /// True if freed extents are trimmed when the transaction that freed them has committed (`discard`).
     pub discard: bool,
-    /// True if commit blocks are written with force unit access. Linux does not use it on Serial
-    /// ATA unless told to (`libata.fua=1`), and sends a flush after the block instead.
+    /// True if commit blocks are written with force unit access. Linux does not use it on Serial ATA unless
+    /// told to (`libata.fua=1`), and sends a flush after the block instead.
     pub force_unit_access: bool,
-    /// After so long a transaction is committed by itself (`commit=5`, ext4's default).
+    /// Age at which a transaction is committed without a sync (`commit=5`, ext4's default).
     pub commit_interval: Nanoseconds,
-    /// Pages that have been dirty for so long are written back (`vm.dirty_expire_centisecs`).
+    /// Age at which dirty pages are written back (`vm.dirty_expire_centisecs`).
     pub dirty_expire: Nanoseconds,
-    /// When so much is dirty, writing back begins at once (`vm.dirty_background_ratio`, of the
+    /// Amount of dirty data above which writeback begins immediately (`vm.dirty_background_ratio`, of the
     /// host's memory).
     pub dirty_background: ByteLength,
 }
@@ -90,20 +88,20 @@ impl Default for MountOptions {
     }
 }
 
-/// What the file system has sent to the drive.
+/// Requests that the file system has sent to the drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Writes of data, of the journal and of metadata in their place.
+    /// Number of writes of data, of the journal and of metadata in their place.
     pub writes: u64,
-    /// Bytes in these.
+    /// Bytes of these writes.
     pub written: ByteLength,
-    /// Flushes, whether or not the drive hears of them.
+    /// Number of flushes, including those that the drive does not receive.
     pub flushes: u64,
-    /// Transactions committed.
+    /// Number of transactions committed.
     pub commits: u64,
-    /// Extents trimmed.
+    /// Number of extents trimmed.
     pub trims: u64,
-    /// Bytes in these.
+    /// Bytes of these extents.
     pub trimmed: ByteLength,
 }
 
@@ -115,22 +113,22 @@ pub struct FileSystem<'d> {
     layout: Layout,
     space: Space,
     nodes: BTreeMap<u64, Node>,
-    /// No inode of a group is free below this one.
+    /// For each group, a number below which none of its inodes is free.
     inode_hints: Vec<u64>,
     journal: Journal,
     flusher: writeback::Flusher,
 }
 
-/// How far apart time stamps of files are: the tick of a kernel with `CONFIG_HZ=250`. A write in
-/// the same tick leaves the time stamp, and so the inode, as it is.
+/// Granularity of the time stamps of files: the tick of a kernel with `CONFIG_HZ=250`. A write in the same
+/// tick leaves the time stamp, and so the inode, unchanged.
 const TICK: Nanoseconds = Nanoseconds::from_millis(4);
 
 impl<'d> FileSystem<'d> {
-    /// Makes a file system on the first `length` bytes of `drive`, with an empty root directory,
-    /// and mounts it. Making it writes nothing that is counted: it happened before.
+    /// Makes a file system on the first `length` bytes of `drive`, with an empty root directory, and mounts
+    /// it. Making it sends no requests that are counted.
     ///
     /// # Errors
-    /// When `length` is more than the drive holds, or less than 64 MiB.
+    /// Returns an error if `length` is more than the drive holds, or less than 64 MiB.
     pub fn new(
         drive: &'d mut SimulatedDrive,
         length: ByteLength,
@@ -155,30 +153,30 @@ impl<'d> FileSystem<'d> {
         Ok(made)
     }
 
-    /// The host's time.
+    /// Returns the host's time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// Returns what was sent to the drive so far.
+    /// Returns the requests sent to the drive so far.
     pub fn sent(&self) -> Sent {
         self.queue.sent
     }
 
-    /// The drive below.
+    /// Returns the drive below the file system.
     pub fn drive(&self) -> &SimulatedDrive {
         self.queue.drive()
     }
 
-    /// The host computes for `duration`; what is due in the background happens meanwhile.
+    /// Lets the host compute for `duration`. Background work that is due in that time is done.
     ///
     /// # Errors
-    /// When the file system is full.
+    /// Returns an error if the file system is full.
     pub fn spend(&mut self, duration: Nanoseconds) -> Result<(), DriveError> {
         self.pass_until(self.now + duration)
     }
 
-    /// Lets what is due in the background until `until` happen.
+    /// Does all background work that is due until `until`.
     fn pass_until(&mut self, until: Instant) -> Result<(), DriveError> {
         while let Some((at, what)) = self.next_event().filter(|(at, _)| *at <= until) {
             self.now = self.now.max(at);
@@ -192,12 +190,12 @@ impl<'d> FileSystem<'d> {
         Ok(())
     }
 
-    /// Returns when something happens next in the background; long after all else if nothing will.
+    /// Returns the moment of the next background event, or `NEVER` if there is none.
     fn next_instant(&self) -> Instant {
         self.next_event().map_or(queue::NEVER, |(at, _)| at)
     }
 
-    /// Returns what happens next in the background, and when.
+    /// Returns the next background event and its moment.
     fn next_event(&self) -> Option<(Instant, Event)> {
         let commit = self.journal.commit_ready().map(|at| (at, Event::Commit));
         let timer = (self.journal.commit_ready().is_none())
@@ -209,18 +207,18 @@ impl<'d> FileSystem<'d> {
     }
 }
 
-/// What happens in the background.
+/// A background event.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// The commit under way goes on.
+    /// The commit in progress continues.
     Commit,
-    /// The running transaction is old enough.
+    /// The running transaction has reached the commit interval.
     Timer,
     /// Dirty pages are written back.
     Flusher,
 }
 
-/// The error of a file system that has no room.
+/// Returns the error of a file system that is full.
 fn full() -> DriveError {
     DriveError::new(ErrorKind::NoSpace, "the simulated file system is full; use a larger drive")
 }

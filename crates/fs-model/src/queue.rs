@@ -1,4 +1,4 @@
-//! The way down to the drive: requests of blocks, as many under way as Serial ATA allows.
+//! The request queue to the drive: requests for blocks, as many in flight as Serial ATA allows.
 
 use std::collections::BTreeMap;
 
@@ -11,33 +11,33 @@ use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 use super::Sent;
 use super::layout::{BLOCK, Extent, REQUEST};
 
-/// Requests under way at most (native command queuing).
+/// Maximum number of requests in flight (native command queuing).
 const DEPTH: usize = 32;
 
-/// When nothing was under way for so long, the drive has rested, and done what it does then.
+/// After this time without a request in flight the drive was idle, and has done its idle-time work.
 const IDLE: Nanoseconds = Nanoseconds::from_millis(100);
 
-/// An instant after all that happens.
+/// An instant after all events.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX - 1);
 
-/// Requests that somebody waits for together.
+/// Requests that a caller waits for together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Batch(u64);
 
-/// What is known of a batch: its requests under way, and when the latest of the others was answered.
+/// Progress of a batch: its number of requests in flight, and the moment of the latest answer.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     under_way: usize,
     latest: Instant,
 }
 
-/// The drive, and what is under way.
+/// The drive, and the requests in flight.
 pub(super) struct Queue<'d> {
     drive: &'d mut SimulatedDrive,
     under_way: BTreeMap<Ticket, Batch>,
     batches: BTreeMap<Batch, Progress>,
     next_batch: u64,
-    /// When the latest answer came.
+    /// Moment of the latest answer.
     last_end: Instant,
     pub(super) sent: Sent,
 }
@@ -66,7 +66,7 @@ impl<'d> Queue<'d> {
         self.drive.now()
     }
 
-    /// Returns a batch without requests, which is over at `at` unless some are added.
+    /// Returns a batch without requests, which is finished at `at` unless requests are added.
     pub(super) fn batch(&mut self, at: Instant) -> Batch {
         self.next_batch += 1;
         let batch = Batch(self.next_batch);
@@ -74,12 +74,13 @@ impl<'d> Queue<'d> {
         batch
     }
 
-    /// Returns the batch of what nobody waits for.
+    /// Returns the batch of requests that no caller waits for.
     pub(super) fn background(&self) -> Batch {
         Batch(0)
     }
 
-    /// Lets the drive's time pass until the next answer, and no further than `until`; returns when that comes.
+    /// Lets the drive's time pass until the next answer, but not beyond `until`. Returns the moment of the
+    /// answer, or `None` if there was none.
     fn next_answer(&mut self, until: Instant) -> Option<Instant> {
         let (ticket, at) = self.drive.next_answer(until)?;
         let batch = self.under_way.remove(&ticket).expect("it is under way");
@@ -91,7 +92,7 @@ impl<'d> Queue<'d> {
         Some(at)
     }
 
-    /// Returns when a request that is ready at `at` can be sent.
+    /// Returns the moment at which a request that is ready at `at` can be sent.
     pub(super) fn slot(&mut self, at: Instant) -> Instant {
         while self.next_answer(at).is_some() {}
         match self.under_way.len() >= DEPTH {
@@ -100,8 +101,9 @@ impl<'d> Queue<'d> {
         }
     }
 
-    /// Lets the drive's time pass until all of `batch` is answered, and no further than `until`. Returns when
-    /// that was, if it is; then nobody may ask again.
+    /// Lets the drive's time pass until all of `batch` is answered, but not beyond `until`. Returns the
+    /// moment of the last answer, or `None` if not all is answered. After it was returned the batch does
+    /// not exist any more.
     pub(super) fn finished_by(&mut self, batch: Batch, until: Instant) -> Option<Instant> {
         while self.batches[&batch].under_way > 0 {
             self.next_answer(until)?;
@@ -109,12 +111,12 @@ impl<'d> Queue<'d> {
         self.batches.remove(&batch).map(|it| it.latest)
     }
 
-    /// Lets the drive's time pass until all of `batch` is answered; returns when that is.
+    /// Lets the drive's time pass until all of `batch` is answered; returns the moment of the last answer.
     pub(super) fn finish(&mut self, batch: Batch) -> Instant {
         self.finished_by(batch, NEVER).expect("every request is answered")
     }
 
-    /// Lets the drive's time pass until everything that was sent is answered; returns when that is.
+    /// Lets the drive's time pass until all requests are answered; returns the moment of the last answer.
     pub(super) fn finish_all(&mut self) -> Instant {
         while self.next_answer(NEVER).is_some() {}
         self.last_end
@@ -136,7 +138,7 @@ impl<'d> Queue<'d> {
         Ok(())
     }
 
-    /// Sends one request; returns when it is answered.
+    /// Sends one request; returns the moment of its answer.
     fn ask(&mut self, at: Instant, request: Request) -> Result<Instant, DriveError> {
         let batch = self.batch(at);
         self.send(at, request, batch)?;
@@ -147,7 +149,7 @@ impl<'d> Queue<'d> {
         Region { offset: BLOCK * extent.first, length: BLOCK * extent.count }
     }
 
-    /// Writes blocks in a row, as a part of `batch`.
+    /// Writes contiguous blocks, as a part of `batch`.
     pub(super) fn write(
         &mut self,
         at: Instant,
@@ -162,8 +164,8 @@ impl<'d> Queue<'d> {
         self.send(at, request, batch)
     }
 
-    /// Reads blocks in a row from the drive; returns when it has answered, and how many blocks it
-    /// knew to lie nowhere.
+    /// Reads contiguous blocks from the drive. Returns the moment of the answer, and the number of blocks
+    /// that the drive has not mapped.
     pub(super) fn read(
         &mut self,
         at: Instant,
@@ -178,11 +180,12 @@ impl<'d> Queue<'d> {
         let after = units(self.drive);
         let (nowhere, read) = (after.0 - before.0, after.1 - before.1);
         let blocks = region.length.whole(BLOCK);
-        // Of a unit that is larger than a block it may be known for a part that was read.
+        // With units larger than a block, a read of a part of an unmapped unit counts as an unmapped unit, but
+        // not always as a unit read.
         Ok((end, (blocks * nowhere).div_ceil(read.max(nowhere).max(1))))
     }
 
-    /// Flushes; returns when the drive has answered.
+    /// Flushes; returns the moment of the answer.
     pub(super) fn flush(&mut self, at: Instant) -> Result<Instant, DriveError> {
         let batch = self.batch(at);
         self.flush_in(at, batch)?;
@@ -195,7 +198,7 @@ impl<'d> Queue<'d> {
         self.send(at, Request::Flush, batch)
     }
 
-    /// Trims blocks in a row; returns when the drive has answered.
+    /// Trims contiguous blocks; returns the moment of the answer.
     pub(super) fn trim(&mut self, at: Instant, extent: Extent) -> Result<Instant, DriveError> {
         let region = Queue::region(extent);
         self.sent.trims += 1;
@@ -204,7 +207,7 @@ impl<'d> Queue<'d> {
     }
 }
 
-/// Cuts runs of blocks into requests.
+/// Cuts a run of blocks into requests.
 pub(super) fn requests(extent: Extent) -> impl Iterator<Item = Extent> {
     let most = REQUEST.whole(BLOCK);
     (0..extent.count).step_by(most as usize).map(move |from| Extent {
@@ -213,7 +216,7 @@ pub(super) fn requests(extent: Extent) -> impl Iterator<Item = Extent> {
     })
 }
 
-/// Blocks in rising order, put together into runs.
+/// Merges blocks, in ascending order, into runs.
 pub(super) fn runs(blocks: impl IntoIterator<Item = u64>) -> Vec<Extent> {
     let mut runs: Vec<Extent> = Vec::new();
     for block in blocks {

@@ -25,20 +25,20 @@ fn drive() -> SimulatedDrive {
 
 const SIZE: ByteLength = ByteLength::new(1 << 30);
 
-/// Flushes, and blocks written in the journal and elsewhere, between two states.
+/// Returns the number of flushes, and of blocks written to the journal and elsewhere, between two states.
 fn flushes_and_blocks(before: Sent, after: Sent) -> (u64, u64) {
     (after.flushes - before.flushes, (after.written - before.written).bytes() / 4096)
 }
 
-/// Returns what `sync` costs: as [`flushes_and_blocks`].
+/// Returns the cost of `sync`, as [`flushes_and_blocks`].
 fn cost(files: &mut FileSystem<'_>, sync: impl FnOnce(&mut FileSystem<'_>)) -> (u64, u64) {
     let before = files.sent();
     sync(files);
     flushes_and_blocks(before, files.sent())
 }
 
-/// What was counted on ext4 (Linux 6.18, loop device, 1 GiB) with `/sys/block/*/stat`, as blocks
-/// of 4 KiB and flushes: the system calls of an insert of SQLite in DELETE mode, by hand.
+/// Counted on ext4 (Linux 6.18, loop device, 1 GiB) with `/sys/block/*/stat`, as blocks of 4 KiB and
+/// flushes: the system calls of an insert of SQLite in DELETE mode, made by hand.
 #[test]
 fn a_rollback_journal_costs_what_it_costs_on_ext4() {
     let mut drive = drive();
@@ -83,7 +83,7 @@ fn a_log_that_grows_costs_a_commit_and_one_that_is_written_over_does_not() {
     }
     files.spend(Nanoseconds::from_millis(10)).unwrap();
     files.write(log, 0, &[7; 4120]).unwrap();
-    // The new time stamp is what fsync waits for, and fdatasync does not.
+    // fsync waits for the new time stamp, and fdatasync does not.
     assert_eq!(cost(&mut files, |it| it.fsync(log).unwrap()), (2, 5));
     files.truncate(log, ByteLength::ZERO).unwrap();
     assert_eq!(cost(&mut files, |it| it.fdatasync(log).unwrap()), (2, 6));
@@ -156,7 +156,7 @@ fn deleted_files_are_trimmed_when_their_transaction_has_committed() {
     }
     assert_eq!(files.sent().trims, 0);
     files.sync().unwrap();
-    // Files of three blocks lie side by side and are freed as one run.
+    // Files of three blocks lie next to each other and are freed as one run.
     assert_eq!(files.sent().trimmed, KIB * 12 * 100);
     assert!(files.sent().trims <= 2, "{:?}", files.sent());
     let seen = files.drive().inside().unwrap().counters.host_trim_units;
@@ -191,7 +191,7 @@ fn a_full_file_system_says_so() {
     assert!(FileSystem::new(&mut small, SIZE * 4, MountOptions::default()).is_err());
 }
 
-/// What a program may do with three files.
+/// An operation of a program on one of three files.
 #[derive(Clone, Debug)]
 enum Step {
     Write { file: usize, offset: u64, bytes: Vec<u8> },
@@ -219,7 +219,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Against a map of byte strings, which has no blocks, no journal and no drive.
+    /// Compares the file system with a map of byte strings, which has no blocks, no journal and no drive.
     #[test]
     fn files_read_as_they_were_written_and_no_block_is_lost(steps in steps()) {
         let mut drive = drive();
@@ -280,7 +280,7 @@ proptest! {
     }
 }
 
-/// Returns true if nothing of a file waits to be written.
+/// Returns true if no data or metadata of a file waits to be written.
 fn is_durable(files: &FileSystem<'_>, file: FileNumber) -> bool {
     let node = files.node(file);
     node.dirty.is_empty() && files.is_committed(node.sync_transaction)

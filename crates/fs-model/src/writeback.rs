@@ -1,6 +1,5 @@
-//! Dirty pages on their way to the drive: when somebody waits for them (`fsync`, `fdatasync`,
-//! `sync`), and in the background. Blocks are allocated now, not when a program wrote (delayed
-//! allocation).
+//! Writeback of dirty pages: when a program waits for them (`fsync`, `fdatasync`, `sync`), and in the
+//! background. Blocks are allocated at writeback, not when a program writes (delayed allocation).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,20 +11,20 @@ use super::layout::{BLOCK, Extent, Layout};
 use super::queue::{Batch, requests, runs};
 use super::{FileSystem, full};
 
-/// How often writing back looks for pages that are old (`vm.dirty_writeback_centisecs`).
+/// Interval at which writeback looks for pages that are old (`vm.dirty_writeback_centisecs`).
 const PERIOD: Nanoseconds = Nanoseconds::from_secs(5);
 
-/// What writes back in the background.
+/// Background writeback.
 pub(super) struct Flusher {
-    /// Files with dirty pages, by when the first of these became dirty.
+    /// Files with dirty pages, by the moment at which the first of these became dirty.
     files: BTreeSet<(Instant, FileNumber)>,
-    /// Their dirty pages.
+    /// Total number of dirty pages.
     dirty_blocks: u64,
-    /// Dirty pages of each file as counted.
+    /// For each file, its dirty pages as counted in `dirty_blocks`.
     counted: std::collections::BTreeMap<FileNumber, (Instant, u64)>,
-    /// Requests that wait for their turn.
+    /// Requests that wait to be sent.
     waiting: VecDeque<Extent>,
-    /// When it is next at work.
+    /// Moment at which writeback next runs.
     next: Instant,
 }
 
@@ -44,7 +43,7 @@ impl Flusher {
         BLOCK * self.dirty_blocks
     }
 
-    /// It is wanted at once.
+    /// Has writeback run immediately, unless it has requests waiting.
     pub(super) fn wake(&mut self, now: Instant) {
         if self.waiting.is_empty() {
             self.next = self.next.min(now);
@@ -73,13 +72,13 @@ impl FileSystem<'_> {
         self.flusher.count(file, dirty);
     }
 
-    /// A file's dirty pages are of no interest any more.
+    /// Stops counting a file's dirty pages.
     pub(super) fn forget_dirty(&mut self, file: FileNumber) {
         self.flusher.count(file, None);
     }
 
-    /// Gives a file's dirty pages their places and hands them over as requests; they are clean
-    /// from now on.
+    /// Allocates blocks for a file's dirty pages and returns the requests that write them. The pages are
+    /// clean from now on.
     fn take_dirty(&mut self, file: FileNumber) -> Result<Vec<Extent>, DriveError> {
         let dirty = std::mem::take(&mut self.node_mut(file).dirty);
         self.flusher.count(file, None);
@@ -134,7 +133,7 @@ impl FileSystem<'_> {
         Ok(taken)
     }
 
-    /// Sends requests as there is room for them, as a part of `batch`.
+    /// Sends requests as the queue has room for them, as a part of `batch`.
     fn write_out(&mut self, requests: Vec<Extent>, batch: Batch) -> Result<(), DriveError> {
         for request in requests {
             self.wait_for_slot()?;
@@ -143,7 +142,7 @@ impl FileSystem<'_> {
         Ok(())
     }
 
-    /// Waits until all of `batch` is answered; what is due in the background meanwhile happens.
+    /// Waits until all of `batch` is answered. Background work that is due meanwhile is done.
     fn wait_for_batch(&mut self, batch: Batch) -> Result<(), DriveError> {
         loop {
             let until = self.next_instant().max(self.now);
@@ -154,7 +153,7 @@ impl FileSystem<'_> {
         }
     }
 
-    /// Makes the drive flush, and waits for that.
+    /// Flushes the drive, and waits for its answer.
     fn flush_drive(&mut self) -> Result<(), DriveError> {
         let batch = self.queue.batch(self.now);
         self.queue.flush_in(self.now, batch)?;
@@ -171,7 +170,8 @@ impl FileSystem<'_> {
         }
     }
 
-    /// What waits in the background is sent now: someone waits for pages among it.
+    /// Sends the requests that wait in the background immediately, and waits for them: a caller may wait
+    /// for pages among them.
     fn hurry(&mut self) -> Result<(), DriveError> {
         let waiting = std::mem::take(&mut self.flusher.waiting);
         self.flusher.next = self.flusher.next.max(self.now);
@@ -180,24 +180,24 @@ impl FileSystem<'_> {
         self.wait_for_batch(batch)
     }
 
-    /// `fsync`: returns when the file's data and everything about it are durable.
+    /// `fsync`: returns when the file's data and all its metadata are durable.
     ///
     /// # Errors
-    /// When the file system is full.
+    /// Returns an error if the file system is full.
     ///
     /// # Panics
-    /// When it was removed.
+    /// Panics if the file was removed.
     pub fn fsync(&mut self, file: FileNumber) -> Result<(), DriveError> {
         self.sync_file(file, false)
     }
 
-    /// `fdatasync`: the same, without what is not needed to find the data (its time stamp).
+    /// `fdatasync`: as `fsync`, without metadata that is not needed to find the data (its time stamp).
     ///
     /// # Errors
-    /// When the file system is full.
+    /// Returns an error if the file system is full.
     ///
     /// # Panics
-    /// When it was removed.
+    /// Panics if the file was removed.
     pub fn fdatasync(&mut self, file: FileNumber) -> Result<(), DriveError> {
         self.sync_file(file, true)
     }
@@ -223,10 +223,10 @@ impl FileSystem<'_> {
         Ok(())
     }
 
-    /// `sync`: everything is durable, and in its place.
+    /// `sync`: makes all files and metadata durable, and writes the metadata to its place.
     ///
     /// # Errors
-    /// When the file system is full.
+    /// Returns an error if the file system is full.
     pub fn sync(&mut self) -> Result<(), DriveError> {
         self.hurry()?;
         let files: Vec<FileNumber> = self.flusher.files.iter().map(|(_, file)| *file).collect();
@@ -250,7 +250,7 @@ impl FileSystem<'_> {
         Ok(())
     }
 
-    /// When writing back goes on in the background.
+    /// Returns the moment at which background writeback continues, or `None` if it has no work.
     pub(super) fn flusher_ready(&self) -> Option<Instant> {
         let has_work = !self.flusher.waiting.is_empty()
             || !self.flusher.files.is_empty()
@@ -276,7 +276,7 @@ impl FileSystem<'_> {
         Ok(())
     }
 
-    /// Pages and metadata that have waited long enough; all pages where there are too many.
+    /// Collects pages and metadata that have waited long enough; all pages if there is too much dirty data.
     fn look_for_old(&mut self) -> Result<(), DriveError> {
         let now = self.now;
         let all = self.flusher.dirty_bytes() > self.options.dirty_background;

@@ -302,7 +302,7 @@ impl Geometry {
         self.units_per_sense_shift
     }
 
-    /// Returns how many flash pages one read senses.
+    /// Returns the number of flash pages that one read senses.
     pub fn pages_per_sense(&self) -> u32 {
         let p = &self.parameters;
         if p.multi_plane_read { p.planes_per_die } else { 1 }
