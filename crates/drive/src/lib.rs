@@ -87,7 +87,7 @@ pub enum DriveKind {
 pub struct Description {
     /// Kind of drive.
     pub kind: DriveKind,
-    /// Name by which the user named the drive.
+    /// Name of the drive, as the user gave it.
     pub name: String,
     /// Bytes that can be addressed.
     pub capacity: ByteLength,
@@ -333,7 +333,7 @@ pub trait Drive {
     fn look_at_health(&mut self, _when: When) {}
 
     /// Returns remarks on the drive's answers: that they came from elsewhere, or that they depend on the
-    /// data. Called at the end of a run. A real drive is written to for that, at its beginning.
+    /// data. Called at the end of a run. On a real drive, data is written to its first addresses for that.
     fn examine(&mut self) -> Vec<Remark> {
         Vec::new()
     }

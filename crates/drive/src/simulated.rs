@@ -123,8 +123,8 @@ impl SimulatedDrive {
         }
     }
 
-    /// Returns a new drive, or stack of drives, called `name` in reports. Its time begins after the initial
-    /// synchronisation of its arrays.
+    /// Returns a drive, or stack of drives, of this composition, called `name` in reports. Its time begins
+    /// after the initial synchronisation of its arrays.
     ///
     /// # Errors
     /// Returns an error if the drive cannot be built.

@@ -53,7 +53,7 @@ impl Layout {
         let blocks = length.whole(BLOCK);
         let groups = blocks.div_ceil(GROUP_BLOCKS);
         // mkfs.ext4 makes a journal of 128 MiB from 16 GiB on, and of an eighth to a 128th below; here it is a
-        // fixed share.
+        // 64th, and at least 4 and at most 128 MiB.
         let journal_blocks = (blocks / 64).clamp((MIB * 4).whole(BLOCK), (MIB * 128).whole(BLOCK));
         let descriptor_blocks = groups.div_ceil(DESCRIPTORS_PER_BLOCK);
         Ok(Layout { blocks, groups, descriptor_blocks, journal_blocks })

@@ -10,10 +10,10 @@
 //! operation. So operations that follow from the end (the journal page of a flush, data that got space in
 //! the buffer) are queued by then.
 //!
-//! Only an operation in progress delays a read, and nothing stops a sense. So a read that arrives at a die
-//! without a program or an erase in progress is reserved immediately, and the channel is told when the page
-//! will be sensed. A die has an event only for the end of a program or an erase, and for the end of a sense
-//! that another operation waits for.
+//! Only earlier reads and the operation in progress go before a read, and nothing stops a sense. So if a
+//! read arrives at a die without a program or an erase in progress, its time on the die is reserved
+//! immediately, and the channel is told when the page will be sensed. A die has an event only for the end
+//! of a program or an erase, and for the end of a sense that another operation waits for.
 
 use ssdlab_units::{Instant, Nanoseconds};
 
@@ -56,8 +56,8 @@ pub(crate) enum Stage {
 struct Die {
     /// Moment at which the operation in progress ends; of reads, the end of the last one that is reserved.
     free_at: Instant,
-    /// Moment at which the suspension of the operation in progress is complete. Attributes the waiting time
-    /// of reads.
+    /// Moment at which the suspension of the operation in progress is complete. Used to attribute
+    /// the waiting time of reads.
     stopped_until: Instant,
     /// The program or erase in progress.
     current: u32,

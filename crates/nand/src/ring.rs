@@ -110,7 +110,8 @@ mod tests {
                     }
                 } else {
                     let fixed = fixed && !slow.is_empty();
-                    // One that is behind the first although it goes before it would stay there.
+                    // An entry with a lower key than the fixed first entry would be inserted behind it, out of
+                    // order.
                     let key = if fixed { key.max(slow[0].0) } else { key };
                     let is_first = ring.insert((key, number), fixed.into(), |it| it.0 < key);
                     let from = usize::from(fixed);

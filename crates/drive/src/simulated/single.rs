@@ -23,8 +23,8 @@ struct LongTrim {
     left: SectorCount,
 }
 
-/// Units of flash per request after which it pays to copy lent tables to the drive's own memory: with lent
-/// tables each request costs 0.1 to 0.2 us more, and copying costs 1 to 2 ns a unit.
+/// Lent tables are copied to the drive's own memory after one request for each 128 units of flash: with
+/// lent tables each request costs 0.1 to 0.2 us more, and copying costs 1 to 2 ns a unit.
 const UNITS_PER_REQUEST: u64 = 128;
 
 /// A simulated SSD, the long trims in flight on it, and the camera that records it.

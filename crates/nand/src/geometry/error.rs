@@ -6,9 +6,9 @@ pub enum GeometryError {
     /// A count that must not be zero, or is beyond what is plausible.
     #[error("{what} is {value}; it must be {}", range(*least, *most))]
     Range {
-        /// The parameter.
+        /// Name of the parameter.
         what: &'static str,
-        /// Its value.
+        /// Value of the parameter.
         value: u64,
         /// The least allowed.
         least: u64,
@@ -18,9 +18,9 @@ pub enum GeometryError {
     /// Two counts that do not divide.
     #[error("{what} ({value}) is not a multiple of {divisor_name} ({divisor})")]
     Divides {
-        /// The parameter.
+        /// Name of the parameter.
         what: &'static str,
-        /// Its value.
+        /// Value of the parameter.
         value: u64,
         /// Name of the parameter that must divide it.
         divisor_name: &'static str,
@@ -30,9 +30,9 @@ pub enum GeometryError {
     /// A size that must be a power of two.
     #[error("{what} ({value}) is not a power of two")]
     PowerOfTwo {
-        /// The parameter.
+        /// Name of the parameter.
         what: &'static str,
-        /// Its value.
+        /// Value of the parameter.
         value: u64,
     },
     /// The drive addresses more than its flash can hold while blocks are kept free.
