@@ -1,8 +1,9 @@
 //! Simulated drives: the SSD model as a `Drive`, in virtual time.
 //!
 //! Phases are run as a closed loop: `depth` requests are in flight, and each answered one is followed by
-//! the next at the same instant. Time passes from event to event, so virtual hours take seconds. Addresses
-//! are drawn some requests ahead, so that the model's maps can be prefetched into the processor's cache.
+//! the next, at the same instant unless a rate limits them. Phases with an open rate are run as an open
+//! loop. Time passes from event to event, so virtual hours take seconds. Addresses are drawn some requests
+//! ahead, so that the model's maps can be prefetched into the processor's cache.
 
 pub(crate) mod answers;
 mod as_drive;
