@@ -1,6 +1,7 @@
-//! A verdict on each of a list of checks: what was seen, why it matters, and what mends it.
+//! Diagnosis (`ssdlab doctor`): a list of checks of drives, file systems and the machine. Each check has a verdict, the
+//! observation, the reason why it matters, and remedies.
 //!
-//! Nothing is changed, and nothing is written. What only root may know is said to be unknown.
+//! The checks change and write nothing. What only root can read is reported as unknown.
 
 mod checks;
 mod drive;
@@ -20,31 +21,31 @@ pub(crate) use self::checks::regular_trim::{Regular, Timer};
 pub(crate) use self::checks::swappiness::check as swappiness;
 pub use self::checks::trim::{Reach, Stop};
 
-/// The checks, with the question that each answers.
+/// Names of the checks, with the question that each check answers.
 pub const CHECKS: [(&str, &str); 18] = checks::ALL;
 
 pub use self::proof::Proof;
 pub use self::text::Options;
 pub use self::values::Values;
 
-/// How bad something is; in order.
+/// Severity of a check's outcome, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// As it should be.
+    /// The setting is as it should be.
     Fine,
-    /// Not known.
+    /// The state could not be determined.
     Unknown,
-    /// Good to know; may be meant so.
+    /// Worth knowing; may be intended.
     Notice,
-    /// Costs speed or life, or will do harm when something else happens.
+    /// Costs speed or endurance, or will do harm when something else happens.
     Warning,
     /// Does harm now.
     Problem,
 }
 
 impl Verdict {
-    /// The word for it.
+    /// Returns the verdict's name, as it is printed.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Fine => "fine",
@@ -56,31 +57,31 @@ impl Verdict {
     }
 }
 
-/// Something that mends what was found.
+/// Remedy for a problem that a check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Remedy {
-    /// What it does, and what is to be thought of.
+    /// Text that says what the remedy does, and what to mind.
     pub words: String,
-    /// What to type, as root; nothing where that depends on what is not known here.
+    /// Command to type as root; `None` if there is none, or if it depends on what is not known here.
     pub command: Option<String>,
 }
 
-/// One check's outcome.
+/// Outcome of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// Its name.
+    /// Name of the check.
     pub check: &'static str,
-    /// How it came out.
+    /// Severity of the outcome.
     pub verdict: Verdict,
-    /// What was seen.
+    /// Text that says what was observed.
     pub seen: String,
-    /// Why it matters; empty where all is fine.
+    /// Text that says why the observation matters; empty if all is fine.
     pub why: String,
-    /// What mends it, the best first.
+    /// Remedies, the best first.
     pub remedies: Vec<Remedy>,
-    /// What more could be known, and by whom.
+    /// Text that says what more could be found out, and how (as root, for example).
     pub missing: Option<String>,
-    /// Of the check `trim`: how far TRIM gets.
+    /// Set by the check `trim` only: how far TRIM gets.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub reach: Option<Reach>,
 }
@@ -114,51 +115,51 @@ impl Check {
     }
 }
 
-/// What was found out about a drive.
+/// Diagnosis of one drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DriveDiagnosis {
-    /// The kernel's name.
+    /// Kernel's name of the drive.
     pub drive: String,
-    /// The device file.
+    /// Path of the device file.
     pub path: String,
-    /// What it is, in words.
+    /// Description of the drive in words.
     pub what: String,
-    /// What was measured of it.
+    /// Measured values of the drive.
     pub values: Values,
-    /// The outcomes.
+    /// Outcomes of the checks of the drive.
     pub checks: Vec<Check>,
 }
 
-/// What was found out about a file system, or a device that was named.
+/// Diagnosis of a file system, or of a device that was named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TargetDiagnosis {
-    /// What was asked for.
+    /// Target that was asked for.
     pub target: String,
-    /// The layers below it.
+    /// Storage layers from the target down to the drives.
     pub layers: Layer,
-    /// The outcomes.
+    /// Outcomes of the checks of the target.
     pub checks: Vec<Check>,
 }
 
-/// All that was found out.
+/// Diagnosis of the whole machine, or of one target and its drives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Diagnosis {
-    /// The form of this: `ssdlab.doctor/1`.
+    /// Name of this output format: `ssdlab.doctor/1`.
     pub schema: &'static str,
-    /// The machine, and who looked.
+    /// Machine, and whether root examined it.
     pub machine: Machine,
-    /// The worst of all verdicts; what is unknown is not bad.
+    /// Worst of all verdicts; `Unknown` counts as `Fine`.
     pub worst: Verdict,
-    /// What holds for the machine as a whole.
+    /// Outcomes of the checks of the machine as a whole.
     pub checks: Vec<Check>,
-    /// Its drives.
+    /// Drives that were examined.
     pub drives: Vec<DriveDiagnosis>,
-    /// Its file systems, or what was asked for.
+    /// File systems of the machine, or the target that was asked for.
     pub targets: Vec<TargetDiagnosis>,
 }
 
 impl Diagnosis {
-    /// Every outcome, with what it is about.
+    /// Returns every outcome, with the name of what was checked: `machine`, a drive or a target.
     pub fn all(&self) -> impl Iterator<Item = (&str, &Check)> {
         let machine = self.checks.iter().map(|check| ("machine", check));
         let drives = self.drives.iter();
@@ -169,18 +170,18 @@ impl Diagnosis {
         machine.chain(drives).chain(targets)
     }
 
-    /// For Prometheus: its text format, as the textfile collector reads it.
+    /// Returns the diagnosis in Prometheus' text format, as the textfile collector reads it.
     pub fn prometheus(&self) -> String {
         prometheus::text(self)
     }
 
-    /// For people.
+    /// Returns the diagnosis as text for people.
     pub fn words(&self, options: &Options) -> String {
         text::words(self, options)
     }
 }
 
-/// What checks look at.
+/// Input of the checks.
 pub(crate) struct Context<'a> {
     pub(crate) facts: &'a dyn Facts,
     pub(crate) machine: Machine,
@@ -188,7 +189,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Returns what root could find out here; nothing where it was root who looked.
+    /// Returns the text for what is missing: that root could find it out, or, if root has examined the machine, that
+    /// the machine does not tell.
     pub(crate) fn as_root(&self, what: &str) -> String {
         match self.machine.is_root {
             true => format!("{what}: this machine does not tell"),
@@ -200,7 +202,7 @@ impl Context<'_> {
 /// Examines a target, or the whole machine.
 ///
 /// # Errors
-/// When the target is not there, or the machine does not run Linux.
+/// Returns an error if the target does not exist, or if the machine does not run Linux.
 pub fn examine(facts: &dyn Facts, target: Option<&str>) -> Result<Diagnosis, HostError> {
     let machine = facts.machine();
     if !machine.is_linux() {

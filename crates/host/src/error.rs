@@ -1,4 +1,4 @@
-//! What can go wrong before anything was looked at.
+//! Errors of this crate.
 
 use std::path::PathBuf;
 
@@ -6,30 +6,30 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// What was to be looked at is not there, or nothing is known of it.
+    /// The target does not exist, or nothing is known of it.
     #[error("{0}")]
     Target(String),
-    /// A file is no capture, or a broken one.
+    /// The file is not a capture, or is broken.
     #[error("{path} is not a captured machine: {why}")]
     NotACapture {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong in it, and where.
+        /// Description of the defect, and its place in the file.
         why: String,
     },
-    /// The system failed an operation.
+    /// An operation of the system failed.
     #[error("cannot {what}")]
     Io {
-        /// What was being done.
+        /// Description of the operation.
         what: String,
-        /// Why it failed.
+        /// Cause of the failure.
         #[source]
         source: std::io::Error,
     },
-    /// What was asked for would do harm, or cannot be taken back.
+    /// The requested change would do harm, or could not be undone.
     #[error("{0}")]
     Refused(String),
-    /// This machine lacks what is needed.
+    /// This machine lacks something that is needed.
     #[error("{0}")]
     Unsupported(String),
 }

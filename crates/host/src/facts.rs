@@ -1,4 +1,5 @@
-//! All that is known of a machine, asked for in one way whether it is this one or a captured one.
+//! Facts about a machine (files, directories, device numbers, output of programs), read from this machine or from a
+//! capture.
 
 mod archive;
 mod captured;
@@ -17,17 +18,17 @@ pub use self::captured::Captured;
 pub use self::live::Live;
 pub use self::recorder::Recorder;
 
-/// Why something is not known.
+/// Reason why a fact is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Absent {
-    /// There is no such thing.
+    /// The file or program does not exist.
     Missing,
-    /// Only root may know.
+    /// Only root may read it.
     Denied,
-    /// It could not be read, or the program not be run; in words.
+    /// The file could not be read, or the program could not be run; in words.
     Failed(String),
-    /// It was not asked for when the machine was captured.
+    /// The machine's capture does not contain the fact.
     NotCaptured,
 }
 
@@ -42,74 +43,73 @@ impl Absent {
     }
 }
 
-/// The machine as a whole.
+/// System, architecture, time of the examination, and user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The operating system and its release, as `uname` has them: `Linux 6.12.41`.
+    /// Operating system and its release, as `uname` has them: `Linux 6.12.41`.
     pub system: String,
-    /// The release alone.
+    /// Release alone.
     pub release: String,
-    /// The architecture.
+    /// Processor architecture.
     pub architecture: String,
-    /// When it was looked at, in seconds since 1970.
+    /// Time of the examination or capture, in seconds since 1970.
     pub time: u64,
-    /// True if whoever looked was root.
+    /// True if root examined the machine.
     pub is_root: bool,
 }
 
 impl Machine {
-    /// Returns true if it runs Linux, of which alone this crate knows where it tells what.
+    /// Returns true if the machine runs Linux, the only system that this crate can examine.
     pub fn is_linux(&self) -> bool {
         self.system.starts_with("Linux ")
     }
 }
 
-/// What a program came to.
+/// Exit code and output of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandOutput {
-    /// Its exit code; nothing where a signal ended it.
+    /// Exit code; `None` if a signal ended the program.
     pub status: Option<i32>,
-    /// What it printed.
+    /// Standard output.
     pub stdout: String,
-    /// What it complained of.
+    /// Standard error.
     pub stderr: String,
 }
 
 impl CommandOutput {
-    /// Its data, where it printed some.
+    /// Returns the JSON in the standard output, from the first brace or bracket on; `None` if there is none.
     pub fn json(&self) -> Option<Value> {
         let start = self.stdout.find(['{', '['])?;
         serde_json::from_str(&self.stdout[start..]).ok()
     }
 }
 
-/// What answers questions about a machine.
+/// Source of facts about a machine: the live machine or a capture.
 ///
-/// Paths are text: what is no UTF-8 in them cannot be asked for, and is not needed.
+/// Paths are text: paths that are not UTF-8 cannot be read, and are not needed.
 pub trait Facts {
-    /// The machine as a whole.
+    /// Returns facts about the machine as a whole.
     fn machine(&self) -> Machine;
 
-    /// Returns what a file holds.
+    /// Returns the content of a file.
     fn read(&self, path: &str) -> Result<Vec<u8>, Absent>;
 
-    /// The names in a directory, sorted.
+    /// Returns the names in a directory, sorted.
     fn list(&self, path: &str) -> Result<Vec<String>, Absent>;
 
-    /// The path with all symbolic links followed.
+    /// Returns the path with all symbolic links followed.
     fn resolve(&self, path: &str) -> Result<String, Absent>;
 
-    /// The number of the device file that a path leads to.
+    /// Returns the number of the device file that a path leads to.
     fn device_number(&self, path: &str) -> Result<DeviceNumber, Absent>;
 
-    /// When a file was changed last, in seconds since 1970.
+    /// Returns the time of a file's last change, in seconds since 1970.
     fn modified(&self, path: &str) -> Result<u64, Absent>;
 
-    /// Returns what a program that only looks prints.
+    /// Runs a program that only reads, and returns its output.
     fn run(&self, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent>;
 
-    /// The text of a small file, without blanks around it; nothing where it is empty or cannot be
-    /// read.
+    /// Returns the text of a small file without surrounding whitespace; `None` if it is empty or cannot be read.
     fn text(&self, path: &str) -> Option<String> {
         let bytes = self.read(path).ok()?;
         let text = String::from_utf8_lossy(&bytes);
@@ -117,8 +117,8 @@ pub trait Facts {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// The lines of a text that are wanted. Of a capture nothing else of that file is kept: it may hold
-    /// what is nobody's business.
+    /// Returns the lines of a file for which `is_wanted` is true. A recorder keeps only these lines of the file in a
+    /// capture, because the others may be private.
     fn lines_where(
         &self,
         path: &str,
@@ -129,10 +129,10 @@ pub trait Facts {
         Ok(text.lines().filter(|line| is_wanted(line)).map(str::to_owned).collect())
     }
 
-    /// Returns true if root may execute a file: whether anybody may.
+    /// Returns true if a file is executable for root, that is, for any user.
     fn is_executable(&self, path: &str) -> Result<bool, Absent>;
 
-    /// The number in a small file.
+    /// Returns the number in a small file.
     fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
     }

@@ -1,4 +1,4 @@
-//! The checks, a file each.
+//! List of all checks; each check is in a file of its own.
 
 mod alignment;
 mod atime;
@@ -24,7 +24,7 @@ use super::drive::Drive;
 use super::{Check, Context};
 use crate::layers::Stack;
 
-/// The checks, with the question that each answers.
+/// Names of the checks, with the question that each check answers.
 pub(in crate::doctor) const ALL: [(&str, &str); 18] = [
     ("trim", "Does TRIM get from the file system down to the flash, and where does it stop?"),
     ("automatic-trim", "Is free space trimmed by itself, once, and when was it last?"),
@@ -46,12 +46,12 @@ pub(in crate::doctor) const ALL: [(&str, &str); 18] = [
     ("temporary-files", "Where do temporary files go?"),
 ];
 
-/// Of the machine as a whole.
+/// Runs the checks of the machine as a whole.
 pub(super) fn of_machine(context: &Context) -> Vec<Check> {
     vec![kernel::check(context), swappiness::check(context), temporary_files::check(context)]
 }
 
-/// Of a file system or device, with all below it.
+/// Runs the checks of a file system or device, with all layers below.
 pub(super) fn of_target(context: &Context, stack: &Stack) -> Vec<Check> {
     let trim = trim::check(context, stack);
     let works = trim.reach.as_ref().and_then(|reach| reach.works);
@@ -63,7 +63,7 @@ pub(super) fn of_target(context: &Context, stack: &Stack) -> Vec<Check> {
     checks
 }
 
-/// Of a drive; of one that spins, without what is of flash alone.
+/// Runs the checks of a drive; checks that concern flash only are left out for a spinning drive.
 pub(super) fn of_drive(context: &Context, drive: &Drive) -> Vec<Check> {
     let mut checks = Vec::new();
     if drive.is_flash() != Some(false) {

@@ -1,4 +1,4 @@
-//! What a drive tells of itself, asked for once and looked at by several checks.
+//! Facts about a drive: read once, and used by several checks.
 
 use ssdlab_blockdev::smart::{self, Controller, Smart};
 use ssdlab_units::ByteLength;
@@ -9,20 +9,20 @@ use crate::facts::{Absent, CommandOutput, Facts};
 use crate::layers::{Layer, LayerKind};
 use crate::words;
 
-/// All that a drive and the kernel tell of it.
+/// Facts about a drive, by its own reports and by the kernel.
 pub(super) struct Drive<'a> {
     pub(super) layer: &'a Layer,
-    /// Its state, by smartctl and nvme-cli.
+    /// Health of the drive, by smartctl and nvme-cli.
     pub(super) smart: Smart,
     /// Identify controller of an NVMe drive, by nvme-cli.
     pub(super) controller: Controller,
-    /// Of an NVMe drive: whether deallocated blocks read as zeros.
+    /// True if deallocated blocks of an NVMe drive read as zeros; `None` if not known or not NVMe.
     pub(super) reads_zeros: Option<bool>,
-    /// What `hdparm -I` prints.
+    /// Output of `hdparm -I`; empty if there is none.
     pub(super) identify: String,
-    /// Why it tells nothing of its state.
+    /// Reason why the drive's health could not be read; `None` if it was.
     pub(super) silent: Option<String>,
-    /// True if disks of its kind have nothing to tell, whoever asks.
+    /// True if drives of this kind have no health report at all.
     is_mute: bool,
 }
 
@@ -50,7 +50,8 @@ impl<'a> Drive<'a> {
             reads_zeros = smart::reads_zeros(&text(ask("nvme", &["id-ns", path, "-o", "json"])));
             let log = ask("nvme", &["smart-log", path, "-o", "json"]).and_then(|it| it.json());
             let health = log.as_ref().map(smart::from_nvme).unwrap_or_default();
-            // The same log: what one program did not print, the other may have.
+            // // Both programs read the same log: fill what smartctl did not print. Signs are taken from one of the two
+            // only.
             smart = if smart.passed.is_some() {
                 smart.or(Smart { signs: Vec::new(), ..health })
             } else {
@@ -74,7 +75,7 @@ impl<'a> Drive<'a> {
         Drive { layer, smart, controller, reads_zeros, identify, silent, is_mute }
     }
 
-    /// The model, as the drive itself says it, not the part that SCSI has room for.
+    /// Returns the model by the drive's own report; the name by SCSI may be cut short.
     pub(super) fn model(&self) -> Option<String> {
         let identify = || {
             let line = self.identify.lines().find_map(|it| it.trim().strip_prefix("Model Number:"));
@@ -84,8 +85,8 @@ impl<'a> Drive<'a> {
         told.or_else(identify).or_else(|| self.layer.title.clone())
     }
 
-    /// Returns true if it is flash, as far as can be told: what is asked of it directly counts more
-    /// than what the kernel has assumed.
+    /// Returns true if the drive is flash, `None` if that is not known. The drive's own report has precedence over the
+    /// kernel's value.
     pub(super) fn is_flash(&self) -> Option<bool> {
         if self.layer.kind == LayerKind::Nvme || self.layer.kind == LayerKind::Mmc {
             return Some(true);
@@ -97,7 +98,7 @@ impl<'a> Drive<'a> {
             return Some(true);
         }
         match (&self.layer.kind, self.layer.limits.is_rotational) {
-            // These say so of everything.
+            // // These report every drive as rotational.
             (
                 LayerKind::Usb { .. } | LayerKind::HardwareRaid { .. } | LayerKind::Virtual,
                 Some(true),
@@ -110,7 +111,7 @@ impl<'a> Drive<'a> {
         self.layer.size().unwrap_or(ByteLength::ZERO)
     }
 
-    /// Returns what root could find out, or why the drive tells nothing.
+    /// Returns the text for what is missing: that root could find it out, or why the drive does not tell.
     pub(super) fn missing(&self, context: &Context, what: &str) -> String {
         match (&self.silent, context.machine.is_root || self.is_mute) {
             (Some(_), false) => format!("as root: {what}"),
@@ -120,10 +121,10 @@ impl<'a> Drive<'a> {
     }
 }
 
-/// Returns what a program prints, unless it failed to get at the drive.
+/// Returns the output of a program, or an error if it could not get at the drive.
 fn asked(facts: &dyn Facts, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
     let output = facts.run(program, arguments)?;
-    // smartctl's exit code is a set of flags; the lowest two say that it got nowhere.
+    // // smartctl's exit code is a bit mask; the lowest two bits mean that it got nothing from the drive.
     let is_lost = match program {
         "smartctl" => output.status.is_none_or(|status| status & 3 != 0),
         _ => output.status != Some(0),
@@ -150,7 +151,7 @@ fn reason(program: &str, absent: &Absent) -> String {
     }
 }
 
-/// Examines the drives under all targets, each once.
+/// Examines the drives of all targets, each drive once.
 pub(super) fn examine(context: &Context) -> Vec<DriveDiagnosis> {
     let mut seen: Vec<&str> = Vec::new();
     let mut found = Vec::new();
@@ -162,7 +163,7 @@ pub(super) fn examine(context: &Context) -> Vec<DriveDiagnosis> {
                 | LayerKind::Loop { .. }
                 | LayerKind::Mapper { .. }
         );
-        // A reader without a card, a network disk that is not connected.
+        // // A card reader without a card, or a network disk that is not connected.
         let is_ours = is_ours && layer.size_bytes != Some(0);
         if is_ours && !seen.contains(&layer.name.as_str()) {
             seen.push(&layer.name);

@@ -1,18 +1,18 @@
-//! Drives whose makers published what cannot be asked of them.
+//! Published facts about drive models that cannot be read from a drive: its flash, and its rated endurance.
 //!
-//! Each with its source: what is not known for sure is better not said. What this project has profiles of is
-//! here as well, with the same figures.
+//! Each figure has a source; figures of unknown origin are left out. Drives for which this project has profiles are
+//! included, with the same figures.
 
 mod table;
 
 use ssdlab_units::{ByteLength, GIB};
 
-/// What is known of drives that were sold under one name in several sizes.
+/// Drives that are sold under one name in several sizes.
 #[derive(Clone, Copy, Debug)]
 struct Family {
-    /// The document that has the figures.
+    /// Document that has the figures.
     source: &'static str,
-    /// Where they were read, if not there; empty where none of them was read.
+    /// Publication in which the figures were read, if not in `source`; empty if none of them was read.
     read_in: &'static str,
     sizes: &'static [Size],
 }
@@ -20,40 +20,40 @@ struct Family {
 /// One size of a family.
 #[derive(Clone, Copy, Debug)]
 struct Size {
-    /// What its model, as the drive says it, has in it, in capitals; one of these.
+    /// Model names in capitals: the drive's own model contains one of them.
     models: &'static [&'static str],
-    /// What it is sold as, in GB of 10^9 bytes.
+    /// Nominal capacity, in GB of 10^9 bytes.
     sold_as: u64,
-    /// Flash in it, in GiB; 0 where that is not known.
+    /// Flash in the drive, in GiB; 0 if not known.
     raw_gib: u64,
     endurance: Endurance,
 }
 
-/// What may be written to a drive, as of its warranty.
+/// Rated endurance of a drive (TBW), as of its warranty.
 #[derive(Clone, Copy, Debug)]
 enum Endurance {
-    /// It is not known.
+    /// The endurance is not known.
     Unknown,
-    /// Its maker gave no figure.
+    /// The maker gave no figure.
     NotGiven,
-    /// It was read, in GB of 10^9 bytes.
+    /// Endurance that was read in a publication, in GB of 10^9 bytes.
     Read { gb: u64 },
-    /// Nobody has verified it, in GB of 10^9 bytes.
+    /// Endurance that nobody has verified, in GB of 10^9 bytes.
     Unverified { gb: u64 },
 }
 
-/// What may be written to a drive, as of its warranty.
+/// Rated endurance of a drive (TBW), as of its warranty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rated {
-    /// Its maker gave no figure.
+    /// The maker gave no figure.
     NotGiven,
-    /// So much, by the source.
+    /// Endurance in bytes, as read in the source.
     Verified(ByteLength),
-    /// So much, as noted down by this project; nobody has compared that with the source.
+    /// Endurance in bytes, as noted by this project; nobody has compared it with the source.
     Unverified(ByteLength),
 }
 
-/// What is known of a drive.
+/// Published facts about one drive model.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     size: Size,
@@ -61,12 +61,12 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Returns the flash that is in it.
+    /// Returns the flash in the drive in bytes, or `None` if not known.
     pub(super) fn raw(&self) -> Option<ByteLength> {
         (self.size.raw_gib > 0).then(|| GIB * self.size.raw_gib)
     }
 
-    /// Returns what may be written to it.
+    /// Returns the rated endurance, or `None` if not known.
     pub(super) fn rated_writes(&self) -> Option<Rated> {
         let bytes = |gb: u64| ByteLength::new(gb * 1_000_000_000);
         match self.size.endurance {
@@ -77,12 +77,12 @@ impl Known {
         }
     }
 
-    /// Returns the document that has the figures.
+    /// Returns the name of the document that has the figures.
     pub(super) fn source(&self) -> &'static str {
         self.family.source
     }
 
-    /// Returns the document that has the figures, and where they were read.
+    /// Returns the name of the document that has the figures, and the publication in which they were read.
     pub(super) fn read_in(&self) -> String {
         match self.family.read_in {
             "" => self.family.source.to_owned(),
@@ -91,12 +91,12 @@ impl Known {
     }
 }
 
-/// Finds what is known of a drive that calls itself `model` and has this size.
+/// Returns the entry for a drive that reports the name `model` and has this size, or `None`.
 pub(super) fn find(model: &str, size: ByteLength) -> Option<Known> {
     let model = model.to_uppercase();
     let gigabytes = size.bytes() as f64 / 1e9;
-    // Makers say 500 GB of what has 500.1 or 512.1. A drive that was made smaller than it was sold (host
-    // protected area, namespaces) is told by a name that has the size in it.
+    // // Makers sell drives of 500.1 and of 512.1 GB as 500 GB. A drive that was made smaller than sold (host protected
+    // area, namespaces) is only recognised by a name that has the size in it.
     let fits = |one: &&Size| {
         let has_name = one.models.iter().any(|name| model.contains(name));
         let sold_as = one.sold_as as f64;
@@ -119,7 +119,7 @@ mod tests {
         let size = ByteLength::new(512_110_190_592);
         let found = find("Samsung SSD 840 PRO Series", size).unwrap();
         let raw = found.raw().unwrap();
-        // 6.85 % spare of physical, as the article has it.
+        // // 6.85 % of the physical capacity is spare, according to the article.
         let spare = (raw.bytes() - size.bytes()) as f64 / raw.bytes() as f64;
         assert!((spare - 0.0685).abs() < 0.0001, "{spare}");
         assert!(find("Samsung SSD 840 PRO Series", ByteLength::new(1_000_000_000_000)).is_none());
@@ -161,7 +161,7 @@ mod tests {
             ("Force MP510", 700, None),
             ("Force MP600", 1_000, Some(1_800)),
             ("SAMSUNG MZ7LH1T9HMLT-00005", 1_920, Some(2_733)),
-            // A part of it in another namespace.
+            // // Part of the drive's capacity is in another namespace.
             ("Samsung SSD 980 PRO 1000GB", 400, None),
             ("CT1000MX500SSD1", 400, Some(360)),
             ("CT1000MX500SSD1", 2_000, None),
@@ -208,7 +208,7 @@ mod tests {
                     Endurance::Unknown => assert!(size.raw_gib > 0, "{size:?}"),
                     Endurance::NotGiven => {}
                     Endurance::Read { gb } | Endurance::Unverified { gb } => {
-                        // From a tenth of a drive a day for three years to seventeen for five.
+                        // // From 0.1 drive writes a day for three years to 17 for five years.
                         let drives = gb as f64 / size.sold_as as f64;
                         assert!((70.0..32_000.0).contains(&drives), "{size:?}");
                     }

@@ -1,4 +1,4 @@
-//! A diagnosis as metrics, in the text format that Prometheus reads.
+//! Metrics of a diagnosis in Prometheus' text format.
 
 use std::sync::atomic::AtomicU64;
 
@@ -39,10 +39,10 @@ struct OfKind {
     kind: String,
 }
 
-/// A figure of a drive: its name, what it is, and where it comes from.
+/// Metric of a drive: its name, its help text, and the function that reads its value.
 type Figure = (&'static str, &'static str, fn(&DriveDiagnosis) -> Option<f64>);
 
-/// Percent as a ratio, as Prometheus likes it.
+/// Converts percent to a ratio, Prometheus' convention.
 fn ratio(percent: u64) -> f64 {
     percent as f64 / 100.0
 }
@@ -76,7 +76,7 @@ const FIGURES: [Figure; 8] = [
     }),
 ];
 
-/// Adds the figures of all drives; what a drive does not tell is left out.
+/// Adds the metrics of all drives; values that a drive does not report are left out.
 fn add_figures(diagnosis: &Diagnosis, registry: &mut Registry) {
     let info = Family::<Info, Gauge>::default();
     let errors = Family::<OfKind, Gauge<f64, AtomicU64>>::default();
@@ -101,8 +101,7 @@ fn add_figures(diagnosis: &Diagnosis, registry: &mut Registry) {
     registry.register("drive_errors", "Errors that the drive has counted, by their kind", errors);
 }
 
-/// Returns how bad a verdict is, as a number: what is unknown counts as -1, so that a rule for what is bad does not
-/// fire for it.
+/// Returns the severity of a verdict as a number. `Unknown` is -1, so that alerts on bad outcomes do not fire for it.
 fn level(verdict: Verdict) -> i64 {
     match verdict {
         Verdict::Fine => 0,
@@ -142,7 +141,7 @@ pub(super) fn text(diagnosis: &Diagnosis) -> String {
             verdict: check.verdict.word().to_owned(),
         };
         outcomes.get_or_create(&labels).set(level(check.verdict));
-        // What another machine does with it is not known here.
+        // // The metric is left out if another machine provides the drive: its use of TRIM is not known here.
         let known = check.reach.as_ref().filter(|reach| reach.left_to_host.is_empty());
         if let Some(works) = known.and_then(|reach| reach.works) {
             reach.get_or_create(&Subject { target: subject.to_owned() }).set(works.into());
@@ -156,8 +155,8 @@ pub(super) fn text(diagnosis: &Diagnosis) -> String {
     in_order(&text)
 }
 
-/// Puts the figures of each metric in order: the library keeps them in a map of its own, which has another
-/// order in each run, and who compares two files would see changes where there are none.
+/// Sorts the samples of each metric. The library keeps them in a map whose order differs in each run, so two equal
+/// diagnoses would have different texts.
 fn in_order(text: &str) -> String {
     let is_comment = |line: &&str| line.starts_with('#');
     let mut ordered = String::with_capacity(text.len());

@@ -1,20 +1,21 @@
-//! What an experiment on the file system has shown, beside what the layers say.
+//! Result of the experiment `--proof`, which shows whether TRIM works on a file system, compared with what the layers
+//! say.
 
 use super::{Check, Diagnosis, Verdict};
 
-/// What became of a marker that was written, deleted and trimmed.
+/// Fate of a marker that was written to a file, deleted and trimmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// It is gone from where it lay.
+    /// The marker is gone from its place on the device.
     Gone,
-    /// It is still there, and a layer is known to have stopped the trim.
+    /// The marker is still there, and a layer is known to have stopped the trim.
     StillThere,
     /// The experiment could not tell.
     NotTold,
 }
 
 impl Diagnosis {
-    /// Adds what an experiment on a target has shown, in `words`, as the check `trim-proof`.
+    /// Adds the result of an experiment on a target, in `words`, as the check `trim-proof`.
     pub fn prove(&mut self, target: &str, proof: Proof, words: &str) {
         let Some(found) = self.targets.iter_mut().find(|it| it.target == target) else { return };
         let reach = found.checks.iter().find_map(|check| check.reach.as_ref());

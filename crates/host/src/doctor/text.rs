@@ -1,15 +1,15 @@
-//! A diagnosis for people.
+//! Text of a diagnosis for people.
 
 use super::{Check, Diagnosis, Verdict};
 
-/// How it is laid out.
+/// Layout of the text.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Columns of the terminal.
     pub width: usize,
-    /// True if only ASCII is shown.
+    /// True if only ASCII characters are used.
     pub ascii: bool,
-    /// True if what is fine is shown in full, too.
+    /// True if checks that are fine are shown in full, too.
     pub all: bool,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn words(diagnosis: &Diagnosis, options: &Options) -> String {
         section(&format!("This machine: {}", diagnosis.machine.system), &diagnosis.checks);
     }
     text.push_str(&closing(diagnosis));
-    // Names are a stranger's, where a machine was captured: a terminal must not obey them.
+    // // Names in a capture come from a stranger: control characters must not get to the terminal.
     text.chars().map(|it| if it.is_control() && it != '\n' { '?' } else { it }).collect()
 }
 
@@ -78,7 +78,7 @@ fn one(check: &Check, options: &Options, text: &mut String) {
     for remedy in &check.remedies {
         paragraph("", &remedy.words, options, text);
         if let Some(command) = &remedy.command {
-            // Never broken: it is to be copied.
+            // // Commands are not wrapped, so that they can be copied.
             for line in command.lines() {
                 text.push_str(&format!("{:INDENT$}  {line}\n", ""));
             }
@@ -86,10 +86,10 @@ fn one(check: &Check, options: &Options, text: &mut String) {
     }
 }
 
-/// Where words begin, behind verdict and name.
+/// Column of the text, behind verdict and name of the check.
 const INDENT: usize = 25;
 
-/// Words in lines, the first behind `lead`, which fills the indent.
+/// Adds wrapped text; `lead` fills the indent of the first line.
 fn paragraph(lead: &str, words: &str, options: &Options, text: &mut String) {
     let mut line = format!("{lead:<INDENT$}");
     let mut is_empty = true;

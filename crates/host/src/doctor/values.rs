@@ -1,4 +1,4 @@
-//! What a drive counts and measures, as numbers.
+//! Counters and measured values of a drive, as numbers.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use serde::Serialize;
 use super::drive::Drive;
 use super::{Context, checks, known};
 
-/// What a drive counts and measures; what is not known is left out.
+/// Counters and measured values of a drive; values that are not known are left out of the output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Values {
-    /// The model, as the drive says it.
+    /// Model, as the drive reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// In degrees Celsius.
+    /// Temperature in degrees Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<i64>,
     /// Share of the rated life that is used, in percent; may exceed 100.
@@ -22,22 +22,22 @@ pub struct Values {
     /// Spare blocks that are left, in percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spare_percent: Option<u64>,
-    /// Written by hosts.
+    /// Bytes that hosts have written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
-    /// Written to the flash.
+    /// Bytes that were written to the flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flash_written_bytes: Option<u64>,
-    /// What the maker rates it for.
+    /// Bytes that the maker rates the drive for (TBW), if the figure is verified.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rated_written_bytes: Option<u64>,
-    /// Hours it has been on.
+    /// Power-on hours.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_on_hours: Option<u64>,
-    /// The drive's own verdict.
+    /// True if the drive reports that its health is good.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_passed: Option<bool>,
-    /// Errors, by their kind.
+    /// Error counters, by their name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: BTreeMap<&'static str, u64>,
 }
@@ -49,7 +49,7 @@ impl Values {
         let known = model.as_deref().and_then(|model| known::find(model, drive.size()));
         let rated = known.and_then(|known| match known.rated_writes()? {
             known::Rated::Verified(rated) => Some(rated),
-            // A figure that nobody has verified is no value.
+            // // Unverified figures are not used as values.
             known::Rated::NotGiven | known::Rated::Unverified(_) => None,
         });
         Values {

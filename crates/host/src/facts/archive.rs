@@ -1,11 +1,11 @@
-//! A captured machine as a file: a tar archive, compressed with gzip.
+//! File format of a captured machine: a tar archive, compressed with gzip.
 //!
-//! `capture.json` comes first and holds everything but what files hold and programs print; each
-//! file lies under `files` at its path, and what programs print under `commands`, by the number of
-//! the command. So a capture can be looked through with tar and a pager before it is given away.
+//! `capture.json` comes first and holds everything but the contents of files and the output of programs. Each file lies
+//! under `files` at its path, and the output of each program under `commands`, named by the number of the command. So
+//! users can read a capture with tar and a pager before they give it away.
 //!
-//! It is read as a stranger's file: into memory only, never unpacked to a place that a name in it
-//! asks for, and never more of it than the bounds below.
+//! The reader does not trust the archive: it reads it into memory only, never unpacks it to paths that it names, and
+//! never reads more than the limits below.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -21,23 +21,23 @@ use super::captured::Captured;
 use super::{Absent, CommandOutput, Machine};
 use crate::error::HostError;
 
-/// The form of `capture.json`.
+/// Name and version of the format of `capture.json`.
 const SCHEMA: &str = "ssdlab.capture/1";
 
-/// The most that one entry may hold.
+/// Largest size of one entry, in bytes.
 const LONGEST_ENTRY: u64 = 4 << 20;
-/// The most that all may hold together, unpacked.
+/// Largest size of all entries together, unpacked, in bytes.
 const LONGEST_WHOLE: u64 = 64 << 20;
-/// The most entries: a machine with a hundred drives has some ten thousand.
+/// Largest number of entries: a machine with a hundred drives has some ten thousand.
 const MOST_ENTRIES: usize = 100_000;
 
-/// What `capture.json` holds.
+/// Content of `capture.json`.
 #[derive(Deserialize, Serialize)]
 struct Index {
     schema: String,
     ssdlab: String,
     machine: Machine,
-    /// Files that could not be read, and why.
+    /// Files that could not be read, with the reason.
     absent: BTreeMap<String, Absent>,
     lists: BTreeMap<String, Result<Vec<String>, Absent>>,
     resolved: BTreeMap<String, Result<String, Absent>>,
@@ -52,7 +52,7 @@ struct Index {
 struct Command {
     program: String,
     arguments: Vec<String>,
-    /// Why there is no answer, if there is none.
+    /// Reason why there is no output, if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     absent: Option<Absent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,10 +62,10 @@ struct Command {
 }
 
 impl Captured {
-    /// The machine as a `.tar.gz`.
+    /// Writes the captured machine as a `.tar.gz`.
     ///
     /// # Errors
-    /// When `to` cannot be written.
+    /// Returns an error if `to` cannot be written.
     pub fn write(&self, to: impl Write) -> std::io::Result<()> {
         let mut archive = tar::Builder::new(GzEncoder::new(to, Compression::best()));
         let mut add = |name: &str, bytes: &[u8]| {
@@ -123,7 +123,7 @@ impl Captured {
     /// Reads a captured machine, from a `.tar.gz` or a plain tar archive.
     ///
     /// # Errors
-    /// When the file cannot be read, or is no capture.
+    /// Returns an error if the file cannot be read, or is not a capture.
     pub fn open(path: &Path) -> Result<Captured, HostError> {
         let file = std::fs::File::open(path).map_err(|source| match source.kind() {
             std::io::ErrorKind::NotFound => HostError::NotACapture {
@@ -136,10 +136,10 @@ impl Captured {
             .map_err(|why| HostError::NotACapture { path: path.to_owned(), why })
     }
 
-    /// Reads a captured machine from any bytes; the error says what is wrong with them.
+    /// Reads a captured machine from any bytes.
     ///
     /// # Errors
-    /// When they are no capture.
+    /// Returns the reason in words if the bytes are not a capture.
     pub fn read_from(mut from: impl Read) -> Result<Captured, String> {
         let unreadable = |error: std::io::Error| format!("it cannot be read ({error})");
         let mut start = [0; 2];
@@ -160,7 +160,7 @@ impl Captured {
 }
 
 fn read_archive(from: impl Read) -> Result<Captured, String> {
-    // Contents are counted below; this bounds what lies between them, too.
+    // // The sizes of entries are counted below; this limit covers headers and padding as well.
     let mut archive = tar::Archive::new(from.take(2 * LONGEST_WHOLE));
     let broken = |error: std::io::Error| format!("the archive is broken ({error})");
     let mut entries: BTreeMap<String, Vec<u8>> = BTreeMap::new();

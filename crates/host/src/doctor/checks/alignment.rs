@@ -1,21 +1,20 @@
-//! Does each layer begin where the drive likes it?
+//! Check of the alignment of partitions and other layers on the drive.
 //!
-//! What matters is where data lies on the drive, so the beginnings of all layers are added up on
-//! each way down.
+//! The place of the data on the drive is what matters, so the check adds up the offsets of all layers on each way down.
 
 use crate::doctor::{Check, Context, Verdict};
 use crate::layers::{Layer, LayerKind, Stack};
 use crate::words::list;
 
-/// What all common flash pages divide, and partitioning tools align to.
+/// A multiple of all common flash page sizes, in bytes; partitioning tools align to it.
 const GOOD: u64 = 1 << 20;
-/// The unit that drives map, and pages of memory; what does not begin at a multiple of it makes
-/// the drive read and write two units for one.
+/// Mapping unit of drives and page size of memory, in bytes. For data that does not begin at a multiple of it the drive
+/// reads and writes two units instead of one.
 const NEEDED: u64 = 4096;
 
 struct Beginning {
     words: String,
-    /// From the beginning of the drive, or as far down as it is known.
+    /// Offset from the beginning of the drive, or from the lowest layer whose offset is known, in bytes.
     offset: u64,
 }
 
@@ -95,8 +94,8 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
     Some(check)
 }
 
-/// Returns true if a loop device begins within its file. The blocks of the file lie where its file
-/// system wants them, so that only the offset counts.
+/// Returns true if a loop device begins at an offset within its file. The file system places the blocks of the file, so
+/// only the offset counts.
 fn is_loop_with_offset(layer: &Layer) -> bool {
     matches!(layer.kind, LayerKind::Loop { .. }) && layer.offset_bytes.is_some_and(|it| it > 0)
 }
@@ -105,10 +104,10 @@ fn plural(names: &[String]) -> &'static str {
     if names.len() == 1 { "s" } else { "" }
 }
 
-/// Returns where a layer's data begins on the drive, by the first way down.
+/// Returns the offset of a layer's data on the drive in bytes, along the first way down, or `None` if it is not known.
 fn absolute(layer: &Layer) -> Option<u64> {
     let own = match layer.kind {
-        // Extents of LVM, in several pieces, are multiples of its extents, 4 MiB unless told.
+        // The extents of an LVM volume in several pieces are multiples of LVM's extent size, 4 MiB by default.
         LayerKind::Partition
         | LayerKind::Crypt
         | LayerKind::Linear
@@ -122,7 +121,7 @@ fn absolute(layer: &Layer) -> Option<u64> {
     }
 }
 
-/// The drive of the first partition that is off.
+/// Returns the path of the drive that holds the target's first partition.
 fn partition(top: &Layer) -> Option<&str> {
     let layers = top.all();
     let partition = layers.into_iter().find(|layer| layer.kind == LayerKind::Partition)?;

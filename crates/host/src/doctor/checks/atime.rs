@@ -1,4 +1,4 @@
-//! Does every read cause a write?
+//! Check of the mount options `noatime` and `relatime`: does every read of a file cause a write?
 
 use crate::doctor::{Check, Verdict};
 use crate::layers::Stack;

@@ -1,4 +1,4 @@
-//! Is free space trimmed by itself, once, and when was it last?
+//! Check of automatic TRIM: is free space trimmed, by one mechanism only, and when was the last run?
 
 use super::regular_trim::{Covering, Regular, Timer};
 use crate::doctor::{Check, Context, Verdict};
@@ -7,10 +7,11 @@ use crate::words::{age, list, quoted};
 
 const NAME: &str = "automatic-trim";
 
-/// systemd's timer runs once a week; twice that means that a run was missed.
+/// Longest time since the last run of fstrim, in seconds. systemd's timer runs once a week; after two weeks a run was
+/// missed.
 const TOO_LONG_AGO: u64 = 15 * 86_400;
 
-/// Returns true if the mount trims what it frees, and how.
+/// Returns the mount option that trims blocks when they are freed (`discard`, `discard=...`), or `None`.
 fn discards(layer: &Layer) -> Option<&str> {
     let options = &layer.mount.as_ref()?.options;
     options
@@ -64,7 +65,7 @@ pub(in crate::doctor) fn check(
 
 fn both(layer: &Layer, option: &str, covering: &Covering) -> Check {
     let seen = format!("both the mount option '{option}' and {} trim it", list(&covering.by));
-    // In the background and in batches; on by default since Linux 6.2.
+    // btrfs discards in the background and in batches; this is the default since Linux 6.2.
     let is_btrfs =
         matches!(&layer.kind, LayerKind::FileSystem { file_system } if file_system == "btrfs");
     if is_btrfs && option == "discard=async" {
@@ -92,7 +93,7 @@ fn only_regular(context: &Context, covering: &Covering) -> Check {
     let is_timer_alone = covering.is_timer_alone();
     let Some(last) = covering.last_run.filter(|_| is_timer_alone) else {
         let seen = format!("{how} trims free space; when it did last is not known");
-        // A timer that is on and has no stamp has not run since it was put there.
+        // A timer that is enabled and has no stamp file has not run since it was installed.
         return Check::new(
             NAME,
             if is_timer_alone { Verdict::Notice } else { Verdict::Fine },

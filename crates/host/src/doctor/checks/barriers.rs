@@ -1,11 +1,11 @@
-//! Does the file system send the flushes that keep it whole?
+//! Check of write barriers: does the file system send flushes?
 
 use crate::doctor::{Check, Context, Verdict};
 use crate::layers::Stack;
 use crate::mounts;
 use crate::words::quoted;
 
-/// What turns flushes off: ext3, ext4, btrfs and old xfs; f2fs.
+/// Mount options that turn flushes off: of ext3, ext4, btrfs and old xfs; of f2fs.
 const OFF: [&str; 4] = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"];
 
 pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {

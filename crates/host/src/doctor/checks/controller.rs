@@ -1,4 +1,4 @@
-//! Does the link to the drive carry what it could?
+//! Check of the link to the drive: PCI Express lanes and speed, SATA speed, AHCI.
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};
@@ -14,18 +14,18 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     }
 }
 
-/// PCI Express tells what a link does and could do.
+/// Compares the current PCI Express link with the best link that is possible.
 fn nvme(context: &Context, drive: &Drive) -> Option<Check> {
     let text =
         |name: &str| context.facts.text(&format!("{}/device/device/{name}", drive.layer.directory));
     let (speed, width) = (text("current_link_speed")?, text("current_link_width")?);
     let (most_speed, most_width) = (text("max_link_speed")?, text("max_link_width")?);
-    // Emulated ones have a link without lanes.
+    // Emulated drives have a link without lanes.
     if number(&speed) == 0.0 || number(&width) == 0.0 {
         return None;
     }
     let seen = format!("PCI Express, {width} lanes at {speed}");
-    // A drive at rest may lower its speed; lanes it does not give up.
+    // An idle drive may lower its link speed, but does not give up lanes.
     if number(&width) < number(&most_width) || number(&speed) < number(&most_speed) {
         return Some(
             Check::new(NAME, Verdict::Notice, format!("{seen}; it could {most_width} at {most_speed}"))
@@ -42,7 +42,7 @@ fn number(text: &str) -> f64 {
     text.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0.0)
 }
 
-/// The driver of the controller: one for the old IDE registers queues nothing.
+/// Checks the driver of the SATA controller (drivers for IDE registers queue no commands) and the speed of the link.
 fn sata(context: &Context, drive: &Drive) -> Option<Check> {
     let directory = drive.layer.directory.as_str();
     let port = directory.split('/').position(|part| {
@@ -62,7 +62,7 @@ fn sata(context: &Context, drive: &Drive) -> Option<Check> {
                 ),
         );
     }
-    // The most that the drive can do is in its own report: the kernel's limit is that of the port.
+    // The drive's own report has the highest speed of the drive: the kernel's limit is that of the port.
     if let Some(link) = drive.smart.link {
         let seen = format!("{driver}, {}", gigabits(link.bits_per_second));
         if link.bits_per_second < link.most_bits_per_second {
@@ -87,7 +87,7 @@ fn gigabits(bits_per_second: u64) -> String {
     format!("{:.1} Gb/s", bits_per_second as f64 / 1e9)
 }
 
-/// The speed of the SATA link, in the kernel's words.
+/// Returns the speed of the SATA link in the kernel's words, or `None` if the kernel does not tell.
 fn link_speed(context: &Context, directory: &str) -> Option<String> {
     let parts: Vec<&str> = directory.split('/').collect();
     let port = parts.iter().position(|part| {

@@ -1,4 +1,4 @@
-//! How much was written, against what the maker rates?
+//! Check of endurance: data written to the drive, compared with the TBW that the maker rates.
 
 use ssdlab_units::ByteLength;
 

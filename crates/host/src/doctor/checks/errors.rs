@@ -1,6 +1,6 @@
-//! Does the drive report errors or failing health?
+//! Check of the drive's health report (SMART): errors and failing health.
 //!
-//! Every sign of trouble in the drive's report is named, whatever the drive's own verdict is.
+//! The check names every sign of trouble in the report, whatever the drive's own verdict is.
 
 use ssdlab_blockdev::smart::{Counter, CriticalWarning, ErrorCause, Sign};
 
@@ -10,19 +10,19 @@ use crate::words::age;
 
 const NAME: &str = "errors";
 
-/// Hours of being on after which an error of the medium that was logged is past: a year. What it left
-/// behind is counted elsewhere (pending, replaced).
+/// Power-on hours after which a logged error of the medium counts as past: a year. The damage it left is counted
+/// elsewhere (pending and replaced sectors).
 const LONG_AGO: u64 = 8_766;
 
-/// Temperature attributes of ATA: they fail by heat, not by age.
+/// ATA attributes of temperature: they exceed their threshold because of heat, not of age.
 const TEMPERATURES: [u64; 2] = [190, 194];
 
-/// What to do about a sign.
+/// Subject of a sign, which decides the advice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Concern {
-    /// Nothing.
+    /// No advice.
     None,
-    /// The link to it.
+    /// The link to the drive.
     Link,
     /// Heat.
     Heat,
@@ -40,7 +40,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     let mut found: Vec<(Verdict, Concern, String)> =
         smart.signs.iter().filter_map(|sign| of_sign(sign, spins)).collect();
     found.extend(critical(&smart.signs));
-    // The worst first; those that are as bad stay in order.
+    // The worst first; signs with the same verdict stay in order.
     found.sort_by_key(|(verdict, _, _)| std::cmp::Reverse(*verdict));
     let Some(&(verdict, concern, _)) = found.first() else {
         return Check::new(NAME, Verdict::Fine, sound(drive));
@@ -81,12 +81,12 @@ fn sound(drive: &Drive) -> String {
     }
 }
 
-/// Hours of being on, in words.
+/// Returns power-on hours in words.
 fn ago(hours: u64) -> String {
     format!("{} of being on ago", age(hours.saturating_mul(3_600)))
 }
 
-/// The critical warning of NVMe, whose bits stand together.
+/// Returns one outcome for all bits of NVMe's critical warning that are set, or `None` if no bit is set.
 fn critical(signs: &[Sign]) -> Option<(Verdict, Concern, String)> {
     let set: Vec<CriticalWarning> = signs
         .iter()
@@ -211,7 +211,7 @@ fn of_counter(counter: Counter, count: u64, spins: bool) -> (Verdict, Concern, S
     let words = format!("{count} {}", if count == 1 { one } else { many });
     match counter {
         Counter::Link => (Verdict::Notice, Concern::Link, words),
-        // Flash replaces what fails; how much of that is left is counted elsewhere (wear).
+        // The drive replaces flash blocks that fail; the check `wear` reports how many spare blocks are left.
         Counter::ProgramFailures | Counter::EraseFailures => {
             (Verdict::Notice, Concern::None, words)
         }

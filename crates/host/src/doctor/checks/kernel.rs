@@ -1,10 +1,10 @@
-//! Is the kernel new enough for TRIM?
+//! Check of the kernel's version: does it support TRIM?
 
 use crate::doctor::{Check, Context, Verdict};
 use crate::layers::LayerKind;
 
-/// The first kernel with TRIM for a single disk and LVM, and the first for md RAID (a how-to on
-/// TRIM under Linux; kernelnewbies.org, Linux 2.6.33 and 3.7).
+/// First kernel with TRIM for a single disk and LVM; `MD` is the first for md RAID (a how-to on TRIM under Linux;
+/// kernelnewbies.org, Linux 2.6.33 and 3.7).
 const SINGLE: (u32, u32, u32) = (2, 6, 33);
 const MD: (u32, u32, u32) = (3, 7, 0);
 

@@ -1,9 +1,8 @@
-//! Jobs that trim free space now and then, and the mounts that they trim: timers of systemd and cron.
+//! Regular jobs that trim free space (systemd timers and cron), and the mounts that they trim.
 //!
-//! systemd's service runs `fstrim --listed-in /etc/fstab:/proc/self/mountinfo` (earlier `--fstab`): that
-//! takes the first of these files that lists anything (fstrim(8)), so that what is mounted and not in
-//! fstab is passed by, and so is what has the option `X-fstrim.notrim` there. What is listed counts for
-//! all places where the same file system is mounted.
+//! systemd's service runs `fstrim --listed-in /etc/fstab:/proc/self/mountinfo` (earlier `--fstab`). fstrim takes the
+//! first of these files that lists anything (fstrim(8)), so it skips file systems that are mounted and not in fstab,
+//! and those with the option `X-fstrim.notrim` there. An entry counts for all mount points of the same file system.
 
 mod cron;
 mod shell;
@@ -16,61 +15,62 @@ use crate::facts::{Absent, Facts};
 use crate::layers::Mounted;
 use crate::mounts::{self, fstab_lines};
 
-/// All that trims free space now and then.
+/// All regular jobs that trim free space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Regular {
-    /// The timer of util-linux.
+    /// State of util-linux' fstrim.timer.
     timer: Timer,
-    /// Timers and files of cron that call fstrim.
+    /// Timers and cron files that call fstrim.
     jobs: Vec<Job>,
 }
 
-/// A timer or a file of cron.
+/// A timer or a cron file that calls fstrim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Job {
     name: String,
     calls: Vec<Extent>,
-    /// When it ran last, in seconds since 1970, where that is noted.
+    /// Time of the last run, in seconds since 1970; `None` if it is not recorded.
     last_run: Option<u64>,
 }
 
-/// The mounts that a call of fstrim trims.
+/// Mounts that a call of fstrim trims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Extent {
-    /// All that is mounted.
+    /// All mounted file systems.
     All,
-    /// What `/etc/fstab` lists, or all that is mounted where that lists nothing.
+    /// File systems that `/etc/fstab` lists, or all that are mounted if it lists none.
     Listed,
-    /// Of that, file systems of these types, or of none of them where they begin with `no`.
+    /// File systems of the inner extent that have one of these types, or that have none of them if the list begins with
+    /// `no`.
     OfTypes(Vec<String>, Box<Extent>),
-    /// These mount points.
+    /// File systems at these mount points.
     Points(Vec<String>),
-    /// What only a shell could tell.
+    /// Not known, because only a shell could evaluate the call.
     Unknown,
-    /// None, and why, as the end of a sentence.
+    /// No file system, and the reason, as the end of a sentence.
     Never(String),
 }
 
-/// What of it trims one mount.
+/// Regular jobs that trim one mount, and those that do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Covering {
-    /// What does.
+    /// Names of the jobs that trim the mount.
     pub(crate) by: Vec<String>,
-    /// When the only one that does ran last, where that is noted.
+    /// Time of the last run in seconds since 1970, if only one job trims the mount and its last run is recorded.
     pub(crate) last_run: Option<u64>,
-    /// What may.
+    /// Names of the jobs that may trim the mount.
     pub(crate) unknown: Vec<String>,
-    /// What does not, and why, in words.
+    /// Jobs that do not trim the mount, each with the reason in words.
     pub(crate) passed_by: Vec<String>,
 }
 
 impl Covering {
-    /// Returns true if anything does.
+    /// Returns true if any job trims the mount.
     pub(crate) fn is_any(&self) -> bool {
         !self.by.is_empty()
     }
 
-    /// Returns true if a timer of systemd alone does.
+    /// Returns true if a systemd timer is the only job that trims the mount.
     pub(crate) fn is_timer_alone(&self) -> bool {
         matches!(&self.by[..], [one] if one.ends_with(".timer"))
     }
@@ -83,18 +83,18 @@ impl Regular {
         Regular { timer, jobs }
     }
 
-    /// The timer of util-linux.
+    /// Returns the state of util-linux' fstrim.timer.
     pub(crate) fn timer(&self) -> Timer {
         self.timer
     }
 
-    /// Returns true if anything may trim anything.
+    /// Returns true if any job may trim any mount.
     pub(crate) fn is_any(&self) -> bool {
         let calls = self.jobs.iter().flat_map(|job| &job.calls);
         calls.into_iter().any(|call| !matches!(call, Extent::Never(_)))
     }
 
-    /// Returns what of it trims this mount.
+    /// Returns the jobs that trim this mount, that may trim it and that do not.
     pub(crate) fn covering(&self, facts: &dyn Facts, mount: &Mounted) -> Covering {
         let mut covering = Covering::default();
         let all = mounts::mounted(facts);
@@ -119,16 +119,16 @@ impl Regular {
     }
 }
 
-/// What a call does for one mount.
+/// Effect of a call of fstrim on one mount.
 enum Outcome {
     Trims,
     Unknown,
-    /// Why not, as the end of a sentence.
+    /// The mount is not trimmed; the reason, as the end of a sentence.
     PassesBy(String),
 }
 
 impl Outcome {
-    /// Of several calls the one that does most counts.
+    /// Returns the rank of the outcome: of several calls the one with the lowest rank counts.
     fn place(&self) -> u8 {
         match self {
             Outcome::Trims => 0,
@@ -181,8 +181,7 @@ fn reaches(facts: &dyn Facts, extent: &Extent, mount: &Mounted, all: &[Mount]) -
     }
 }
 
-/// Returns true if a type is among those of `fstrim --types`, which `no` before the first turns
-/// round.
+/// Returns true if a file system type matches the list of `fstrim --types`, which a leading `no` inverts.
 fn is_among(kind: &str, types: &[String]) -> bool {
     let first = types.first().and_then(|first| first.strip_prefix("no"));
     match first {
@@ -193,7 +192,7 @@ fn is_among(kind: &str, types: &[String]) -> bool {
     }
 }
 
-/// All places where the file system of a mount is mounted.
+/// Returns all mount points of the file system of a mount.
 fn points_of(mount: &Mounted, all: &[Mount]) -> Vec<String> {
     let text = |it: &Mount| plain(&it.point.to_string_lossy());
     let ours = all.iter().find(|it| text(it) == plain(&mount.point));
@@ -201,7 +200,7 @@ fn points_of(mount: &Mounted, all: &[Mount]) -> Vec<String> {
     std::iter::once(plain(&mount.point)).chain(same.map(text)).collect()
 }
 
-/// A path without a slash at its end.
+/// Returns a path without trailing slashes.
 fn plain(path: &str) -> String {
     match path.trim_end_matches('/') {
         "" => "/".to_owned(),

@@ -1,4 +1,4 @@
-//! Does the I/O scheduler suit the drive?
+//! Check of the I/O scheduler: does it suit the drive?
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Verdict};

@@ -1,4 +1,4 @@
-//! How much flash does the drive have that nobody can address?
+//! Check of the drive's own over-provisioning: flash that the host cannot address.
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict, known};
@@ -17,7 +17,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
             .lacks("what its host has below it: look there");
     }
     let mut notes = Vec::new();
-    // Of the NVM subsystem: what no namespace has is spare as well.
+    // // Free capacity of the NVM subsystem: what no namespace uses is spare as well.
     if let Some(free) = drive.controller.unallocated {
         notes.push(format!("{} in no namespace, so spare", capacity(free)));
     }

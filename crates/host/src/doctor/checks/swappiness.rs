@@ -1,11 +1,11 @@
-//! Is the drive written to by swapping?
+//! Check of swapping: how much it writes to the drive.
 
 use crate::doctor::{Check, Context, Verdict};
 use crate::words::capacity;
 use ssdlab_units::ByteLength;
 
-/// What is swapped out in a day beyond which it counts: a tenth of the 40 GB a day that drives of
-/// the smallest rated life (150 TB in ten years) are made for.
+/// Bytes swapped out a day above which the check gives a notice: a tenth of the 40 GB a day that drives of the smallest
+/// rated life (150 TB in ten years) are made for.
 const MUCH_A_DAY: u64 = 4_000_000_000;
 
 const WHY: &str = "A lower swappiness makes the kernel drop cached files instead of swapping, and \
@@ -55,12 +55,12 @@ pub(crate) fn check(context: &Context) -> Check {
     Check::new("swappiness", Verdict::Fine, seen).because(WHY)
 }
 
-/// Bytes swapped out a day, over the time since the start.
+/// Returns the bytes swapped out a day, averaged since the system's start; `None` in its first hour.
 fn swapped_a_day(context: &Context) -> Option<u64> {
     let text = context.facts.text("/proc/vmstat")?;
     let pages: u64 =
         text.lines().find_map(|line| line.strip_prefix("pswpout "))?.trim().parse().ok()?;
     let uptime: f64 = context.facts.text("/proc/uptime")?.split(' ').next()?.parse().ok()?;
-    // Less than an hour says nothing about a day. Pages are of 4 KiB on all but a few machines.
+    // // Less than an hour says nothing about a day. Pages are 4 KiB on nearly all machines.
     (uptime > 3_600.0).then(|| (pages as f64 * 4096.0 / (uptime / 86_400.0)) as u64)
 }

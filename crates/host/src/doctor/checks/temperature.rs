@@ -1,14 +1,14 @@
-//! Is the drive too hot?
+//! Check of the drive's temperature.
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};
 
-/// What most makers allow in operation, in degrees Celsius (data sheets: 0 to 70 for flash, 0 to 60 for
-/// disks that spin).
+/// Temperature that most makers allow in operation, in degrees Celsius (data sheets: 0 to 70 for flash, 0 to 60 for
+/// spinning disks).
 const ALLOWED: i64 = 70;
 const ALLOWED_SPINNING: i64 = 60;
 
-/// Returns the temperature, in degrees Celsius: of the kernel's sensor or, where there is none, by SMART.
+/// Returns the temperature in degrees Celsius, by the kernel's sensor or, without a sensor, by SMART.
 pub(in crate::doctor) fn of(context: &Context, drive: &Drive) -> Option<i64> {
     sensor(context, drive).map(|(now, _)| now).or(drive.smart.temperature)
 }
@@ -39,7 +39,8 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     }
 }
 
-/// Returns what the kernel's sensor says and allows; all may read it.
+/// Returns the temperature by the kernel's sensor and the limit that the kernel tells, in degrees Celsius. Any user can
+/// read them.
 fn sensor(context: &Context, drive: &Drive) -> Option<(i64, Option<i64>)> {
     let device = format!("{}/device", drive.layer.directory);
     let places = [device.clone(), format!("{device}/hwmon")];

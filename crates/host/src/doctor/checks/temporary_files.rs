@@ -1,4 +1,4 @@
-//! Where do temporary files go?
+//! Check of /tmp: does it lie in memory or on a drive?
 
 use crate::doctor::{Check, Context, Verdict};
 use crate::mounts;

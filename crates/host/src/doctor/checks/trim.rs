@@ -1,13 +1,13 @@
-//! Does TRIM get from the file system down to the flash, and where does it stop?
+//! Check of TRIM: does it get from the file system down to the flash, and where does it stop?
 //!
-//! The kernel says of each block device how long a discard it takes; 0 where it takes none. A
-//! device on others takes over what they say when it is set up, so a 0 may have come from below.
-//! Where it arose is the lowest device that says 0 on top of devices that do not. Some layers take
-//! discards and keep them: a thin pool or a cache (dm-cache) that passes none down, VDO, and a loop
-//! device on a file system that does not trim what its files free.
+//! The kernel tells the largest discard that each block device takes, and 0 for a device that takes none. A stacked
+//! device inherits the value of the devices below when it is set up, so a 0 may come from below: TRIM stops at the
+//! lowest device that has 0 and lies on devices that take discards. Some layers take discards and do not pass them
+//! down: a thin pool or a cache (dm-cache) without discard passdown, VDO, and a loop device on a file system that does
+//! not trim what its files free.
 //!
-//! A disk that a host of virtual machines or another machine gives takes discards whatever becomes of
-//! them there: QEMU offers them by default, and drops them by default.
+//! A disk of a virtual machine or of the network may take discards whether or not its host uses them: QEMU offers them
+//! by default, and drops them by default.
 
 mod refusal;
 
@@ -20,33 +20,33 @@ use refusal::{keeps_discards, plain_refusal, refusal};
 
 const NAME: &str = "trim";
 
-/// How far TRIM gets.
+/// Reach of TRIM from a target down to its drives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reach {
-    /// True if it reaches every drive below; nothing where that is not known.
+    /// True if TRIM reaches every drive below; `None` if that is not known.
     pub works: Option<bool>,
-    /// The first layer, from the top, that lets none through.
+    /// First layer, from the top, that lets no TRIM through.
     pub stops_at: Option<String>,
-    /// All such layers.
+    /// All layers that let no TRIM through.
     pub stops: Vec<Stop>,
-    /// Drives that TRIM reaches and that another machine gives, or the host of this virtual one: what it
-    /// does with it cannot be seen from here.
+    /// Drives that TRIM reaches and that another machine, or the host of this virtual machine, provides: its use of
+    /// TRIM cannot be seen from here.
     pub left_to_host: Vec<String>,
 }
 
 /// A layer that lets no TRIM through.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stop {
-    /// Its name.
+    /// Name of the layer.
     pub layer: String,
-    /// Why, in words.
+    /// Text that says why the layer lets no TRIM through.
     pub why: String,
-    /// What mends it.
+    /// Remedies for it.
     pub remedies: Vec<Remedy>,
-    /// True if flash is what lies behind it, as far as one can tell.
+    /// True if the layer says that it spins, so that TRIM does not matter there.
     #[serde(skip)]
     is_spinning: bool,
-    /// True if it only takes a second step to get by.
+    /// True if TRIM is only delayed: a second `fstrim`, of the file system below, trims the space.
     #[serde(skip)]
     is_delay: bool,
 }
@@ -68,11 +68,11 @@ const REMOTE: [&str; 9] =
 #[derive(Default)]
 struct Walk {
     stops: Vec<Stop>,
-    /// What is not known, in words.
+    /// Text for each thing that is not known.
     unknown: Vec<String>,
     /// Drives that TRIM reaches.
     reached: Vec<String>,
-    /// Those of them behind which there is more that cannot be seen.
+    /// Drives among `reached` whose host's use of TRIM cannot be seen.
     left_to_host: Vec<String>,
 }
 
@@ -166,7 +166,7 @@ impl Walk {
         }
     }
 
-    /// Goes down from a layer; `open` says whether what is above lets TRIM through.
+    /// Examines a layer and those below; `open` is true if all layers above let TRIM through.
     fn down(&mut self, context: &Context, layer: &Layer, open: bool) {
         match &layer.kind {
             _ if layer.is_metadata => {}
@@ -206,7 +206,7 @@ impl Walk {
     }
 
     fn device(&mut self, context: &Context, layer: &Layer, open: bool) {
-        // A loop device without a file, a reader without a card, a network disk without a server.
+        // // A loop device without a file, a card reader without a card, a network disk without a server.
         if layer.size_bytes == Some(0) && layer.below.is_empty() {
             let what = if layer.name.starts_with("loop") { "file" } else { "medium" };
             let name = layer.called();
@@ -222,7 +222,8 @@ impl Walk {
             Some(true) => {
                 let stops_before = self.stops.len();
                 match own {
-                    // Others that would refuse by their settings of today were set up before.
+                    // // Layers of other kinds whose settings now refuse discards were set up before the settings
+                    // changed.
                     Ok(Some((why, remedies))) if keeps_discards(layer) => {
                         self.stop(layer, why, remedies);
                     }
@@ -263,8 +264,8 @@ impl Walk {
         }
     }
 
-    /// A loop device makes holes in its file. The space of these is trimmed when the file system
-    /// that the file lies on trims what it frees.
+    /// Examines the file system below a loop device. The loop device punches holes in its file, and their space is
+    /// trimmed only if that file system trims what it frees.
     fn below_a_file(&mut self, context: &Context, layer: &Layer, open: bool) {
         let mounted = layer.mount.as_ref();
         let trims = mounted.is_some_and(|mount| {
@@ -293,8 +294,8 @@ fn remedy(words: impl Into<String>, command: Option<String>) -> Remedy {
     Remedy { words: words.into(), command }
 }
 
-/// Returns the file system by whose rules a mount works, where the name of the mount hides it: ntfs-3g
-/// and others are mounted as `fuseblk`, and the driver of ext4 serves ext2 as well (which it lists).
+/// Returns the name of the driver of a mount whose type hides it: ntfs-3g and others are mounted as `fuseblk`, and the
+/// driver of ext4 serves ext2 as well (and lists the device in /sys/fs/ext4).
 fn driver_of(context: &Context, layer: &Layer, kind: &str) -> String {
     let below = layer.below.first();
     let name = below.map_or("", |it| it.name.as_str());
@@ -314,13 +315,12 @@ fn driver_of(context: &Context, layer: &Layer, kind: &str) -> String {
     kind.to_owned()
 }
 
-/// What emulated disks, and disks of clouds that lie elsewhere, call themselves: QEMU, VirtualBox, VMware,
-/// Hyper-V, Amazon EBS, Google's persistent disks.
+/// Vendor or model names of emulated disks and of remote disks of clouds: QEMU, VirtualBox, VMware, Hyper-V, Amazon
+/// EBS, Google's persistent disks.
 const EMULATED: [&str; 6] =
     ["QEMU", "VBOX", "VMware", "Msft", "Amazon Elastic Block Store", "nvme_card-pd"];
 
-/// Returns true if what is behind a drive is another system's, which takes discards whatever it
-/// does with them.
+/// Returns true if another system provides the drive and takes discards whether or not it uses them.
 fn is_left_to_host(context: &Context, layer: &Layer) -> bool {
     let says = |part: &str| {
         let text = context.facts.text(&format!("{}/device/{part}", layer.directory));

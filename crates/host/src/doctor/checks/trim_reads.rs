@@ -1,4 +1,4 @@
-//! What do trimmed sectors read as?
+//! Check of trimmed sectors: what they read as, and whether RAID with parity relies on zeros.
 
 use ssdlab_blockdev::smart::TrimSupport;
 
@@ -71,7 +71,7 @@ fn sata(drive: &Drive) -> Option<(bool, String)> {
     })
 }
 
-/// smartctl reads the same words of identify, but for the limit.
+/// Returns the result by smartctl's report, which has the same facts of IDENTIFY DEVICE but not the limit of ranges.
 fn by_smartctl(trim: TrimSupport) -> (bool, String) {
     let words = match trim {
         TrimSupport { supported: false, .. } => "the drive does not know TRIM",
@@ -84,7 +84,7 @@ fn by_smartctl(trim: TrimSupport) -> (bool, String) {
     (trim.supported && trim.zeroed, words.to_owned())
 }
 
-/// Returns true if a RAID with parity lies on it.
+/// Returns true if the drive is a member of a RAID with parity.
 fn is_in_parity(context: &Context, drive: &Drive) -> bool {
     let layers = context.stacks.iter().flat_map(|stack| stack.top.all());
     layers.into_iter().any(|layer| {

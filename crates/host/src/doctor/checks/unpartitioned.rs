@@ -1,4 +1,4 @@
-//! Is there space outside all partitions, to be over-provisioning?
+//! Check of unpartitioned space, which can serve as over-provisioning.
 
 use ssdlab_units::ByteLength;
 
@@ -8,7 +8,7 @@ use crate::words::capacity;
 
 const NAME: &str = "unpartitioned";
 
-/// Tables of partitions, and what tools leave for alignment at both ends and in between.
+/// Bytes of free space below which none is reported: partition tables, and gaps that tools leave for alignment.
 const NOT_WORTH_IT: u64 = 64 << 20;
 const MIB: u64 = 1 << 20;
 
@@ -38,7 +38,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     let check = check.lacks("whether it was ever trimmed");
     let holders = context.facts.list(&format!("{}/holders", drive.layer.directory));
     if holders.is_ok_and(|holders| !holders.is_empty()) {
-        // An array keeps what it knows of itself where no partition is, and writes it to all members.
+        // // An array may keep its metadata outside the partitions, and writes it to all members.
         return Some(check.because(
             "The drive as a whole is a member of something (an array, a volume): what lies outside its \
              partitions may be that one's, so it must not be trimmed here.",
@@ -52,8 +52,8 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     ))
 }
 
-/// Commands that trim `gaps`. Each partition is found by the name that it was given, never by a number
-/// that might be another's; parted takes no such name where the table is no GPT, and nothing happens.
+/// Returns shell commands that trim `gaps`. They find each partition by the name that they gave it, never by a number
+/// that might be another partition's. Without a GPT, parted refuses the name, and nothing happens.
 fn trim_by_partitions(path: &str, gaps: &[(u64, u64)]) -> String {
     let of_gap = |(number, (from, to)): (usize, &(u64, u64))| {
         let name = format!("ssdlab-unused-{number}");
@@ -69,15 +69,15 @@ fn trim_by_partitions(path: &str, gaps: &[(u64, u64)]) -> String {
     commands.join("\n")
 }
 
-/// The longest that the kernel shows of an extended partition: two sectors, or one large one. What is in
-/// it are partitions of their own, and before each of them lies a table (EBR) that leads to the next.
+/// Largest size that the kernel shows for an extended partition, in bytes: two sectors, or one large sector. The
+/// logical partitions within it are shown separately; before each of them lies a table (EBR) that leads to the next.
 const EXTENDED_MOST: u64 = 4096;
 
-/// The last number of a partition that may be an extended one.
+/// Highest number of a primary or extended partition.
 const PRIMARY_LAST: u64 = 4;
 
-/// Beginnings and ends of all partitions, in bytes, sorted. An extended partition reaches to the next
-/// primary one, at most: where it ends the kernel does not say.
+/// Returns the beginnings and ends of all partitions in bytes, sorted. The kernel does not tell the end of an extended
+/// partition, so it is taken to reach to the next primary partition or to the end of the drive.
 fn partitions(context: &Context, drive: &Drive) -> Vec<(u64, u64)> {
     let directory = &drive.layer.directory;
     let names = context.facts.list(directory).unwrap_or_default();
@@ -103,7 +103,7 @@ fn partitions(context: &Context, drive: &Drive) -> Vec<(u64, u64)> {
     spans
 }
 
-/// Returns what no partition covers, less the tables at both ends, in whole MiB.
+/// Returns the gaps between partitions in whole MiB, without the tables at both ends of the drive and gaps below 4 MiB.
 fn gaps(partitions: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     let mut at = MIB;
@@ -113,7 +113,7 @@ fn gaps(partitions: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
         if last > first && last - first >= 4 * MIB {
             gaps.push((first, last));
         }
-        // A partition that claims to be longer than its drive ends with it.
+        // // A partition that claims to be longer than the drive is cut at the drive's end.
         at = at.max(to.min(end));
     }
     gaps

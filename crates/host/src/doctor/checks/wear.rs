@@ -1,4 +1,4 @@
-//! How much of its life has the drive used?
+//! Check of wear: the share of the rated life that is used, and the spare blocks that are left.
 
 use ssdlab_blockdev::smart::Spare;
 
@@ -41,10 +41,10 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
 
 const HOURS_A_YEAR: f64 = 8_766.0;
 
-/// Returns the time until all of the rated life is used, in words, where there was enough of both to tell.
+/// Returns the time until all of the rated life is used, in words; `None` if hours or wear are too few for an estimate.
 fn time_left(used: u64, hours: Option<u64>) -> Option<String> {
     let hours = hours.filter(|&hours| hours >= 1_000 && (1..100).contains(&used))?;
-    // Percents are whole ones, rounded by the drive as it likes: of one or two nothing exact comes.
+    // // The drive reports whole percents, rounded in its own way: an estimate from one or two percent is not exact.
     let left = (100 - used) as f64 / used as f64 * hours as f64;
     let (years, months, days) = (left / HOURS_A_YEAR, left / HOURS_A_YEAR * 12.0, left / 24.0);
     let words = match () {

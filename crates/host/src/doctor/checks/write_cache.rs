@@ -1,6 +1,6 @@
-//! Does the kernel know of the drive's write cache?
+//! Check of the write cache: does the kernel know of the drive's volatile write cache?
 //!
-//! Flushes are sent only to drives of which the kernel believes that they have one.
+//! The kernel sends flushes only to drives that it takes to have a write cache.
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};

@@ -1,8 +1,9 @@
-//! Endurance and flash of drives, by their makers' documents: terabytes of 10^12 bytes that hosts may write, as
-//! of the warranty.
+//! Endurance and flash of drive models by their makers' documents: terabytes of 10^12 bytes that hosts may write under
+//! the warranty.
 //!
-//! A figure is `rated` where it was read in a document or in a publication that quotes it, which `read_in`
-//! names. It is `unverified` where it was noted down without: `source` is where it should be. Doctor says which.
+//! `rated` marks a figure that was read in a document, or in a publication that quotes it: `read_in` names that.
+//! `unverified` marks a figure that was noted without reading it; `source` names the document that should have it.
+//! `ssdlab doctor` reports which of the two a figure is.
 
 mod intel;
 mod kingston;
@@ -13,7 +14,7 @@ mod western_digital;
 
 use super::{Endurance, Family, Size};
 
-/// Returns all families.
+/// Returns the families of all makers.
 pub(super) fn families() -> impl Iterator<Item = &'static Family> {
     let all = [
         samsung::FAMILIES,
@@ -30,27 +31,27 @@ const fn size(models: &'static [&'static str], sold_as: u64, endurance: Enduranc
     Size { models, sold_as, raw_gib: 0, endurance }
 }
 
-/// A size whose endurance was read, in TB of 10^12 bytes.
+/// Returns a size whose endurance was read, in TB of 10^12 bytes.
 const fn rated(models: &'static [&'static str], sold_as: u64, rated_tb: u64) -> Size {
     size(models, sold_as, Endurance::Read { gb: rated_tb * 1_000 })
 }
 
-/// A size whose endurance nobody has verified, in TB of 10^12 bytes.
+/// Returns a size whose endurance nobody has verified, in TB of 10^12 bytes.
 const fn unverified(models: &'static [&'static str], sold_as: u64, rated_tb: u64) -> Size {
     unverified_gb(models, sold_as, rated_tb * 1_000)
 }
 
-/// A size whose endurance nobody has verified, in GB of 10^9 bytes.
+/// Returns a size whose endurance nobody has verified, in GB of 10^9 bytes.
 const fn unverified_gb(models: &'static [&'static str], sold_as: u64, rated_gb: u64) -> Size {
     size(models, sold_as, Endurance::Unverified { gb: rated_gb })
 }
 
-/// A size for which its maker gave no endurance.
+/// Returns a size for which the maker gave no endurance.
 const fn unrated(models: &'static [&'static str], sold_as: u64) -> Size {
     size(models, sold_as, Endurance::NotGiven)
 }
 
-/// A size with the flash that is in it, in GiB.
+/// Returns a size with the flash in the drive, in GiB.
 const fn raw(models: &'static [&'static str], sold_as: u64, raw_gib: u64) -> Size {
     Size { models, sold_as, raw_gib, endurance: Endurance::Unknown }
 }

@@ -1,9 +1,9 @@
-//! Jobs of cron that call fstrim: tables, and directories of scripts.
+//! Cron jobs that call fstrim: crontabs, and directories of scripts.
 
 use super::{Extent, Job, shell};
 use crate::facts::{Absent, Facts};
 
-/// Programs that carry out the tables of cron.
+/// Programs that run crontabs.
 const DAEMONS: [&str; 5] = [
     "/usr/sbin/cron",
     "/usr/sbin/crond",
@@ -12,7 +12,7 @@ const DAEMONS: [&str; 5] = [
     "/usr/lib/systemd/system-generators/systemd-crontab-generator",
 ];
 
-/// Tables that name no user: root's own.
+/// Crontabs without a column for the user: root's own.
 const OF_ROOT: [&str; 3] =
     ["/var/spool/cron/crontabs/root", "/var/spool/cron/root", "/var/spool/cron/tabs/root"];
 
@@ -29,14 +29,14 @@ const DIRECTORIES: [&str; 9] = [
     "/etc/periodic/monthly",
 ];
 
-/// The names of files that are carried out.
+/// Rule for the names of files that run-parts or cron runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {
-    /// Letters, digits, underscores and dashes: run-parts(8) of Debian and of BusyBox.
+    /// Only letters, digits, underscores and dashes: run-parts(8) of Debian and of BusyBox.
     Strict,
-    /// All but those of backups and packages: run-parts of Fedora, run-crons of SUSE.
+    /// All names but those of backups and package managers: run-parts of Fedora, run-crons of SUSE.
     Loose,
-    /// Not known here.
+    /// The rule of this distribution is not known.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ impl Names {
         }
     }
 
-    /// Returns `true` where a file of this name is carried out, `None` where that is not known.
+    /// Returns `Some(true)` if a file of this name is run, `None` if that is not known.
     fn take(self, name: &str) -> Option<bool> {
         const LEFT_OUT: [&str; 8] =
             ["~", ",", ".rpmsave", ".rpmorig", ".rpmnew", ".swp", ".cfsaved", ".dpkg-old"];
@@ -108,7 +108,7 @@ pub(super) fn jobs(facts: &dyn Facts) -> Vec<Job> {
     jobs
 }
 
-/// The calls of a file with a name that is taken, or not.
+/// Returns the calls of a file, if files of its name are run; otherwise a single `Never` or `Unknown`.
 fn where_taken(is_taken: Option<bool>, why: &str, calls: Vec<Extent>) -> Vec<Extent> {
     match is_taken {
         Some(true) => calls,
@@ -118,7 +118,7 @@ fn where_taken(is_taken: Option<bool>, why: &str, calls: Vec<Extent>) -> Vec<Ext
     }
 }
 
-/// The lines of a file that name fstrim, in small letters or as a variable.
+/// Returns the lines of a file that name fstrim, in any case (as a variable, for example).
 pub(super) fn lines(facts: &dyn Facts, path: &str) -> Vec<String> {
     let names_it = |line: &str| line.to_lowercase().contains("fstrim");
     facts.lines_where(path, &names_it).unwrap_or_default()
@@ -132,7 +132,7 @@ fn table(facts: &dyn Facts, path: &str, has_user: bool) -> Vec<Extent> {
     lines(facts, path).iter().flat_map(|line| shell::calls_in_table(line, has_user)).collect()
 }
 
-/// anacrontab(5): period, delay and name come before the command.
+/// Returns the calls in /etc/anacrontab, where period, delay and name come before the command (anacrontab(5)).
 fn anacrontab(facts: &dyn Facts) -> Vec<Extent> {
     let command = |line: &String| {
         let mut rest = line.trim_start();

@@ -1,7 +1,6 @@
-//! Calls of fstrim in a line of a script, of a table of cron or of a unit.
+//! Parser that finds calls of fstrim in a line of a script, a crontab or a systemd unit.
 //!
-//! A line alone is looked at, so that what only the shell could tell (variables, loops, patterns) is
-//! unknown.
+//! It looks at one line only, so the result is unknown where only the shell could tell (variables, loops, patterns).
 
 use super::Extent;
 
@@ -9,12 +8,12 @@ use super::Extent;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Word {
     text: String,
-    /// True if only the shell knows what becomes of it: variables, patterns, a line that goes on.
+    /// True if only the shell can evaluate the word: variables, patterns, a continued line.
     is_dynamic: bool,
 }
 
 impl Word {
-    /// Returns true if it is the program of this name.
+    /// Returns true if the word is this program, by name or by its path in a bin or sbin directory.
     fn is(&self, program: &str) -> bool {
         let place = self.text.strip_suffix(program);
         place.is_some_and(|it| it.is_empty() || it.ends_with("/bin/") || it.ends_with("/sbin/"))
@@ -25,7 +24,7 @@ impl Word {
     }
 }
 
-/// Words before a command that change nothing about what it does.
+/// Words before a command that do not change its effect.
 const BEFORE: [&str; 11] =
     ["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "exec"];
 
@@ -52,7 +51,7 @@ const RUNNERS: [&str; 19] = [
     "dash",
 ];
 
-/// Programs for which a name among their words is only a word.
+/// Programs that do not run their arguments: fstrim among them is only a word.
 const TALKERS: [&str; 27] = [
     "echo", "printf", "logger", "cat", "grep", "which", "whereis", "type", "hash", "command",
     "test", "[", "[[", "ls", "rm", "touch", "mail", "true", "false", ":", "export", "exit",
@@ -64,8 +63,8 @@ pub(super) fn calls(line: &str) -> Vec<Extent> {
     commands(line).iter().filter_map(|words| call(words)).flatten().collect()
 }
 
-/// Returns the calls in a line of a table of cron: those after the times and, where the table has it, the
-/// user. Only root may trim.
+/// Returns the calls in a line of a crontab, behind the times and, if the crontab has it, the user. Calls by another
+/// user than root count as `Never`: only root may trim.
 pub(super) fn calls_in_table(line: &str, has_user: bool) -> Vec<Extent> {
     let line = line.trim_start();
     let is_setting = || {
@@ -83,7 +82,7 @@ pub(super) fn calls_in_table(line: &str, has_user: bool) -> Vec<Extent> {
         last = &rest[..end];
         rest = rest[end..].trim_start();
     }
-    // What stands behind a percent sign is the input of the command.
+    // Text behind a percent sign is the standard input of the command.
     let found = calls(rest.split('%').next().unwrap_or_default());
     match has_user && last != "root" && !found.is_empty() {
         true => vec![Extent::Never(format!("runs it as {last}, who may not"))],
@@ -95,7 +94,7 @@ pub(super) fn calls_in_table(line: &str, has_user: bool) -> Vec<Extent> {
 fn commands(line: &str) -> Vec<Vec<Word>> {
     let mut found = vec![Vec::new()];
     let mut word: Option<Word> = None;
-    // The file of a redirection is no word of the command.
+    // The file of a redirection is not a word of the command.
     let mut is_file = false;
     let mut letters = line.chars().peekable();
     let end_word = |word: &mut Option<Word>, is_file: &mut bool, found: &mut Vec<Vec<Word>>| {
@@ -111,7 +110,7 @@ fn commands(line: &str) -> Vec<Vec<Word>> {
             ' ' | '\t' => end_word(&mut word, &mut is_file, &mut found),
             '#' if word.is_none() => break,
             '>' | '<' => {
-                // The number of a descriptor belongs to the redirection.
+                // The number of a file descriptor belongs to the redirection.
                 if word.as_ref().is_some_and(|it| it.text.bytes().all(|byte| byte.is_ascii_digit()))
                 {
                     word = None;
@@ -134,7 +133,7 @@ fn commands(line: &str) -> Vec<Vec<Word>> {
     found
 }
 
-/// Takes a letter of a word, with what it quotes.
+/// Adds a letter to a word; after a quote or a backslash, what is quoted, too.
 fn take(letter: char, letters: &mut std::iter::Peekable<std::str::Chars>, word: &mut Word) {
     match letter {
         '\'' => word.text.extend(letters.by_ref().take_while(|next| *next != '\'')),
@@ -147,7 +146,7 @@ fn take(letter: char, letters: &mut std::iter::Peekable<std::str::Chars>, word: 
         }
         '\\' => match letters.next() {
             Some(next) => word.text.push(next),
-            // The line goes on.
+            // The next line continues this one.
             None => word.is_dynamic = true,
         },
         letter => {
@@ -157,7 +156,7 @@ fn take(letter: char, letters: &mut std::iter::Peekable<std::str::Chars>, word: 
     }
 }
 
-/// Returns the calls of fstrim that a command is, if it is one.
+/// Returns the calls of fstrim that a command makes; `None` if it makes none.
 fn call(words: &[Word]) -> Option<Vec<Extent>> {
     let is_before = |word: &Word| BEFORE.contains(&word.text.as_str()) || is_assignment(&word.text);
     let words = &words[words.iter().position(|word| !is_before(word))?..];
@@ -168,7 +167,7 @@ fn call(words: &[Word]) -> Option<Vec<Extent>> {
     if first.is("fstrim-all") {
         return Some(vec![match rest.iter().any(|word| word.text == "--no-model-check") {
             true => Extent::All,
-            // A script of Ubuntu 14.04, which trims drives of some makers alone.
+            // The script of Ubuntu 14.04, which trims drives of some makers only.
             false => Extent::Unknown,
         }]);
     }
@@ -189,7 +188,7 @@ fn call(words: &[Word]) -> Option<Vec<Extent>> {
         let at = rest.iter().position(|word| word.names_fstrim() || word.is("systemctl"))?;
         return call(&rest[at..]);
     }
-    // A program that is not known, or a variable: perhaps it runs what it is given.
+    // An unknown program or a variable may run its arguments.
     let may_call = first.is_dynamic && first.text.to_lowercase().contains("fstrim");
     (may_call || rest.iter().any(Word::names_fstrim)).then(|| vec![Extent::Unknown])
 }
@@ -219,7 +218,7 @@ const OPTIONS: [(&str, char); 12] = [
 /// Options that take a value.
 const WITH_VALUE: [char; 5] = ['I', 'o', 'l', 'm', 't'];
 
-/// Returns what a call of fstrim with these arguments trims.
+/// Returns the file systems that fstrim trims with these arguments.
 fn fstrim(arguments: &[Word]) -> Extent {
     let Some(given) = options(arguments) else { return Extent::Unknown };
     let value = |wanted: char| given.iter().rev().find(|(option, _)| *option == wanted);
@@ -253,7 +252,7 @@ fn fstrim(arguments: &[Word]) -> Extent {
     }
 }
 
-/// Returns the options with their values, and paths as the option `/`; `None` where there are others.
+/// Returns the options with their values, and paths as the option `/`; `None` if an option is unknown.
 fn options(arguments: &[Word]) -> Option<Vec<(char, Word)>> {
     let mut given = Vec::new();
     let mut rest = arguments.iter();
@@ -263,7 +262,7 @@ fn options(arguments: &[Word]) -> Option<Vec<(char, Word)>> {
                 Some((name, value)) => (name, Some(value)),
                 None => (long, None),
             };
-            // A beginning is enough where only one option has it.
+            // An abbreviated long option is valid if only one option begins with it.
             let mut fitting = OPTIONS.iter().filter(|(option, _)| option.starts_with(name));
             let exact = OPTIONS.iter().find(|(option, _)| *option == name);
             let (_, option) =

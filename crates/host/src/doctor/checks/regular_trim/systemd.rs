@@ -1,11 +1,11 @@
-//! Timers of systemd whose service calls fstrim, as systemd.unit(5) puts their files together.
+//! Systemd timers whose service calls fstrim. Unit files and drop-ins are combined as in systemd.unit(5).
 
 use std::collections::BTreeMap;
 
 use super::{Extent, Job, cron, shell};
 use crate::facts::{Absent, Facts};
 
-/// Where unit files are, the first counting most.
+/// Directories of unit files; the first has precedence.
 const PLACES: [&str; 5] = [
     "/etc/systemd/system",
     "/run/systemd/system",
@@ -14,36 +14,36 @@ const PLACES: [&str; 5] = [
     "/lib/systemd/system",
 ];
 
-/// The timer of util-linux.
+/// Timer of util-linux.
 pub(super) const TIMER: &str = "fstrim.timer";
 
-/// The state of the timer of util-linux.
+/// State of util-linux' fstrim.timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// There is no systemd, or no such timer.
     #[default]
     Absent,
-    /// It is there, and nothing starts it.
+    /// The timer is installed, but nothing starts it.
     Off,
-    /// It, or its service, is masked: nothing can start it.
+    /// The timer or its service is masked: nothing can start it.
     Masked,
-    /// It is started with the system.
+    /// The timer is started with the system.
     On,
 }
 
-/// A unit's files, as far as they are known.
+/// Unit with its files, as far as they are known.
 enum Unit {
     Absent,
-    /// It is there, but was not looked at.
+    /// The unit's files could not be read, or were not captured.
     NotKnown,
     Masked,
-    /// Its settings in order, with drop-ins.
+    /// Settings of the unit in order, drop-ins included.
     Known(Vec<(String, String)>),
 }
 
 /// Returns the state of util-linux' timer, and all jobs of timers that are started.
 pub(super) fn jobs(facts: &dyn Facts) -> (Timer, Vec<Job>) {
-    // Its files may lie about on a machine that systemd does not run (sd_booted(3)).
+    // // Unit files may exist on a machine that was not booted by systemd (sd_booted(3)).
     if facts.list("/run/systemd/system") == Err(Absent::Missing) {
         return (Timer::Absent, Vec::new());
     }
@@ -67,14 +67,13 @@ fn is_null_link(facts: &dyn Facts, name: &str) -> bool {
     found.is_some_and(|found| found.as_deref() == Ok("/dev/null"))
 }
 
-/// Returns the timers that a target wants, whoever has put the link there: the administrator, or the
-/// vendor.
+/// Returns the timers that a target wants, by links of the administrator or of the vendor.
 fn wanted_timers(facts: &dyn Facts) -> Vec<String> {
     let mut found: BTreeMap<(String, String), bool> = BTreeMap::new();
     for place in PLACES {
         let mut directories = facts.list(place).unwrap_or_default();
         directories.retain(|name| name.ends_with(".wants") || name.ends_with(".requires"));
-        // Captures of earlier versions have this one alone.
+        // // Captures of earlier versions of this program contain this directory only.
         if !directories.iter().any(|name| name == "timers.target.wants") {
             directories.push("timers.target.wants".to_owned());
         }
@@ -82,7 +81,7 @@ fn wanted_timers(facts: &dyn Facts) -> Vec<String> {
             let path = format!("{place}/{directory}");
             let names = facts.list(&path).unwrap_or_default();
             for name in names.into_iter().filter(|name| name.ends_with(".timer")) {
-                // A link to nothing takes away what a later place wants.
+                // // A link to /dev/null cancels the link of the same name in a later directory.
                 let is_null =
                     facts.resolve(&format!("{path}/{name}")).as_deref() == Ok("/dev/null");
                 found.entry((directory.clone(), name)).or_insert(!is_null);
@@ -96,7 +95,7 @@ fn wanted_timers(facts: &dyn Facts) -> Vec<String> {
     names
 }
 
-/// Returns the job of a timer, where its service calls fstrim or should.
+/// Returns the job of a timer; `None` if its service neither calls fstrim nor is util-linux' own.
 fn job(facts: &dyn Facts, timer: &str) -> Option<Job> {
     let is_ours = timer == TIMER;
     let never = |why: &str| is_ours.then(|| vec![Extent::Never(why.to_owned())]);
@@ -118,14 +117,13 @@ fn job(facts: &dyn Facts, timer: &str) -> Option<Job> {
     Some(Job { name: timer.to_owned(), calls, last_run: facts.modified(&stamp).ok() })
 }
 
-/// Returns true if a timer has any time left: an empty assignment takes all of them back
-/// (systemd.timer(5)).
+/// Returns true if a timer has any time left: an empty assignment resets all times (systemd.timer(5)).
 fn has_trigger(settings: &[(String, String)]) -> bool {
     let times = settings.iter().filter(|(key, _)| key.starts_with("On"));
     times.fold(false, |_, (_, value)| !value.is_empty())
 }
 
-/// Returns the calls of a service; `None` where it has nothing to do with fstrim.
+/// Returns the calls of a service; `None` if it does not call fstrim and is not `fstrim.service`.
 fn of_service(facts: &dyn Facts, service: &str) -> Option<Vec<Extent>> {
     let is_ours = service == "fstrim.service";
     let settings = match unit(facts, service) {
@@ -135,7 +133,7 @@ fn of_service(facts: &dyn Facts, service: &str) -> Option<Vec<Extent>> {
         Unit::Absent if is_ours => {
             return Some(vec![Extent::Never("starts a service that is not there".to_owned())]);
         }
-        // As util-linux has it.
+        // // Assume the service as util-linux ships it.
         Unit::NotKnown if is_ours => return Some(vec![Extent::Listed]),
         Unit::Masked | Unit::Absent | Unit::NotKnown => return None,
         Unit::Known(settings) => settings,
@@ -171,7 +169,7 @@ fn of_command(facts: &dyn Facts, command: &str) -> Vec<Extent> {
     }
 }
 
-/// Returns the settings of a unit, of its first file and its drop-ins.
+/// Returns the settings of a unit: those of its first file, then those of its drop-ins.
 fn unit(facts: &dyn Facts, name: &str) -> Unit {
     let mut is_known_missing = true;
     let mut lines = None;
@@ -192,7 +190,7 @@ fn unit(facts: &dyn Facts, name: &str) -> Unit {
     let Some(mut lines) = lines else {
         return if is_known_missing { Unit::Absent } else { Unit::NotKnown };
     };
-    // A file with nothing in it masks as well.
+    // // An empty file masks a unit, too.
     if lines.is_empty() {
         return Unit::Masked;
     }
@@ -204,7 +202,8 @@ fn unit(facts: &dyn Facts, name: &str) -> Unit {
     Unit::Known(lines.iter().filter_map(setting).collect())
 }
 
-/// Lines of a unit that are looked at. Commands of other services are nobody's business.
+/// Returns true for the lines of a unit that are needed: sections, `Unit`, `On...`, and commands that name trim.
+/// Commands of other services are left out for privacy.
 fn is_setting(line: &str) -> bool {
     let line = line.trim();
     let is_command = |value: &str| value.is_empty() || value.to_lowercase().contains("trim");
@@ -215,12 +214,12 @@ fn is_setting(line: &str) -> bool {
     }
 }
 
-/// Returns the lines of all drop-ins of a unit, in the order of their names; of one name the first place
-/// counts.
+/// Returns the lines of all drop-ins of a unit, in the order of their names; of drop-ins with the same name only the
+/// first is read.
 fn drop_ins(facts: &dyn Facts, name: &str) -> Vec<String> {
     let kind = name.rsplit('.').next().unwrap_or_default();
     let mut files: BTreeMap<String, String> = BTreeMap::new();
-    // Those of the unit count more than those of all units of its kind.
+    // // Drop-ins of the unit have precedence over those of all units of its type.
     for directory in [format!("{name}.d"), format!("{kind}.d")] {
         for place in PLACES {
             let path = format!("{place}/{directory}");

@@ -1,4 +1,4 @@
-//! Why a layer lets no TRIM through, and what mends that.
+//! Reasons why a layer lets no TRIM through, and the remedies.
 
 use super::remedy;
 use crate::doctor::{Context, Remedy};
@@ -7,7 +7,7 @@ use crate::layers::{Layer, LayerKind, can_unmap, provisioning_mode_file};
 use crate::mapper;
 use crate::words::quoted;
 
-/// The kind of a mapping.
+/// Returns the target of a device-mapper layer (`cache`, `vdo`), if it is known.
 fn target_of(layer: &Layer) -> Option<&str> {
     match &layer.kind {
         LayerKind::Mapper { target } => target.as_deref(),
@@ -15,15 +15,18 @@ fn target_of(layer: &Layer) -> Option<&str> {
     }
 }
 
-/// Returns true if a layer that takes discards may do so for itself alone.
+/// Returns true if a layer of this kind may take discards and pass none down.
 pub(super) fn keeps_discards(layer: &Layer) -> bool {
     layer.kind == LayerKind::ThinPool || matches!(target_of(layer), Some("cache" | "vdo"))
 }
 
-/// Why in words, and what mends it.
+/// Reason in words, and the remedies.
 pub(super) type Refusal = (String, Vec<Remedy>);
 
-/// Why a layer lets no discards through whatever lies below it; the error says what is not known.
+/// Returns the reason why a layer lets no discards through, whatever lies below it; `None` if there is none.
+///
+/// # Errors
+/// Returns in words what is not known about the layer.
 pub(super) fn refusal(context: &Context, layer: &Layer) -> Result<Option<Refusal>, String> {
     let name = layer.called();
     match &layer.kind {
@@ -52,7 +55,7 @@ pub(super) fn refusal(context: &Context, layer: &Layer) -> Result<Option<Refusal
     }
 }
 
-/// Returns true if a mapping that takes discards passes none down, by its status.
+/// Returns true if a mapping that takes discards passes none down, as its status says.
 fn passes_none_down(context: &Context, name: &str, what: &str) -> Result<bool, String> {
     match mapper::status(context.facts, name) {
         Ok(status) => Ok(status.split_whitespace().any(|word| word == "no_discard_passdown")),
@@ -69,7 +72,8 @@ fn is_parity(level: &str) -> bool {
     matches!(level, "raid4" | "raid5" | "raid6")
 }
 
-/// Why a device takes no discards, though what lies below it does or nothing does.
+/// Returns the reason why a device takes no discards, although the devices below it do, or although there are none
+/// below.
 pub(super) fn plain_refusal(context: &Context, layer: &Layer) -> Refusal {
     match &layer.kind {
         LayerKind::Crypt => no_allow_discards(layer),
@@ -134,7 +138,7 @@ fn stale(layer: &Layer) -> Refusal {
     )
 }
 
-/// Returns true if the table of a RAID volume says that it has no parity.
+/// Returns true if the table of a device-mapper RAID names a level without parity.
 fn has_no_parity(context: &Context, layer: &Layer) -> bool {
     let name = layer.called();
     mapper::table(context.facts, name).is_ok_and(|table| {
@@ -203,7 +207,7 @@ fn parity_refuses(module: &str) -> Refusal {
 }
 
 fn no_passdown(name: &str) -> Refusal {
-    // LVM's own device of a pool has a name of its own.
+    // // LVM's own device of a thin pool has a name with the suffix -tpool.
     let volume = name.strip_suffix("-tpool").unwrap_or(name);
     let command = mapper::volume_of(volume).map(|(group, volume)| {
         format!("lvchange --discards passdown {}", quoted(&format!("{group}/{volume}")))
