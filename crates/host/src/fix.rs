@@ -1,9 +1,8 @@
-//! Mends what can be taken back: a timer, an option in `/etc/fstab`, a setting of the kernel.
+//! Fixes that can be undone: a timer, an option in `/etc/fstab`, a setting of the kernel.
 //!
-//! A fix is planned first ([`plan`]), which changes nothing, so that it can be shown; then carried
-//! out ([`Fix::carry_out`]), which notes each change in a state file before it is made. [`undo`]
-//! takes the newest one back, unless what it made was changed since: then whoever changed it meant
-//! to, and it is left as it is.
+//! [`plan`] plans a fix without changing anything, so that it can be shown. [`Fix::carry_out`] makes the changes, and
+//! records each in a state file before it is made. [`undo`] takes the newest fix back, unless its files were changed
+//! since: those changes were intended, so the files are left as they are.
 
 mod change;
 mod fstab;
@@ -23,24 +22,24 @@ use crate::facts::Facts;
 use crate::layers::{LayerKind, Mounted, Stack};
 use fstab::Wish;
 
-/// The checks that have a fix.
+/// Names of the checks that have a fix.
 pub const FIXABLE: [&str; 5] = ["trim", "automatic-trim", "atime", "barriers", "swappiness"];
 
-/// What swappiness is set to: swapping still works, and cached files go first.
+/// Content of the sysctl file: with 10 the kernel still swaps, but drops cached files first.
 const SWAPPINESS: &str = "# Written by 'ssdlab doctor --fix swappiness'.\nvm.swappiness = 10\n";
 const SWAPPINESS_FILE: &str = "etc/sysctl.d/90-ssdlab-swappiness.conf";
 
-/// Where changes are made, and by what: `/` and its programs, or a made-up root in tests.
+/// Root directory for changes, and permission to run programs: `/` on this machine, or a made-up root in tests.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The directory that stands for `/`.
+    /// Directory that stands for `/`.
     pub root: PathBuf,
     /// True if programs are run (systemctl, sysctl).
     pub runs_programs: bool,
 }
 
 impl Place {
-    /// This machine.
+    /// Returns this machine's own root.
     pub fn here() -> Place {
         Place { root: PathBuf::from("/"), runs_programs: true }
     }
@@ -50,21 +49,21 @@ impl Place {
     }
 }
 
-/// What mends one check.
+/// Fix of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fix {
-    /// The check.
+    /// Name of the check.
     pub check: String,
-    /// The changes, in order.
+    /// Changes, in order.
     pub changes: Vec<Change>,
-    /// What remains to be done by hand.
+    /// Commands that remain to be given by hand.
     pub then: Vec<String>,
 }
 
-/// Plans the fix of a check, for the file systems in `stacks`. Nothing is changed yet.
+/// Plans the fix of a check for the file systems in `stacks`. Changes nothing yet.
 ///
 /// # Errors
-/// When the check has no fix, or there is nothing to mend.
+/// Returns an error if the check has no fix, or if there is nothing to fix.
 pub fn plan(
     check: &str,
     facts: &dyn Facts,
@@ -137,7 +136,7 @@ fn nothing(what: &str) -> HostError {
     HostError::Target(format!("there is nothing to fix: {what}"))
 }
 
-/// Returns where file systems are mounted so.
+/// Returns the mount points of the file systems whose mount fulfils the condition.
 fn points_where(stacks: &[Stack], is_so: impl Fn(&Mounted) -> bool) -> Vec<String> {
     let mounts = stacks.iter().filter_map(|stack| stack.file_system()?.mount.as_ref());
     mounts.filter(|mount| is_so(mount)).map(|mount| mount.point.clone()).collect()
@@ -151,7 +150,7 @@ fn is_without_barriers(option: &str) -> bool {
     matches!(option, "nobarrier" | "barrier=0" | "barrier=none" | "fsync_mode=nobarrier")
 }
 
-/// The timer where nothing trims; the option out of fstab where both do.
+/// Plans the fix of `automatic-trim`: the timer if nothing trims, or removal of `discard` from fstab if both trim.
 fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<Fix, HostError> {
     let regular = Regular::of(facts);
     let with = |then, changes| Fix { check: "automatic-trim".to_owned(), changes, then };
@@ -179,10 +178,10 @@ fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<
     }
     let is_twice = |stack: &&Stack| {
         let layer = stack.file_system();
-        // btrfs trims in the background, which is no harm beside a timer.
+        // // Under btrfs, discards in the background do no harm beside a timer.
         layer.is_some_and(|layer| {
             let is_btrfs = matches!(&layer.kind, LayerKind::FileSystem { file_system } if file_system == "btrfs");
-            // Without the option, what the other passes by would not be trimmed at all.
+            // // If no regular job covers the mount, it would not be trimmed at all without the option.
             let is_both = |mount: &Mounted| {
                 mount.has("discard") && regular.covering(facts, mount).is_any()
             };
@@ -206,7 +205,7 @@ fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<
     Ok(with(then, vec![change]))
 }
 
-/// Returns what a file holds; nothing where there is none.
+/// Returns the content of a file; `None` if it does not exist.
 fn read(place: &Place, path: &str) -> Result<Option<String>, HostError> {
     let path = place.path(path);
     match std::fs::read_to_string(&path) {
@@ -216,9 +215,9 @@ fn read(place: &Place, path: &str) -> Result<Option<String>, HostError> {
     }
 }
 
-/// A file with a new content, under its name when that is whole. Rights and owner are those of `like`, and
-/// nobody else's than ours where that is not there: what is written may hold secrets of another file. Where
-/// the name is a link, what it leads to is written.
+/// Writes a file through a draft that is renamed when it is complete. Permissions and owner are those of `like`; if
+/// `like` does not exist, only our user can read the file, because the text may contain secrets of another file. If the
+/// path is a symbolic link, the file that it leads to is written.
 fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> {
     let failed = |source| HostError::io(format!("write {}", path.display()), source);
     let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -227,7 +226,7 @@ fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> 
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        // Of one that was interrupted.
+        // // Remove the draft of an interrupted run.
         let _ = std::fs::remove_file(&draft);
         let mut options = OpenOptions::new();
         #[cfg(unix)]
@@ -235,7 +234,7 @@ fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> 
         let mut file = options.write(true).create_new(true).open(&draft)?;
         file.write_all(text.as_bytes())?;
         if let Some(found) = like.and_then(|like| std::fs::metadata(like).ok()) {
-            // The owner first: changing it may take rights away.
+            // // Set the owner first: changing the owner may clear permission bits.
             #[cfg(unix)]
             give_owner_of(&found, &file)?;
             file.set_permissions(found.permissions())?;
@@ -251,33 +250,33 @@ fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> 
     })
 }
 
-/// Gives a file the owner that another has.
+/// Gives a file the owner and group of another.
 #[cfg(unix)]
 fn give_owner_of(found: &std::fs::Metadata, file: &std::fs::File) -> std::io::Result<()> {
     use std::os::unix::fs::{MetadataExt, fchown};
     fchown(file, Some(found.uid()), Some(found.gid()))
 }
 
-/// Gives a file the label of SELinux that another has, where there is one.
+/// Gives a file the SELinux label of another file, if that has one.
 #[cfg(target_os = "linux")]
 fn copy_label(from: Option<&Path>, to: &std::fs::File) {
     use rustix::fs::{XattrFlags, fsetxattr, getxattr};
     const NAME: &str = "security.selinux";
     let mut label = [0; 256];
     if let Some(Ok(length)) = from.map(|from| getxattr(from, NAME, &mut label[..])) {
-        // Where it cannot be, the policy gives it the one of its directory.
+        // // If that fails, the policy's label of the directory stays.
         let _ = fsetxattr(to, NAME, &label[..length], XattrFlags::empty());
     }
 }
 
 impl Fix {
-    /// Makes the changes, each noted before. Where one fails, the notes say what was done until then; of
-    /// a fix that did nothing they say nothing.
+    /// Makes the changes; each is recorded in the state file before it is made. If one fails, the state file has the
+    /// changes that were made until then, or does not have the fix if none was made.
     ///
     /// # Errors
-    /// When one cannot be made; those before it stay, and can be taken back.
+    /// Returns an error if a change fails. The changes before it stay, and can be undone.
     pub fn carry_out(&self, place: &Place) -> Result<(), HostError> {
-        // Between showing and doing, somebody else may have edited a file. Nothing is done then.
+        // // If somebody edited a file since the fix was planned, change nothing.
         for change in &self.changes {
             if let Change::Write { path, before, .. } = change
                 && read(place, path)? != *before
@@ -294,7 +293,7 @@ impl Fix {
             state.save(place)?;
             let Err(error) = change.make(place) else { continue };
             let fix = state.done.last_mut();
-            // Switching on may fail half-way: it is taken back all the same.
+            // // A unit may be enabled in part although the command failed, so the record stays for undo.
             if let Some(fix) = fix.filter(|_| !matches!(change, Change::Enable { .. })) {
                 fix.changes.pop();
                 if fix.changes.is_empty() {
@@ -307,9 +306,9 @@ impl Fix {
         Ok(())
     }
 
-    /// Takes the changes back; returns what was left as it is, in words.
+    /// Undoes the changes; returns in words what was left as it is.
     fn take_back(&self, place: &Place) -> Result<Vec<String>, HostError> {
-        // All is looked at before anything is changed.
+        // // Check all files before anything is changed.
         for change in &self.changes {
             if let Change::Write { path, before, after } = change {
                 let now = read(place, path)?;
@@ -333,10 +332,10 @@ fn changed(path: &str) -> HostError {
     ))
 }
 
-/// Returns what would be taken back next.
+/// Returns the fix that [`undo`] would take back.
 ///
 /// # Errors
-/// When nothing was fixed, or the notes cannot be read.
+/// Returns an error if nothing was fixed, or if the state file cannot be read.
 pub fn last(place: &Place) -> Result<Fix, HostError> {
     state::State::open(place)?
         .done
@@ -344,19 +343,19 @@ pub fn last(place: &Place) -> Result<Fix, HostError> {
         .ok_or_else(|| HostError::Target("there is nothing to take back".to_owned()))
 }
 
-/// A fix that was taken back.
+/// Fix that was undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Undone {
-    /// What it was.
+    /// The fix.
     pub fix: Fix,
-    /// What was left as it is, and why, in words.
+    /// Settings that were left as they are, with the reason in words.
     pub left: Vec<String>,
 }
 
-/// Takes the newest fix back.
+/// Undoes the newest fix.
 ///
 /// # Errors
-/// When nothing was fixed, or what was made was changed since.
+/// Returns an error if nothing was fixed, or if a file of the fix was changed since.
 pub fn undo(place: &Place) -> Result<Undone, HostError> {
     let fix = last(place)?;
     let left = fix.take_back(place)?;

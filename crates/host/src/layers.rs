@@ -24,119 +24,118 @@ use crate::facts::Facts;
 
 pub(crate) use self::scsi::{can_unmap, provisioning_mode_file, scsi_disk, usb_bridge};
 
-/// What a layer is.
+/// Type of a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum LayerKind {
-    /// A file system, or a part of one.
+    /// File system, or a part of one.
     FileSystem {
-        /// `ext4`, ...
+        /// Name of the file system: `ext4`, ...
         file_system: String,
     },
-    /// A partition.
+    /// Partition.
     Partition,
-    /// A volume of LVM, or another part of devices in one piece or several.
+    /// Linear volume (LVM, dm-linear): one or several extents of devices.
     Linear,
-    /// A volume in stripes over several devices.
+    /// Volume striped over several devices.
     Striped,
-    /// A volume that takes space from a pool when it is written.
+    /// Thin volume, which takes space from a pool when it is written.
     Thin,
-    /// A pool that such volumes take their space from.
+    /// Pool of thin volumes.
     ThinPool,
     /// Encryption (dm-crypt, LUKS).
     Crypt,
-    /// A RAID of the device mapper's.
+    /// RAID of the device mapper (dm-raid, dm-mirror).
     MapperRaid,
-    /// Anything else of the device mapper's.
+    /// Any other device of the device mapper.
     Mapper {
-        /// What its table calls it, if the table could be read.
+        /// Name of the target, if the table could be read.
         target: Option<String>,
     },
-    /// A RAID of the kernel's.
+    /// RAID of the kernel's md driver.
     Md {
-        /// `raid1`, ...
+        /// Level: `raid1`, ...
         level: String,
         /// True if its metadata is the firmware's (Intel RST, DDF).
         is_firmware: bool,
     },
-    /// A file that poses as a block device.
+    /// Loop device: a file used as a block device.
     Loop {
-        /// The file; `None` where it is set up on none.
+        /// Path of the file; `None` if the device has none.
         file: Option<String>,
     },
-    /// Compressed memory.
+    /// Compressed memory (zram).
     Zram,
-    /// A device with another as its cache.
+    /// Device with another device as its cache (bcache).
     Bcache,
-    /// A device on another machine (nbd, drbd, rbd).
+    /// Device on another machine (nbd, drbd, rbd).
     Network,
-    /// A disk behind USB.
+    /// Disk behind a USB bridge.
     Usb {
-        /// `uas` or `usb-storage`.
+        /// Driver: `uas` or `usb-storage`.
         driver: Option<String>,
     },
-    /// An NVMe drive.
+    /// NVMe drive.
     Nvme,
-    /// A SATA drive.
+    /// SATA drive.
     Sata,
-    /// What a RAID controller shows of the drives behind it.
+    /// Volume of a hardware RAID controller.
     HardwareRaid {
-        /// Its driver.
+        /// Driver of the controller.
         driver: String,
     },
-    /// A SCSI or SAS disk.
+    /// SCSI or SAS disk.
     Scsi,
-    /// A disk that a host of virtual machines gives.
+    /// Disk that the host of a virtual machine provides.
     Virtual,
-    /// An SD card or eMMC.
+    /// SD card or eMMC.
     Mmc,
     /// Any other disk.
     Disk,
 }
 
-/// What the kernel allows and advises for requests to a device, in bytes. Of a partition those of
-/// its disk.
+/// Limits and hints of the kernel for requests to a device, in bytes. For a partition they are those of its disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
-    /// The most that one discard may have; 0 where it takes none.
+    /// Largest size of a discard; 0 if the device takes none.
     pub discard_max_bytes: Option<u64>,
-    /// What discards have to be a multiple of.
+    /// Size of which discards have to be a multiple.
     pub discard_granularity: Option<u64>,
-    /// The smallest addressable unit.
+    /// Smallest addressable unit.
     pub logical_block: Option<u64>,
-    /// What the device writes without reading first, as far as it says.
+    /// Unit that the device writes without read-modify-write, by its own report.
     pub physical_block: Option<u64>,
-    /// The smallest request it likes.
+    /// Preferred smallest request.
     pub minimum_io: Option<u64>,
-    /// The request it likes best; 0 where it does not say.
+    /// Preferred request size; 0 if the device does not report one.
     pub optimal_io: Option<u64>,
-    /// How far its beginning is off a physical block.
+    /// Offset of the device's beginning from a physical block.
     pub alignment_offset: Option<i64>,
-    /// True if it says that it spins.
+    /// True if the device reports that it spins.
     pub is_rotational: Option<bool>,
-    /// The I/O scheduler in use.
+    /// I/O scheduler in use.
     pub scheduler: Option<String>,
-    /// `write back` or `write through`: whether the kernel sends it flushes.
+    /// Mode of the cache: `write back` (the kernel sends flushes) or `write through` (it sends none).
     pub write_cache: Option<String>,
 }
 
 impl Limits {
-    /// Returns true if discards are taken, where that is known.
+    /// Returns true if the device takes discards; `None` if not known.
     pub fn takes_discards(&self) -> Option<bool> {
         self.discard_max_bytes.map(|most| most > 0)
     }
 }
 
-/// How a file system is mounted.
+/// Mount of a file system.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mounted {
-    /// Where.
+    /// Mount point.
     pub point: String,
-    /// What is mounted.
+    /// Source of the mount: a device, or a name.
     pub source: String,
-    /// Which directory of it: `/` but for bind mounts and subvolumes.
+    /// Directory of the file system that is mounted: `/` but for bind mounts and subvolumes.
     pub root: String,
-    /// The options of mount and file system, as the kernel shows them.
+    /// Options of the mount and of the file system, as the kernel shows them.
     pub options: Vec<String>,
 }
 
@@ -146,47 +145,47 @@ impl Mounted {
         self.options.iter().any(|known| known == option)
     }
 
-    /// Returns true if nothing can be written.
+    /// Returns true if the mount is read-only.
     pub fn is_read_only(&self) -> bool {
         self.has("ro")
     }
 }
 
-/// One layer, with those below it.
+/// Layer of the storage stack, with those below it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Layer {
-    /// The kernel's name of a device; of a file system where it is mounted.
+    /// Kernel's name of a device, or the mount point of a file system.
     pub name: String,
-    /// What it is.
+    /// Type of the layer.
     #[serde(flatten)]
     pub kind: LayerKind,
-    /// The device file, or where the file system is mounted.
+    /// Path of the device file, or mount point of the file system.
     pub path: String,
-    /// What people call it: the name under `/dev/mapper`, the model of a drive.
+    /// Name under `/dev/mapper`, or model of a drive, if any.
     pub title: Option<String>,
     /// Major and minor number of a device.
     pub device: Option<String>,
-    /// Its size.
+    /// Size of the device in bytes.
     pub size_bytes: Option<u64>,
-    /// Where its data begins on the device below.
+    /// Offset of the layer's data on the device below, in bytes.
     pub offset_bytes: Option<u64>,
-    /// True if it holds only what a layer above needs to know, and no data of the file system's.
+    /// True if the device holds only metadata of a layer above, and no data of the file system.
     pub is_metadata: bool,
-    /// Limits of its requests.
+    /// Limits of requests to the device.
     pub limits: Limits,
-    /// Of a file system: how it is mounted.
+    /// Mount of a file system; `None` for a device.
     pub mount: Option<Mounted>,
-    /// What else is to be said of it.
+    /// Further facts in words.
     pub notes: Vec<String>,
-    /// What it lies on.
+    /// Layers directly below this one.
     pub below: Vec<Layer>,
-    /// Where the kernel describes it.
+    /// Directory in sysfs that describes the device; empty for a file system.
     #[serde(skip)]
     pub(crate) directory: String,
 }
 
 impl Layer {
-    /// Returns what people call it: a mapping by the name it was given, anything else by the kernel's.
+    /// Returns the name for people: of a device-mapper device the name under `/dev/mapper`, of others the kernel's.
     pub fn called(&self) -> &str {
         let is_mapping = matches!(
             self.kind,
@@ -201,7 +200,7 @@ impl Layer {
         self.title.as_deref().filter(|_| is_mapping).unwrap_or(&self.name)
     }
 
-    /// Itself and all layers below it, from the top.
+    /// Returns this layer and all layers below it, from the top.
     pub fn all(&self) -> Vec<&Layer> {
         let mut found = vec![self];
         for layer in &self.below {
@@ -210,13 +209,13 @@ impl Layer {
         found
     }
 
-    /// Returns true if nothing is known to lie below it, and it is a device.
+    /// Returns true if the layer is a device, and no layer below it is known.
     pub fn is_drive(&self) -> bool {
         self.below.is_empty() && !matches!(self.kind, LayerKind::FileSystem { .. })
     }
 
-    /// Returns true if it is a drive that spins. USB bridges, RAID controllers and virtual disks
-    /// say so of everything.
+    /// Returns true if the layer is a spinning drive. USB bridges, RAID controllers and virtual disks report every
+    /// drive as spinning, so they do not count.
     pub fn is_spinning(&self) -> bool {
         let is_bridge = matches!(
             self.kind,
@@ -225,28 +224,28 @@ impl Layer {
         self.is_drive() && !is_bridge && self.limits.is_rotational == Some(true)
     }
 
-    /// Returns true if it is a file system.
+    /// Returns true if the layer is a file system.
     pub fn is_file_system(&self) -> bool {
         matches!(self.kind, LayerKind::FileSystem { .. })
     }
 
-    /// The size, where it is known.
+    /// Returns the size, or `None` if not known.
     pub fn size(&self) -> Option<ByteLength> {
         self.size_bytes.map(ByteLength::new)
     }
 }
 
-/// What lies under a target.
+/// Layers below a target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Stack {
-    /// What was asked for.
+    /// Target that was asked for.
     pub target: String,
-    /// The layers, from the top.
+    /// Topmost layer, with those below it.
     pub top: Layer,
 }
 
 impl Stack {
-    /// The drives at the bottom, each once.
+    /// Returns the drives at the bottom, each once.
     pub fn drives(&self) -> Vec<&Layer> {
         let mut found: Vec<&Layer> = Vec::new();
         for layer in self.top.all() {
@@ -257,28 +256,27 @@ impl Stack {
         found
     }
 
-    /// The file system, where the target is a path or a mounted device.
+    /// Returns the file system, if the target is a path or a mounted device.
     pub fn file_system(&self) -> Option<&Layer> {
         Some(&self.top).filter(|layer| layer.is_file_system())
     }
 
-    /// The tree in words, a line a layer; `ascii` where a terminal has no lines to draw with.
+    /// Returns the layers as a tree in text, one line for each layer; `ascii` is for terminals without line-drawing
+    /// characters.
     pub fn words(&self, ascii: bool) -> String {
         tree::words(&self.top, ascii)
     }
 }
 
-/// The layers under `target`: a directory or file, a device file, or the kernel's name of a
-/// device.
+/// Returns the layers below `target`: a directory or file, a device file, or the kernel's name of a device.
 ///
 /// # Errors
-/// When there is no such thing.
+/// Returns an error if the target does not exist.
 pub fn of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
     target::of(facts, target)
 }
 
-/// The layers under every file system that lies on a block device, and the drives that no file
-/// system lies on.
+/// Returns the layers below every file system that lies on a block device, and the drives without a file system.
 pub fn everything(facts: &dyn Facts) -> Vec<Stack> {
     target::everything(facts)
 }

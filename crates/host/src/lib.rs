@@ -1,13 +1,12 @@
-//! This machine's storage as it is: which layers lie between a file system and the flash, and what
-//! in them, or in how they are used, makes an SSD slow, short-lived or unsafe.
+//! Examination of this machine's storage: the layers between a file system and the flash, and the settings in them that
+//! make an SSD slow, short-lived or unsafe.
 //!
-//! All that is known of a machine comes through [`Facts`]: the machine that runs this program
-//! ([`Live`]), or one that was captured ([`Captured`]), so that another machine can be looked at,
-//! and tests have many machines.
+//! All facts about a machine come through [`Facts`]: from the machine that runs this program ([`Live`]), or from a
+//! capture ([`Captured`]). So other machines can be examined, and tests can make up machines.
 //!
 //! - [`layers`]: the tree from a path, mount or device down to its drives;
-//! - [`doctor`]: a verdict on each of a list of checks, with the command that mends it;
-//! - [`fix`]: what of that can be mended so that it can be taken back.
+//! - [`doctor`]: a verdict on each of a list of checks, with the commands that fix a problem;
+//! - [`fix`]: fixes for some of the problems, which can be undone.
 //!
 //! ```
 //! use ssdlab_host::facts::Machine;
@@ -36,18 +35,18 @@ mod mapper;
 mod mounts;
 mod words;
 
-/// Looks at all of a machine that [`layers`] and [`doctor`] may ask for, and notes the answers; a
-/// target besides, if one is named.
+/// Reads all facts that [`layers`] and [`doctor`] may ask for, for the whole machine and for a target if one is named,
+/// and returns them.
 ///
 /// # Errors
-/// When the target is not there.
+/// Returns an error if the target does not exist.
 pub fn capture(facts: &dyn Facts, target: Option<&str>) -> Result<Captured, HostError> {
     let recorder = Recorder::new(facts);
     if let Some(target) = target {
         doctor::examine(&recorder, Some(target))?;
     }
     doctor::examine(&recorder, None)?;
-    // For people: nothing here reads it.
+    // // This output is for people who read the capture: no code reads it.
     let _ = recorder.run("lsblk", &["--json", "-b", "-O"]);
     Ok(recorder.noted())
 }

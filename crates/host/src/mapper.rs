@@ -1,21 +1,21 @@
-//! Tables of the device mapper, as `dmsetup table` and `dmsetup status` print them.
+//! Tables and status of device-mapper devices, as `dmsetup table` and `dmsetup status` print them.
 
 use crate::facts::{Absent, Facts};
 
-/// What a device of the device mapper does, by the first line of its table. Others of the same
-/// device do the same on other devices.
+/// Target of a device-mapper device, by the first line of its table. Further lines are taken to be the same target on
+/// other devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// `linear`, `crypt`, `thin-pool`, ...
+    /// Name of the target: `linear`, `crypt`, `thin-pool`, ...
     pub(crate) kind: String,
-    /// All that stands behind it.
+    /// Arguments of the target.
     pub(crate) arguments: Vec<String>,
-    /// Lines of its table.
+    /// Number of lines of the table.
     pub(crate) lines: usize,
 }
 
 impl Target {
-    /// Returns where its data begins on the device below, in bytes: `linear DEVICE OFFSET`, and
+    /// Returns the offset of the data on the device below, in bytes: `linear DEVICE OFFSET`, and
     /// `crypt CIPHER KEY IV_OFFSET DEVICE OFFSET` (Documentation/admin-guide/device-mapper).
     pub(crate) fn offset(&self) -> Option<u64> {
         let sectors = match self.kind.as_str() {
@@ -27,13 +27,13 @@ impl Target {
         sectors.parse::<u64>().ok()?.checked_mul(512)
     }
 
-    /// Returns true if one of the options is there.
+    /// Returns true if one of the arguments is `option`.
     pub(crate) fn has(&self, option: &str) -> bool {
         self.arguments.iter().any(|argument| argument == option)
     }
 }
 
-/// The table of a device, by its name under `/dev/mapper`.
+/// Returns the table of a device, by its name under `/dev/mapper`.
 pub(crate) fn table(facts: &dyn Facts, name: &str) -> Result<Target, Absent> {
     let text = lines_of(facts, &["table"], name)?;
     let target = |line: &&str| {
@@ -47,12 +47,12 @@ pub(crate) fn table(facts: &dyn Facts, name: &str) -> Result<Target, Absent> {
     text.lines().next().as_ref().and_then(target).ok_or(Absent::Missing)
 }
 
-/// Returns what a device says of its state.
+/// Returns the status of a device.
 pub(crate) fn status(facts: &dyn Facts, name: &str) -> Result<String, Absent> {
     lines_of(facts, &["status"], name)
 }
 
-/// Returns what `dmsetup` prints of one device. All are asked for at once: a capture then has them all.
+/// Returns the lines that `dmsetup` prints for one device. It is run for all devices, so that a capture contains all.
 fn lines_of(facts: &dyn Facts, arguments: &[&str], name: &str) -> Result<String, Absent> {
     let output = facts.run("dmsetup", arguments)?;
     if output.status != Some(0) {
@@ -71,7 +71,7 @@ fn lines_of(facts: &dyn Facts, arguments: &[&str], name: &str) -> Result<String,
     }
 }
 
-/// Volume group and logical volume of a device's name: LVM doubles the dashes within each.
+/// Returns volume group and logical volume of a device name. LVM doubles the dashes within each.
 pub(crate) fn volume_of(name: &str) -> Option<(String, String)> {
     let bytes = name.as_bytes();
     let is_dash = |index: usize| bytes.get(index) == Some(&b'-');

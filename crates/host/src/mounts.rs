@@ -1,4 +1,4 @@
-//! What is mounted, and what the system was told to mount.
+//! Mounted file systems, and the lines of /etc/fstab.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use ssdlab_blockdev::{Mount, mounts};
 
 use crate::facts::Facts;
 
-/// All mounts, in the order they were made.
+/// Returns all mounts, in the order in which they were made.
 pub(crate) fn mounted(facts: &dyn Facts) -> Vec<Mount> {
     let text = facts.read("/proc/self/mountinfo").unwrap_or_default();
     mounts::read(&text)
 }
 
-/// The mount that a path lies on.
+/// Returns the mount that a path lies on.
 pub(crate) fn mount_of<'a>(path: &str, mounts: &'a [Mount]) -> Option<&'a Mount> {
     mounts::above(Path::new(path), mounts)
 }
@@ -20,23 +20,23 @@ pub(crate) fn mount_of<'a>(path: &str, mounts: &'a [Mount]) -> Option<&'a Mount>
 /// A line of `/etc/fstab`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FstabLine {
-    /// Which line it is, counted from 0.
+    /// Number of the line, counted from 0.
     pub(crate) index: usize,
-    /// What is to be mounted: a path, `UUID=...`.
+    /// Source of the mount: a path, `UUID=...`.
     pub(crate) source: String,
-    /// Where.
+    /// Mount point.
     pub(crate) point: String,
-    /// The options.
+    /// Mount options.
     pub(crate) options: Vec<String>,
 }
 
-/// The lines of `/etc/fstab` that mount something.
+/// Returns the lines of `/etc/fstab` that mount something.
 pub(crate) fn fstab(facts: &dyn Facts) -> Vec<FstabLine> {
     let text = facts.read("/etc/fstab").unwrap_or_default();
     fstab_lines(&String::from_utf8_lossy(&text))
 }
 
-/// The lines of such a text that mount something.
+/// Returns the lines of an fstab's text that mount something.
 pub(crate) fn fstab_lines(text: &str) -> Vec<FstabLine> {
     let line = |(index, line): (usize, &str)| {
         let mut fields = line.split_whitespace();

@@ -1,8 +1,8 @@
-//! Quantities and lists as people say them.
+//! Texts for quantities, lists and shell arguments.
 
 use ssdlab_units::ByteLength;
 
-/// A capacity, with three digits: `465 GiB`.
+/// Returns a capacity with three digits: `465 GiB`.
 pub(crate) fn capacity(length: ByteLength) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = length.bytes() as f64;
@@ -19,7 +19,7 @@ pub(crate) fn capacity(length: ByteLength) -> String {
     format!("{value:.digits$} {}", units[unit])
 }
 
-/// `a, b and c`.
+/// Returns a list in words: `a, b and c`.
 pub(crate) fn list(words: &[String]) -> String {
     match words {
         [] => "nothing".to_owned(),
@@ -28,7 +28,7 @@ pub(crate) fn list(words: &[String]) -> String {
     }
 }
 
-/// A word as an argument in a shell.
+/// Returns a word quoted as an argument for a shell, if it needs quotes.
 pub(crate) fn quoted(text: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:=@%,".contains(letter);
     match !text.is_empty() && text.chars().all(is_plain) {
@@ -37,7 +37,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// Time that has passed, roughly: `3 days`.
+/// Returns a time span in words, rounded down: `3 days`.
 pub(crate) fn age(seconds: u64) -> String {
     let (value, unit) = match seconds {
         0..120 => (seconds, "second"),

@@ -1,4 +1,4 @@
-//! A machine that was looked at before, or that a test made up: every answer it gave.
+//! Facts of a captured machine, or of a machine that a test makes up.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use ssdlab_blockdev::DeviceNumber;
 
 use super::{Absent, CommandOutput, Facts, Machine};
 
-/// A question about a program: its name and arguments.
+/// Call of a program: its name and arguments.
 pub(super) type Asked = (String, Vec<String>);
 
-/// Every answer that a machine gave.
+/// Facts that a machine gave, by path or by call of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
     pub(super) machine: Machine,
@@ -20,12 +20,12 @@ pub struct Captured {
     pub(super) modified: BTreeMap<String, Result<u64, Absent>>,
     pub(super) executable: BTreeMap<String, Result<bool, Absent>>,
     pub(super) commands: BTreeMap<Asked, Result<CommandOutput, Absent>>,
-    /// True if what is not here is not there; otherwise it was just not asked for.
+    /// True if a fact that is not stored does not exist (a made-up machine); false if it was just not asked for.
     pub(super) is_whole: bool,
 }
 
 impl Captured {
-    /// A machine of which nothing is known yet, and nothing else is to be had.
+    /// Creates a made-up machine without any files; what is not added is missing.
     pub fn new(machine: Machine) -> Captured {
         Captured {
             machine,
@@ -40,24 +40,24 @@ impl Captured {
         }
     }
 
-    /// Gives it a file; the directories above it then list it.
+    /// Adds a text file, and its name to the directories above.
     pub fn put(&mut self, path: &str, text: &str) {
         self.put_bytes(path, text.as_bytes().to_owned());
     }
 
-    /// Gives it a file that is no text.
+    /// Adds a binary file, and its name to the directories above.
     pub fn put_bytes(&mut self, path: &str, bytes: Vec<u8>) {
         self.files.insert(path.to_owned(), Ok(bytes));
         self.put_into_directories(path);
     }
 
-    /// Gives it a file that may be executed.
+    /// Adds a file that is executable.
     pub fn put_program(&mut self, path: &str, text: &str) {
         self.put(path, text);
         self.executable.insert(path.to_owned(), Ok(true));
     }
 
-    /// Takes a file away.
+    /// Removes a file.
     pub fn remove(&mut self, path: &str) {
         self.files.remove(path);
         if let Some((directory, name)) = path.rsplit_once('/')
@@ -67,24 +67,24 @@ impl Captured {
         }
     }
 
-    /// Gives it a symbolic link to a path without links in it.
+    /// Adds a symbolic link; `to` is a path without links in it.
     pub fn link(&mut self, path: &str, to: &str) {
         self.resolved.insert(path.to_owned(), Ok(to.to_owned()));
         self.put_into_directories(path);
     }
 
-    /// Gives it a device file.
+    /// Adds a device file.
     pub fn device(&mut self, path: &str, number: DeviceNumber) {
         self.numbers.insert(path.to_owned(), Ok(number));
         self.put_into_directories(path);
     }
 
-    /// Says when a file was changed, in seconds since 1970.
+    /// Sets the time of a file's last change, in seconds since 1970.
     pub fn changed_at(&mut self, path: &str, time: u64) {
         self.modified.insert(path.to_owned(), Ok(time));
     }
 
-    /// Says what a program prints, and ends with.
+    /// Sets the standard output and the exit code of a program.
     pub fn answer(&mut self, program: &str, arguments: &[&str], status: i32, stdout: &str) {
         let output = CommandOutput {
             status: Some(status),
@@ -94,17 +94,17 @@ impl Captured {
         self.commands.insert(asked(program, arguments), Ok(output));
     }
 
-    /// Says that only root may read a file.
+    /// Marks a file as readable by root only.
     pub fn deny(&mut self, path: &str) {
         self.files.insert(path.to_owned(), Err(Absent::Denied));
     }
 
-    /// Changes what it is.
+    /// Replaces the facts about the machine as a whole.
     pub fn set_machine(&mut self, machine: Machine) {
         self.machine = machine;
     }
 
-    /// Whoever looked at it: root or not.
+    /// Sets whether root examined the machine.
     pub fn set_root(&mut self, is_root: bool) {
         self.machine.is_root = is_root;
     }
@@ -159,7 +159,7 @@ impl Facts for Captured {
         let is_there = self.files.contains_key(path)
             || self.lists.contains_key(path)
             || self.numbers.contains_key(path);
-        // What a test made up has links where it says so, and none elsewhere.
+        // // A made-up machine has only the links that its test added.
         match found {
             Err(Absent::Missing) if self.is_whole && is_there => Ok(path.to_owned()),
             found => found,
@@ -176,7 +176,7 @@ impl Facts for Captured {
 
     fn is_executable(&self, path: &str) -> Result<bool, Absent> {
         match self.found(&self.executable, path) {
-            // What a test made up is executable where it says so.
+            // // On a made-up machine only files that its test marked so are executable.
             Err(Absent::Missing) if self.is_whole && self.files.contains_key(path) => Ok(false),
             found => found,
         }

@@ -1,4 +1,4 @@
-//! A machine that does not run Linux, of which nothing is asked.
+//! Stub for a machine that does not run Linux: every fact is missing.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use ssdlab_blockdev::DeviceNumber;
 
 use super::{Absent, CommandOutput, Facts, Machine};
 
-/// The machine that runs this program.
+/// Machine that runs this program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live;
 

@@ -1,4 +1,4 @@
-//! The machine that runs this program.
+//! Facts of the machine that runs this program.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,10 +10,10 @@ use ssdlab_blockdev::{DeviceNumber, tool};
 
 use super::{Absent, CommandOutput, Facts, Machine};
 
-/// The most that is read of one file: nothing that is asked for is longer.
+/// Largest number of bytes read of a file; all files that are needed are shorter.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// The machine that runs this program.
+/// Machine that runs this program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Live;
 
@@ -32,7 +32,7 @@ impl Facts for Live {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, Absent> {
-        // A pipe with nobody at its other end would be waited for.
+        // // Opening a pipe without a writer would block.
         let found = fs::metadata(path).map_err(|error| Absent::of(&error))?;
         if !found.is_file() {
             return Err(Absent::Failed("not a plain file".to_owned()));

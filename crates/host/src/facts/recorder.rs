@@ -1,4 +1,4 @@
-//! Notes every answer that a machine gives, to keep them.
+//! Recorder that stores every fact that a machine gives, for a capture.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,27 +8,27 @@ use ssdlab_blockdev::DeviceNumber;
 use super::captured::{Captured, asked};
 use super::{Absent, CommandOutput, Facts, Machine};
 
-/// Asks a machine, and notes each answer.
+/// Passes questions on to a machine, and stores each answer.
 pub struct Recorder<'a> {
     machine: &'a dyn Facts,
     noted: RefCell<Captured>,
 }
 
 impl<'a> Recorder<'a> {
-    /// Begins with an empty page.
+    /// Creates a recorder without any answers.
     pub fn new(machine: &'a dyn Facts) -> Recorder<'a> {
         let mut noted = Captured::new(machine.machine());
         noted.is_whole = false;
         Recorder { machine, noted: RefCell::new(noted) }
     }
 
-    /// All that was asked for, with the answers.
+    /// Returns all facts that were asked for, with the answers.
     pub fn noted(self) -> Captured {
         self.noted.into_inner()
     }
 
-    /// The answer that was given before, or a new one: within one capture a machine does not
-    /// contradict itself.
+    /// Returns the stored answer, or asks and stores the answer. So the answers within one capture do not contradict
+    /// each other.
     fn once<K: Ord + Clone, V: Clone>(
         &self,
         map: impl Fn(&mut Captured) -> &mut BTreeMap<K, Result<V, Absent>>,
@@ -104,13 +104,13 @@ impl Facts for Recorder<'_> {
     }
 }
 
-/// A table of mounts without the passwords that options of network file systems hold.
+/// Returns a table of mounts without the passwords in options of network file systems.
 fn without_passwords(table: &[u8]) -> Vec<u8> {
     let table = String::from_utf8_lossy(table);
     let clean = |line: &str| {
         let mut options: Vec<String> = line.split(',').map(str::to_owned).collect();
         for option in &mut options {
-            // The first option has the fields before it in front, the last those behind it.
+            // // The first option has the fields before the options in front, and the last has the fields behind them.
             let at = option.find("pass").filter(|&at| option[at..].contains('='));
             if let Some(at) = at {
                 let value = at + option[at..].find('=').map_or(0, |it| it + 1);

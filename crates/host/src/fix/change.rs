@@ -1,4 +1,4 @@
-//! One change: made, taken back, and said in words before.
+//! Single change of a fix: description in words, execution, and undo.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -10,46 +10,46 @@ use serde::{Deserialize, Serialize};
 use super::{Place, read, write};
 use crate::error::HostError;
 
-/// One change.
+/// Single change of a fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A unit of systemd is switched on.
+    /// Enables and starts a systemd unit.
     Enable {
-        /// Its name.
+        /// Name of the unit.
         unit: String,
     },
-    /// A file is written; `before` is what it held, if it was there.
+    /// Writes a file.
     Write {
-        /// The file, below the root.
+        /// Path of the file, below the root.
         path: String,
-        /// What it held.
+        /// Content before the change; `None` if the file did not exist.
         before: Option<String>,
-        /// What it holds then.
+        /// Content after the change.
         after: String,
     },
-    /// A file of the kernel's that holds a setting of a device is written to.
+    /// Writes to a file in sysfs that holds a setting of a device.
     SetFile {
-        /// The file, below the root.
+        /// Path of the file, below the root.
         path: String,
-        /// What it was.
+        /// Value before the change.
         before: String,
-        /// What it is then.
+        /// Value after the change.
         after: String,
     },
-    /// A setting of the kernel is changed.
+    /// Changes a setting of the kernel by sysctl.
     Set {
-        /// Its name, as sysctl has it.
+        /// Name of the setting, as sysctl has it.
         name: String,
-        /// What it was.
+        /// Value before the change.
         before: String,
-        /// What it is then.
+        /// Value after the change.
         after: String,
     },
 }
 
 impl Change {
-    /// Returns what happens, in words: commands, or lines that go and come.
+    /// Returns a description of the change: commands, or lines that are removed and added.
     pub fn words(&self) -> String {
         match self {
             Change::Enable { unit } => format!("systemctl enable --now {unit}\n"),
@@ -70,7 +70,7 @@ impl Change {
         }
     }
 
-    /// Returns what happens when it is taken back, in words of the same kind.
+    /// Returns a description of the change's undo, in the same form.
     pub fn words_back(&self) -> String {
         match self {
             Change::Enable { unit } => format!("systemctl disable --now {unit}\n"),
@@ -88,7 +88,7 @@ impl Change {
     }
 }
 
-/// Lines that go and come from one text to another.
+/// Returns the lines that are removed from one text to another, and those that are added.
 fn lines_between(before: &str, after: &str) -> String {
     let old: Vec<&str> = before.lines().collect();
     let new: Vec<&str> = after.lines().collect();
@@ -115,8 +115,8 @@ impl Change {
         }
     }
 
-    /// Takes it back; a setting that somebody else chose since, or that cannot be set, is left as it is,
-    /// which is returned in words: files count from the next start on.
+    /// Undoes the change. A setting that somebody else has set since, or that cannot be set, is left as it is, and the
+    /// text that says so is returned: values in files take effect at the next start.
     pub(super) fn take_back(&self, place: &Place) -> Result<Option<String>, HostError> {
         match self {
             Change::Enable { unit } => run(place, "systemctl", &["disable", "--now", unit])?,
@@ -131,7 +131,7 @@ impl Change {
                 }));
             }
             Change::SetFile { path, before, after } => {
-                // The device may be gone, and another may have come.
+                // // The device may be gone, or may be another one now.
                 let Some(now) = read(place, path)?.map(|now| now.trim().to_owned()) else {
                     return Ok(None);
                 };
@@ -159,7 +159,7 @@ impl Change {
     }
 }
 
-/// A file of our own that all may read.
+/// Writes a file that all users can read.
 fn write_for_all(path: &Path, text: &str) -> Result<(), HostError> {
     write(path, text, None)?;
     #[cfg(unix)]
@@ -172,7 +172,7 @@ fn write_for_all(path: &Path, text: &str) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Writes to a file of the kernel's, which is there already.
+/// Writes to an existing file in sysfs.
 fn write_setting(place: &Place, path: &str, text: &str) -> Result<(), HostError> {
     let file = place.path(path);
     let write =

@@ -1,4 +1,4 @@
-//! Options in `/etc/fstab`: only the options of the lines that are meant change, to the letter.
+//! Edits `/etc/fstab`: changes only the options of the lines that are meant, and nothing else in them.
 
 use super::{Change, Place, nothing, read};
 use crate::error::HostError;
@@ -7,15 +7,15 @@ use crate::words::quoted;
 
 const PATH: &str = "etc/fstab";
 
-/// What is to be otherwise, in the lines and as file systems are mounted.
+/// Options to remove and to add, in the lines of fstab and in the mounts.
 pub(super) struct Wish<'a> {
-    /// Options that go.
+    /// Returns true for options to remove.
     pub(super) goes: fn(&str) -> bool,
-    /// One that comes.
+    /// Option to add, if any.
     pub(super) comes: Option<&'a str>,
-    /// What mounting anew takes as an option, so that it is so at once.
+    /// Option for `mount -o remount`, which has the same effect at once.
     pub(super) remount: &'a str,
-    /// The mount points that are not mounted so.
+    /// Mount points whose current options differ from the wish.
     pub(super) mounted_otherwise: Vec<String>,
 }
 
@@ -25,8 +25,8 @@ impl Wish<'_> {
     }
 }
 
-/// Changes the lines of these mount points as wished. Returns the change, and the commands that remain to be
-/// given by hand.
+/// Plans the change of the lines of these mount points. Returns the change, and the commands that remain to be given by
+/// hand.
 pub(super) fn plan(
     place: &Place,
     points: &[String],
@@ -64,7 +64,7 @@ pub(super) fn plan(
     Ok((Change::Write { path: PATH.to_owned(), before: Some(before), after }, commands))
 }
 
-/// Why no line changes, and what helps instead.
+/// Returns the error if no line changes, with the commands that help instead.
 fn nothing_to_change(unchanged: &[&String], right: &[String], wish: &Wish) -> HostError {
     if unchanged.is_empty() {
         return nothing("neither a mount nor its line of /etc/fstab is to be changed");
@@ -87,7 +87,7 @@ fn nothing_to_change(unchanged: &[&String], right: &[String], wish: &Wish) -> Ho
     nothing(&format!("in /etc/fstab: {}", words.join("; ")))
 }
 
-/// The line with other options in its fourth field.
+/// Returns the line with other options in its fourth field.
 fn with_options(line: &str, options: &str) -> String {
     let mut field = 0;
     let mut was_blank = true;
@@ -104,7 +104,7 @@ fn with_options(line: &str, options: &str) -> String {
         was_blank = letter.is_whitespace();
     }
     match range.is_empty() {
-        // Three fields only: the options are the kernel's own.
+        // // The line has three fields only: the options are the defaults.
         true => format!("{} {options}", line.trim_end()),
         false => format!("{}{options}{}", &line[..range.start], &line[range.end..]),
     }

@@ -1,11 +1,11 @@
-//! What was fixed, in order, so that it can be taken back.
+//! State file of fixes: the fixes that were made, in order, so that they can be undone.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Fix, Place, read, write};
 use crate::error::HostError;
 
-/// Where it is noted, below the root.
+/// Path of the state file, below the root.
 const PATH: &str = "var/lib/ssdlab/fixes.json";
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -23,7 +23,7 @@ impl State {
 
     pub(super) fn save(&self, place: &Place) -> Result<(), HostError> {
         let text = serde_json::to_string_pretty(self).expect("it has no maps");
-        // It holds what was in the files that were changed: nobody else's business.
+        // // The file contains the former content of changed files, so only our user may read it.
         write(&place.path(PATH), &text, None)
     }
 }

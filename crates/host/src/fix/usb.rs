@@ -1,14 +1,14 @@
-//! USB bridges that can unmap, and that the kernel does not ask to: a udev rule, and the setting now.
+//! Fix for USB bridges that can unmap although the kernel does not use it: a udev rule, and the setting at once.
 
 use super::{Change, Fix, Place, nothing, read};
 use crate::error::HostError;
 use crate::facts::Facts;
 use crate::layers::{Layer, LayerKind, Stack, can_unmap, provisioning_mode_file, usb_bridge};
 
-/// Plans the rule for every bridge below `stacks` that says that it can unmap.
+/// Plans the udev rule for every bridge below `stacks` that reports that it can unmap.
 ///
 /// # Errors
-/// When there is none that is not used so already.
+/// Returns an error if no bridge can unmap, or if the kernel uses unmap with all that can.
 pub(super) fn plan(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<Fix, HostError> {
     let drives = stacks.iter().flat_map(Stack::drives);
     let bridges: Vec<&Layer> =
@@ -73,7 +73,7 @@ fn changes_of(
     let before = read(place, &file)?;
     let path = path.trim_start_matches('/').to_owned();
     let setting = Change::SetFile { path, before: mode, after: "unmap".to_owned() };
-    // Another bridge of the same make may have its line there already.
+    // // Another bridge of the same model may have the rule in this file already.
     let after = match &before {
         Some(before) if before.contains(rule.lines().last().unwrap_or_default()) => {
             return Ok(vec![setting]);

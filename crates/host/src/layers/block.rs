@@ -1,4 +1,4 @@
-//! A block device, as the kernel describes it, and what it lies on.
+//! Layer of a block device, as sysfs describes it, with the devices below.
 
 use ssdlab_blockdev::Mount;
 use ssdlab_blockdev::node::{Node, NodeKind, Sysfs};
@@ -8,12 +8,12 @@ use crate::facts::Facts;
 use crate::mapper::{self, Target};
 use crate::mounts;
 
-/// How deep layers may be: a file system that lies on itself has no end.
+/// Largest depth of layers, which also ends a file system that lies on itself.
 const DEEPEST: usize = 24;
-/// How many layers there may be in all.
+/// Largest number of layers in all.
 const MOST: usize = 1024;
 
-/// The way from the top to where one is.
+/// Path from the top to the layer that is being read.
 #[derive(Debug, Default)]
 pub(super) struct Way {
     steps: Vec<String>,
@@ -21,7 +21,7 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// Takes a step down, unless it leads in a circle or too far.
+    /// Adds a step down and returns true; returns false if it leads in a circle or exceeds a limit.
     pub(super) fn go(&mut self, step: &str) -> bool {
         let is_open = self.steps.len() < DEEPEST
             && self.visited < MOST
@@ -38,17 +38,17 @@ impl Way {
     }
 }
 
-/// The directory of the device with this number, as `8:1`.
+/// Returns the sysfs directory of the device with this number, such as `8:1`.
 pub(super) fn directory_of_number(facts: &dyn Facts, number: &str) -> Option<String> {
     facts.resolve(&format!("/sys/dev/block/{number}")).ok()
 }
 
-/// The directory of the device with this name of the kernel's.
+/// Returns the sysfs directory of the device with this kernel name.
 pub(super) fn directory_of_name(facts: &dyn Facts, name: &str) -> Option<String> {
     facts.resolve(&format!("/sys/class/block/{name}")).ok()
 }
 
-/// The directory of the device with this name under `/dev/mapper`.
+/// Returns the sysfs directory of the device with this name under `/dev/mapper`.
 pub(super) fn directory_of_mapping(facts: &dyn Facts, name: &str) -> Option<String> {
     let names = facts.list("/sys/class/block").ok()?;
     names
@@ -58,7 +58,7 @@ pub(super) fn directory_of_mapping(facts: &dyn Facts, name: &str) -> Option<Stri
         .find(|directory| facts.text(&format!("{directory}/dm/name")).as_deref() == Some(name))
 }
 
-/// A device, with all below it.
+/// Returns the layer of a device, with all layers below.
 pub(super) fn layer(facts: &dyn Facts, directory: &str, way: &mut Way) -> Layer {
     let node = Node::at(&Asked(facts), directory);
     let text = |part: &str| facts.text(&format!("{directory}/{part}"));
@@ -101,7 +101,7 @@ pub(super) fn layer(facts: &dyn Facts, directory: &str, way: &mut Way) -> Layer 
     layer
 }
 
-/// A machine's facts, as the reader of block devices asks for them.
+/// Facts of a machine, as the interface that reads block devices in sysfs.
 struct Asked<'a>(&'a dyn Facts);
 
 impl Sysfs for Asked<'_> {
@@ -121,7 +121,7 @@ impl Sysfs for Asked<'_> {
 fn limits(facts: &dyn Facts, disk: &str, own: &str) -> Limits {
     let text = |part: &str| facts.text(&format!("{disk}/queue/{part}"));
     let number = |part: &str| text(part)?.parse().ok();
-    // The one in use stands in brackets.
+    // // The scheduler in use is in brackets.
     let scheduler = text("scheduler").map(|text| {
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         chosen.map_or(text.as_str(), |(chosen, _)| chosen).to_owned()
@@ -142,8 +142,8 @@ fn limits(facts: &dyn Facts, disk: &str, own: &str) -> Limits {
     }
 }
 
-/// A device of the device mapper. Its table says what it does, and is root's to read; the
-/// identifier, which all may read, begins with who made it.
+/// Fills in the type of a device-mapper device. Its table has the target, but only root can read it; the identifier,
+/// which all users can read, begins with the subsystem that made the device.
 fn mapping(facts: &dyn Facts, layer: &mut Layer, name: String, id: &str) {
     let table = mapper::table(facts, &name).ok();
     layer.kind = match &table {
@@ -193,7 +193,7 @@ fn kind_of_identifier(id: &str, below: &[Layer], facts: &dyn Facts) -> LayerKind
     } else if id.ends_with("-vpool") {
         LayerKind::Mapper { target: Some("vdo".to_owned()) }
     } else if below.iter().any(|it| name_has(it, "_corig")) {
-        // A cache, or one for writes alone: which of them only the table says.
+        // // A cache or a write cache: only the table says which.
         LayerKind::Mapper { target: None }
     } else if below.iter().any(|it| id_of(it).is_some_and(|id| id.ends_with("-tpool"))) {
         LayerKind::Thin
@@ -213,7 +213,7 @@ fn raid(facts: &dyn Facts, layer: &mut Layer, level: String) {
     if let Some(action) = text("sync_action").filter(|action| action != "idle") {
         layer.notes.push(format!("now: {action}"));
     }
-    // Where the data of a member begins, in sectors; of all members alike, as a rule.
+    // // Offset of the data on a member, in sectors; it is normally the same on all members.
     layer.offset_bytes = layer
         .below
         .first()
@@ -256,7 +256,7 @@ fn disk_kind(facts: &dyn Facts, layer: &Layer) -> LayerKind {
 
 fn model(facts: &dyn Facts, directory: &str) -> Option<String> {
     facts.text(&format!("{directory}/device/model")).or_else(|| {
-        // SD cards and eMMC.
+        // // SD cards and eMMC have their model here.
         facts.text(&format!("{directory}/device/name"))
     })
 }

@@ -1,4 +1,4 @@
-//! A file system: how it is mounted, and the devices it lies on.
+//! Layer of a file system: its mount, and the devices that it lies on.
 
 use ssdlab_blockdev::{DeviceNumber, Mount};
 
@@ -7,7 +7,7 @@ use super::{Layer, LayerKind, Limits, Mounted};
 use crate::facts::Facts;
 use crate::mounts;
 
-/// The file system of a mount, with all below it.
+/// Returns the layer of a mounted file system, with all layers below.
 pub(super) fn layer(facts: &dyn Facts, mount: &Mount, all: &[Mount], way: &mut Way) -> Layer {
     let point = mount.point.to_string_lossy().into_owned();
     let source = mount.source.to_string_lossy().into_owned();
@@ -17,7 +17,7 @@ pub(super) fn layer(facts: &dyn Facts, mount: &Mount, all: &[Mount], way: &mut W
         below = devices(facts, mount, all, &mut notes, way);
         way.back();
     }
-    // The options of the mount come first, and may come again among those of the file system.
+    // // The options of the mount come first; those of the file system may repeat them.
     let mut options: Vec<String> = Vec::new();
     for option in &mount.options {
         if !option.is_empty() && !options.contains(option) {
@@ -68,7 +68,7 @@ fn devices(
     }
     let by_number = |number: DeviceNumber| block::directory_of_number(facts, &number.to_string());
     let by_source = |path: &str| facts.device_number(path).ok().and_then(by_number);
-    // bcachefs names all its devices, with colons between them.
+    // // bcachefs lists all its devices, separated by colons.
     let mut found: Vec<String> = source.split(':').filter_map(by_source).collect();
     if let Some(own) = by_number(mount.device).filter(|_| mount.device.major > 0) {
         if found.len() <= 1 {
@@ -82,7 +82,7 @@ fn devices(
     found.iter().map(|it| block::layer(facts, it, way)).collect()
 }
 
-/// An overlay writes to one directory; that is what lies below it.
+/// Returns the layer below an overlay: the file system of the directory that the overlay writes to.
 fn overlay(
     facts: &dyn Facts,
     mount: &Mount,
@@ -96,15 +96,15 @@ fn overlay(
         return Vec::new();
     };
     notes.push(format!("what is written goes to {upper}"));
-    // Mounts of other name spaces, such as a container's host's, are not seen.
+    // // Mounts of other mount namespaces, such as those of a container's host, are not visible.
     match mounts::mount_of(upper, all).filter(|found| found.id != mount.id) {
         Some(found) => vec![layer(facts, found, all, way)],
         None => Vec::new(),
     }
 }
 
-/// The devices of a btrfs: one of the file systems that the kernel lists has the device that was
-/// mounted.
+/// Returns the sysfs directories of the devices of a btrfs: of the file systems that the kernel lists, the one that has
+/// the mounted device.
 fn of_btrfs(facts: &dyn Facts, mount: &Mount, source: &str) -> Vec<String> {
     let by_number = facts
         .device_number(source)

@@ -1,9 +1,9 @@
-//! What the kernel tells of disks that it speaks SCSI with: SATA, SAS, USB.
+//! Facts about disks that the kernel drives as SCSI: SATA, SAS, USB.
 
 use super::LayerKind;
 use crate::facts::Facts;
 
-/// Drivers of controllers that show volumes of their own instead of drives.
+/// Drivers of RAID controllers, which show volumes instead of drives.
 const RAID_DRIVERS: [&str; 9] = [
     "megaraid_sas",
     "megaraid",
@@ -16,7 +16,7 @@ const RAID_DRIVERS: [&str; 9] = [
     "3w-sas",
 ];
 
-/// Returns what a disk with a SCSI name is, by where it hangs.
+/// Returns the type of a disk with a SCSI name, by the bus and controller that it is attached to.
 pub(super) fn kind(facts: &dyn Facts, directory: &str) -> LayerKind {
     if let Some(interface) = usb_interface(directory) {
         let driver = facts.resolve(&format!("{interface}/driver")).ok();
@@ -49,7 +49,7 @@ pub(super) fn is_ata_port(part: &str) -> bool {
     is_numbered(part, "ata")
 }
 
-/// The directory of the USB interface, such as `.../2-1:1.0`, that a disk hangs on.
+/// Returns the sysfs directory of the USB interface, such as `.../2-1:1.0`, that a disk is attached to.
 fn usb_interface(directory: &str) -> Option<&str> {
     let mut end = 0;
     for part in directory.split('/') {
@@ -67,17 +67,17 @@ fn usb_interface(directory: &str) -> Option<&str> {
     None
 }
 
-/// A USB bridge, as udev knows it.
+/// USB bridge, as udev identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UsbBridge {
-    /// Numbers of vendor and product, four hexadecimal digits each.
+    /// Number of the vendor; like the product's, four hexadecimal digits.
     pub(crate) vendor: String,
     pub(crate) product: String,
-    /// The serial number, where it has one of plain letters and digits.
+    /// Serial number, if it consists of letters and digits only.
     pub(crate) serial: Option<String>,
 }
 
-/// Returns the bridge that a block device hangs on.
+/// Returns the USB bridge that a block device is attached to.
 pub(crate) fn usb_bridge(facts: &dyn Facts, directory: &str) -> Option<UsbBridge> {
     let (device, _) = usb_interface(directory)?.rsplit_once('/')?;
     let number = |name: &str| {
@@ -93,8 +93,8 @@ pub(crate) fn usb_bridge(facts: &dyn Facts, directory: &str) -> Option<UsbBridge
     })
 }
 
-/// Returns whether a SCSI disk says that it knows UNMAP: LBPU of the logical block provisioning page (SBC-4,
-/// VPD page B2h), which the kernel keeps or `sg_vpd` asks for.
+/// Returns true if a SCSI disk reports that it supports UNMAP: LBPU of the logical block provisioning page (SBC-4, VPD
+/// page B2h), which is read from sysfs or by `sg_vpd`. Returns `None` if neither has it.
 pub(crate) fn can_unmap(facts: &dyn Facts, directory: &str, path: &str) -> Option<bool> {
     const LBPU: u8 = 1 << 7;
     let page = facts.read(&format!("{directory}/device/vpd_pgb2")).ok();
@@ -111,15 +111,15 @@ pub(crate) fn can_unmap(facts: &dyn Facts, directory: &str, path: &str) -> Optio
     }
 }
 
-/// The directory of the kernel's SCSI disk for a block device.
+/// Returns the kernel's directory of the SCSI disk for a block device.
 pub(crate) fn scsi_disk(facts: &dyn Facts, directory: &str) -> Option<String> {
     let place = format!("{directory}/device/scsi_disk");
     let name = facts.list(&place).ok()?.into_iter().next()?;
     Some(format!("{place}/{name}"))
 }
 
-/// The file that says how the kernel sends discards to a SCSI disk, in its usual place, and what
-/// it says: `unmap`, `full` for not at all, ...
+/// Returns the file in /sys/class that says how the kernel sends discards to a SCSI disk, and its content: `unmap`,
+/// `full` for not at all, ...
 pub(crate) fn provisioning_mode_file(
     facts: &dyn Facts,
     directory: &str,

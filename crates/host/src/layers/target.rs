@@ -1,4 +1,4 @@
-//! What a user named: a path, a mount, a device.
+//! Resolution of the target that a user named: a path, a mount point, or a device.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::error::HostError;
 use crate::facts::{Absent, Facts};
 use crate::mounts;
 
-/// Images that are mounted and never written: packages, media of installation.
+/// File systems of images that are never written: packages, installation media.
 const IMAGES: [&str; 5] = ["squashfs", "iso9660", "udf", "erofs", "cramfs"];
 
 pub(super) fn of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
@@ -23,7 +23,7 @@ pub(super) fn of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
     }
     let path = match facts.resolve(target) {
         Ok(path) => path,
-        // Another machine's path, that nobody asked for when it was captured.
+        // // The path was not asked for when the machine was captured.
         Err(Absent::NotCaptured) if target.starts_with('/') => target.to_owned(),
         Err(why) => return Err(HostError::Target(nowhere(target, &why))),
     };
@@ -46,7 +46,7 @@ fn nowhere(target: &str, why: &Absent) -> String {
     }
 }
 
-/// The device with the file system that is mounted from it, if one is.
+/// Returns the layer of a device, or of the file system that is mounted from it.
 fn on_device(facts: &dyn Facts, directory: &str) -> Layer {
     let number = facts.text(&format!("{directory}/dev"));
     let mounted = mounts::mounted(facts);
@@ -57,11 +57,11 @@ fn on_device(facts: &dyn Facts, directory: &str) -> Layer {
     }
 }
 
-/// The directory in which the kernel describes the device that a user named.
+/// Returns the sysfs directory of the device that a user named.
 fn device(facts: &dyn Facts, target: &str) -> Option<String> {
     if let Some(directory) = Some(target).filter(|it| !it.contains('/')).and_then(|name| {
         let directory = block::directory_of_name(facts, name)?;
-        // A file of this name in the working directory is what was meant.
+        // // If the working directory has a file of this name, the file is meant.
         facts.resolve(target).is_err().then_some(directory)
     }) {
         return Some(directory);
@@ -73,7 +73,7 @@ fn device(facts: &dyn Facts, target: &str) -> Option<String> {
     if let Some(directory) = by_number(target) {
         return Some(directory);
     }
-    // A machine that was captured has no device files but those that were asked for.
+    // // A captured machine has only the device files that were asked for.
     let name = Path::new(target).strip_prefix("/dev").ok()?;
     let resolved = facts.resolve(target).map(PathBuf::from).unwrap_or_default();
     let resolved = resolved.strip_prefix("/dev").unwrap_or(name).to_string_lossy().into_owned();
@@ -111,7 +111,7 @@ pub(super) fn everything(facts: &dyn Facts) -> Vec<Stack> {
     stacks
 }
 
-/// Returns true if another device lies on it, which is looked at itself.
+/// Returns true if another device lies on this device: that one is examined by itself.
 fn is_held(facts: &dyn Facts, directory: &str) -> bool {
     facts.list(&format!("{directory}/holders")).is_ok_and(|holders| !holders.is_empty())
 }

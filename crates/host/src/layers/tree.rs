@@ -1,9 +1,9 @@
-//! The tree in words, a line a layer.
+//! Text of the tree of layers, one line for each layer.
 
 use super::{Layer, LayerKind};
 use crate::words;
 
-/// The lines that lead to a layer.
+/// Characters that draw the branches of the tree.
 struct Branch {
     more: &'static str,
     last: &'static str,
@@ -41,13 +41,13 @@ fn gather(
     }
 }
 
-/// Without characters that a terminal would obey: names may be a stranger's.
+/// Replaces control characters, which a terminal would interpret: names may come from a stranger's capture.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 impl Layer {
-    /// Returns what it is, in words.
+    /// Returns a description of the layer in words.
     pub fn words(&self) -> String {
         let mut parts = vec![self.kind_words()];
         parts.extend(self.size().map(words::capacity));
@@ -110,7 +110,7 @@ impl Layer {
     }
 }
 
-/// Returns where something begins: to the byte where that is no round number.
+/// Returns an offset in words: in MiB if it is a multiple of 1 MiB, else as a sector.
 fn beginning(offset: u64) -> String {
     match offset.is_multiple_of(1 << 20) {
         true => format!("{} MiB", offset >> 20),
