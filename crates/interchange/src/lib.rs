@@ -1,4 +1,4 @@
-//! What other programs write and read, and what this one makes of it.
+//! Readers and writers of other programs' files: fio's jobs and results, block traces, and scripts.
 //!
 //! | what | module |
 //! | --- | --- |
@@ -6,8 +6,8 @@
 //! | block traces in several forms, surveyed before they are used | [`trace`] |
 //! | protocols as scripts, for machines where nothing may be installed | [`script`] |
 //!
-//! Parsers take any bytes and either understand all of them or name the line they do not
-//! understand ([`InputError`]). What is understood but left out is a [`Remark`], for a report to show.
+//! Parsers take any bytes. They either understand all of them, or return the line that they do not understand
+//! ([`InputError`]). Options that are understood but not carried out become a [`Remark`], which reports show.
 //!
 //! ```
 //! use ssdlab_interchange::fio::JobFile;

@@ -1,5 +1,5 @@
-//! Protocols for machines where nothing but fio may be installed: as a job file for fio, as a POSIX
-//! shell script, as a PowerShell script.
+//! Protocols of experiments as scripts for machines on which only fio may be installed: a job file for fio, a POSIX
+//! shell script, or a PowerShell script.
 
 mod arguments;
 mod job;
@@ -11,77 +11,78 @@ pub use arguments::step_name;
 use ssdlab_drive::{Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-/// What is to be done, one thing after the other.
+/// Step of a protocol; the steps run one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// A workload.
+    /// Runs a workload.
     Work {
-        /// The workload. Where `of_peak` is set, its rate is to be worked out.
+        /// Workload. If `of_peak` is set, its rate is to be computed.
         phase: Box<Phase>,
-        /// The step whose requests per second are the peak, and the share of it that arrives.
+        /// Index of the step whose requests per second are the peak, and the share of the peak that arrives.
         of_peak: Option<(usize, f64)>,
     },
-    /// All writes made durable.
+    /// Makes all writes durable.
     Flush,
-    /// A region out of use.
+    /// Trims a region.
     Trim(Region),
-    /// Nothing for a while.
+    /// Leaves the drive idle.
     Rest(Nanoseconds),
-    /// Everything trimmed; of a file, a new one.
+    /// Trims the whole target; a file is replaced by a new one.
     MakeNew,
 }
 
-/// What a script is written for.
+/// Protocol of an experiment, with the target and the texts of a script.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
-    /// The experiment's name.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The question it answers.
+    /// Question that the experiment answers.
     pub question: String,
-    /// What `import` recognises its results by; see [`Tag`].
+    /// Tag by which `import` recognises the results; see [`Tag`].
     pub tag: Tag,
-    /// The device or file on the other machine.
+    /// Path of the device or file on the other machine.
     pub target: String,
     /// True if the target is a block device.
     pub is_device: bool,
-    /// Bytes that have to be there: the length of the file, or the least of the device.
+    /// Bytes that are needed: the size of the file, or the least capacity of the device.
     pub space: ByteLength,
-    /// What is done.
+    /// Steps of the protocol.
     pub steps: Vec<Step>,
-    /// True if some of the steps are rounds until a workload is steady: which of them count is
-    /// told by what fio reports while they run.
+    /// True if some of the steps are rounds until a workload is steady. Which of them count is decided by the reports
+    /// that fio makes while they run.
     pub has_rounds: bool,
-    /// What a reader has to know, a sentence each.
+    /// Remarks for the reader of the script, one sentence each.
     pub remarks: Vec<String>,
 }
 
-/// What the results of a script are recognised by: experiment, seed and settings, which stand in
-/// the description of each of its jobs.
+/// Tag by which results of a script are recognised: experiment, seed and settings. It is the description of each of the
+/// script's jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The experiment.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The seed of its choices.
+    /// Random seed of the experiment.
     pub seed: u64,
-    /// True if the quick protocol was meant.
+    /// True if the quick protocol is used.
     pub quick: bool,
-    /// Bytes of the drive that the script was written for: what an experiment does may depend on
-    /// it, and the results do not say it.
+    /// Bytes of the drive that the script was written for: the experiment may depend on them, and the results do not
+    /// contain them.
     pub capacity: ByteLength,
-    /// Parameters that were set.
+    /// Parameters that were set, with their values.
     pub set: Vec<(String, String)>,
 }
 
 const TAG: &str = "ssdlab";
 
-/// What the capacity in a description begins with.
+/// Prefix of the capacity in a description.
 const CAPACITY: &str = "capacity=";
 
-/// fio keeps no more of a description.
+/// Longest description that fio keeps, in bytes.
 const LONGEST_DESCRIPTION: usize = 250;
 
 impl Tag {
-    /// As a description of a job; `None` where fio would cut it.
+    /// Returns the tag as a description of a job; `None` if fio would cut it, or if it has characters that are not safe
+    /// there.
     pub fn text(&self) -> Option<String> {
         let mut words =
             vec![TAG.to_owned(), self.experiment.clone(), format!("seed={}", self.seed)];
@@ -95,7 +96,7 @@ impl Tag {
         (words.iter().all(plain) && text.len() <= LONGEST_DESCRIPTION).then_some(text)
     }
 
-    /// Reads a description; `None` where it is none of a script's.
+    /// Reads a description; `None` if it is not one of a script.
     pub fn parse(text: &str) -> Option<Tag> {
         let mut words = text.split_ascii_whitespace();
         let (TAG, experiment) = (words.next()?, words.next()?) else { return None };
@@ -124,10 +125,10 @@ impl Tag {
     }
 }
 
-/// The form of a script.
+/// Format of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// A job file of fio.
+    /// fio job file.
     Fio,
     /// POSIX shell, for Linux and FreeBSD.
     Sh,
@@ -136,10 +137,10 @@ pub enum Form {
 }
 
 impl Script {
-    /// The script as text.
+    /// Returns the text of the script.
     ///
     /// # Errors
-    /// Says what the form cannot express.
+    /// Returns in words what the format cannot express.
     pub fn render(&self, form: Form) -> Result<String, String> {
         let is_mixed_stream = |step: &Step| {
             matches!(step, Step::Work { phase, .. }
@@ -167,12 +168,12 @@ impl Script {
         }
     }
 
-    /// The directory that results are written to.
+    /// Returns the name of the directory for results.
     fn results(&self) -> String {
         format!("ssdlab-{}", self.experiment)
     }
 
-    /// Bytes written where that is known, and the time of steps that end by time.
+    /// Returns the bytes that are written by steps that end by amount, and the time of steps that end by time.
     fn amounts(&self) -> (ByteLength, Nanoseconds) {
         let (mut bytes, mut time) = (ByteLength::ZERO, Nanoseconds::ZERO);
         for step in &self.steps {
@@ -191,12 +192,12 @@ impl Script {
         (bytes, time)
     }
 
-    /// Returns true if a part of the target is trimmed.
+    /// Returns true if the protocol trims a part of the target.
     fn trims(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Trim(_)))
     }
 
-    /// Returns what a reader of any form has to know, a line each.
+    /// Returns the lines at the head of the script, in any format.
     fn header(&self) -> Vec<String> {
         let (bytes, time) = self.amounts();
         let mut lines = vec![

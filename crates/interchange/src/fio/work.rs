@@ -1,4 +1,4 @@
-//! A job on a certain target: its region and amount in bytes, and the phase or the lanes it is.
+//! A job applied to a target: its region and amount in bytes, and the phase or the lanes that run it.
 
 use ssdlab_drive::addresses::Addresses;
 use ssdlab_drive::arrivals::Arrivals;
@@ -10,32 +10,32 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 use super::job::{Direction, Extent, Job};
 use crate::error::{InputError, shown};
 
-/// What jobs are put on.
+/// Target of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes that can be addressed.
+    /// Addressable bytes.
     pub capacity: ByteLength,
-    /// The smallest aligned request.
+    /// Size of the smallest aligned request.
     pub unit: ByteLength,
-    /// True if the capacity is that of a drive. A file to be made has none of its own, and jobs
-    /// must say how large it is.
+    /// True if the capacity is that of a drive. A file that is to be created has no capacity of its own, so jobs must
+    /// give its size.
     pub is_fixed: bool,
 }
 
-/// A job on a target.
+/// Job applied to a target.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Work {
     job: Job,
     region: Region,
-    /// Requests of each copy; `None` until the time is up.
+    /// Number of requests of each copy; `None` if the job ends by time.
     requests: Option<u64>,
 }
 
 impl Work {
-    /// Returns what `job` is on `space`.
+    /// Applies `job` to `space`.
     ///
     /// # Errors
-    /// When it does not fit there.
+    /// Returns an error if the job does not fit there.
     pub fn new(job: &Job, space: Space) -> Result<Work, InputError> {
         let name = shown(&job.name);
         let wrong = |why: String| Err(InputError::at(job.line, format!("job '{name}': {why}")));
@@ -49,8 +49,8 @@ impl Work {
         if !block.is_multiple_of(unit) {
             return wrong(format!("bs={block} is no multiple of {unit}, as the target has it"));
         }
-        // A place in percent is rounded up, as fio 3.33 does, one in bytes is not: it would be another
-        // place.
+        // // An offset in percent is rounded up to a block, as fio 3.33 does. An offset in bytes is not rounded,
+        // because that would move it.
         let offset = match job.offset {
             Extent::Percent(_) => block * job.offset.of(space.capacity).covering(block),
             Extent::Bytes(bytes) if bytes.is_multiple_of(unit) => bytes,
@@ -72,7 +72,7 @@ impl Work {
                  ends before, by the pattern; give a multiple"
             ));
         }
-        // And a share ends with the target at the latest.
+        // // A share ends at the end of the target at the latest.
         let size = if job.is_relative() { size.min(rest) } else { size };
         let blocks = size.whole(block);
         if blocks == 0 {
@@ -86,35 +86,35 @@ impl Work {
                 space.capacity
             ));
         }
-        // fio ends with the request that reaches the amount.
+        // // As in fio, the request that reaches the amount is the last one.
         let once = job.io_size.map_or(blocks, |amount| amount.covering(block));
         let requests = once.saturating_mul(u64::from(job.loops));
         let endless = job.time_based && job.runtime.is_some();
         Ok(Work { job: job.clone(), region, requests: (!endless).then_some(requests) })
     }
 
-    /// The job.
+    /// Returns the job.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// Returns where it works.
+    /// Returns the region that the job addresses.
     pub fn region(&self) -> Region {
         self.region
     }
 
-    /// Bytes it moves, over all copies, unless its time is up before.
+    /// Returns the bytes that all copies transfer together; `None` if the job ends by time.
     pub fn bytes(&self) -> Option<ByteLength> {
         let requests = self.requests?.checked_mul(u64::from(self.job.copies))?;
         self.job.block_size.bytes().checked_mul(requests).map(ByteLength::new)
     }
 
-    /// The longest it runs, where that is limited, the time before measuring included.
+    /// Returns the longest running time, the ramp time included; `None` if it is not limited.
     pub fn time(&self) -> Option<Nanoseconds> {
         self.job.runtime.map(|time| time + self.job.ramp)
     }
 
-    /// The job as one phase, where a phase can say all of it.
+    /// Returns the job as a phase; `None` if a phase cannot express the job.
     pub fn phase(&self, seed: u64, interval: Nanoseconds) -> Option<Phase> {
         let job = &self.job;
         let is_plain = job.copies == 1
@@ -131,12 +131,12 @@ impl Work {
         is_plain.then(|| Phase { amount, ..self.addressed(seed, interval) })
     }
 
-    /// Returns true if its reads and its writes each go on from where they were.
+    /// Returns true if reads and writes are two sequential streams, each of which continues at its own place.
     fn has_two_streams(&self) -> bool {
         !self.job.random && matches!(self.job.direction, Direction::Mixed(_))
     }
 
-    /// The phase with the job's addresses.
+    /// Returns a phase with the job's pattern and region; the caller sets the amount.
     fn addressed(&self, seed: u64, interval: Nanoseconds) -> Phase {
         let job = &self.job;
         let read_percent = match job.direction {
@@ -164,7 +164,7 @@ impl Work {
         }
     }
 
-    /// The job as lanes, one a copy.
+    /// Returns the job as lanes, one for each copy.
     pub fn lanes(&self, seed: u64, interval: Nanoseconds) -> Vec<Lane<'static>> {
         let job = &self.job;
         let expected = self
@@ -189,7 +189,7 @@ impl Work {
     }
 }
 
-/// The requests of one copy of a job.
+/// Generator of the requests of one copy of a job.
 struct JobSource {
     addresses: Addresses,
     region: Region,
@@ -206,13 +206,13 @@ struct JobSource {
     streams: Option<Streams>,
 }
 
-/// The places of a sequential mix of reads and writes: fio 3.33 lets each kind go on from where it
-/// was, and both begin anew where one has come to the end, and with each of its loops.
+/// Positions of a sequential mix of reads and writes. As in fio 3.33, reads and writes continue at their own places,
+/// and both restart when one of them reaches the end, and with each loop.
 struct Streams {
-    /// The next block to read, and to write.
+    /// Next block to read, and next block to write.
     next: [u64; 2],
     blocks: u64,
-    /// Requests of a loop, where there are several.
+    /// Number of requests in a loop; `None` if there is only one loop.
     of_loop: Option<u64>,
 }
 
@@ -266,7 +266,7 @@ impl JobSource {
             arrivals.advance();
             return Some(due);
         }
-        // Each start follows from the count, so that a late request delays no later one.
+        // // Each start is computed from the count, so that a late request does not delay later ones.
         self.spacing.map(|spacing| Nanoseconds::new((self.sent as f64 * spacing) as u64))
     }
 }
@@ -276,8 +276,8 @@ impl Source for JobSource {
         if self.left == 0 {
             return Ok(None);
         }
-        // fio flushes before the request behind the last write of so many, and not at the end;
-        // where that is a read it does so again, since as many writes were made still.
+        // // fio flushes before the request after every N-th write, and not at the end. If that request is a read, fio
+        // flushes again after it, because the number of writes is still a multiple of N.
         let is_due = |every| self.writes > 0 && self.writes.is_multiple_of(every);
         let flushes = !self.flushed_last && self.flush_every.is_some_and(is_due);
         self.flushed_last = flushes;
@@ -368,7 +368,7 @@ mod tests {
         let (mut writes, mut after_flush) = (0, false);
         for (index, request) in all.iter().enumerate() {
             let is_flush = request.operation == Operation::Flush;
-            // Of fio 3.33's own iolog of this job: 'write, sync, read, sync, write'.
+            // // fio 3.33's own iolog of this job has 'write, sync, read, sync, write'.
             assert_eq!(is_flush, !after_flush && writes > 0 && writes % 2 == 0, "{index}");
             writes += u64::from(request.operation == Operation::Write);
             after_flush = is_flush;
@@ -406,14 +406,14 @@ mod tests {
             let region = Work::new(file.jobs().next().unwrap(), space).unwrap().region();
             (region.offset.bytes(), region.length.bytes())
         };
-        // fio 3.33 on a device of 64 MiB: it begins with 22151168, and makes 337 requests.
+        // // fio 3.33 on a device of 64 MiB begins at 22151168, and makes 337 requests.
         assert_eq!(region("offset=33%\nsize=33%"), (338 << 16, 337 << 16));
         assert_eq!(region("offset=50%\nsize=100%"), (32 << 20, 32 << 20));
     }
 
     #[test]
     fn the_request_that_reaches_the_amount_is_the_last() {
-        // fio 3.33 makes 3 and 15 of these.
+        // // fio 3.33 makes 3 and 15 requests of these jobs.
         assert_eq!(requests("rw=write\nsize=1m\nio_size=10k").len(), 3);
         assert_eq!(requests("rw=randwrite\nbs=64k\nsize=192k\nio_size=900k").len(), 15);
         assert_eq!(requests("rw=write\nbs=64k\nsize=1m\nio_size=0").len(), 16);

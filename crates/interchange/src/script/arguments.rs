@@ -1,9 +1,9 @@
-//! A phase as options of fio, the same in all forms.
+//! fio options of a phase, for all formats of scripts.
 
 use ssdlab_drive::{Amount, Pattern, Phase, Rate};
 use ssdlab_units::Nanoseconds;
 
-/// The name of a step's job: its number and what is done.
+/// Returns the name of a step's job: its number and the name of its phase.
 pub fn step_name(number: usize, phase: &Phase) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' }
@@ -13,9 +13,9 @@ pub fn step_name(number: usize, phase: &Phase) -> String {
     format!("{:03}-{}", number + 1, words.join("-"))
 }
 
-/// The options of a phase as name and value; the engine, the target and a rate that is a share of
-/// another step's are the form's own. Bytes are written as plain numbers, times in microseconds, so
-/// that no unit can be misunderstood.
+/// Returns the fio options of a phase as names and values. The engine, the target, and a rate that is a share of
+/// another step's are added by each format. Bytes are written as plain numbers and times in microseconds, so that no
+/// unit can be misunderstood.
 pub(super) fn options(phase: &Phase) -> Vec<(&'static str, String)> {
     let reads = phase.mix.read_percent;
     let random = !phase.pattern.is_sequential();
@@ -49,7 +49,7 @@ pub(super) fn options(phase: &Phase) -> Vec<(&'static str, String)> {
         options.push(("norandommap", "1".to_owned()));
     }
     if let Pattern::Skewed(skew) = phase.pattern {
-        // A script is not made where fio has no such law.
+        // // Scripts are refused earlier if fio does not have this distribution.
         options.push(("random_distribution", skew.of_fio().unwrap_or_else(|| skew.to_string())));
     }
     if random {
@@ -78,7 +78,7 @@ fn whole(rate: f64) -> String {
     format!("{}", rate.max(1.0) as u64)
 }
 
-/// Seconds between two results while a step runs, for its curve; `None` where none is wanted.
+/// Returns the seconds between two reports while a step runs, for its curve; `None` if no curve is wanted.
 pub(super) fn status_interval(phase: &Phase) -> Option<u64> {
     let seconds = phase.interval.nanos() / 1_000_000_000;
     let Amount::Time(time) = phase.amount else { return None };

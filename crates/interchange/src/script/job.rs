@@ -1,4 +1,4 @@
-//! A protocol as one job file of fio. What fio cannot say, a job file cannot either.
+//! Protocol as a single fio job file; protocols that fio cannot express are errors.
 
 use std::fmt::Write;
 
@@ -21,7 +21,7 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
          [global]\nfilename={}\ndirect=1\nioengine=libaio\ndescription={}",
         if script.has_rounds { ROUNDS } else { "" },
         script.target,
-        // Its results hold no rounds, and are no run of the experiment.
+        // // The results contain no rounds, so they are not tagged as a run of the experiment.
         if script.has_rounds { "ssdlab script".to_owned() } else { script.description() },
     );
     if script.is_device {
@@ -65,7 +65,7 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
             Step::MakeNew if script.is_device => {
                 trim(&mut text, number, &format!("size={}\n", script.space.bytes()));
             }
-            // The first thing of all: the file is new.
+            // // As the first step it needs no job: the file is new.
             Step::MakeNew if number == 0 => {}
             Step::MakeNew => {
                 return Err(

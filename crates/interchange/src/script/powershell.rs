@@ -1,12 +1,12 @@
-//! A protocol as a PowerShell script, for Windows. Its grammar is checked by a test; it has not
-//! been tried on Windows, and says so.
+//! Protocol as a PowerShell script, for Windows. A test checks its grammar only; it has not been tried on Windows, and
+//! the script says so.
 
 use std::fmt::Write;
 
 use super::arguments::{options, status_interval, step_name};
 use super::{Script, Step};
 
-/// A literal string of PowerShell, whatever is in it.
+/// Returns any text as a literal string of PowerShell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
@@ -82,7 +82,7 @@ fn step_lines(text: &mut String, number: usize, step: &Step, is_device: bool) {
     }
 }
 
-/// Windows trims a part of a disk where a volume is, and nothing else may be there.
+/// Returns a prompt to trim by hand. Windows trims a part of a disk only within a volume, and the disk must have none.
 fn by_hand(offset: u64, length: u64) -> String {
     format!(
         "    Read-Host \"Trim {length} bytes of $Target from byte {offset} on (on another system with \
@@ -91,7 +91,7 @@ fn by_hand(offset: u64, length: u64) -> String {
     )
 }
 
-/// A part of a sparse file that is set to zeros is given back to the file system.
+/// Returns the commands that free a part of a sparse file, by setting it to zeros.
 fn punch(offset: u64, length: u64) -> String {
     format!(
         "    & fsutil sparse setflag $Target\n    \

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::arguments::{options, status_interval, step_name};
 use super::{Script, Step};
 
-/// A word for the shell, whatever is in it.
+/// Returns any text as a quoted word for the shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

@@ -1,14 +1,14 @@
-//! Which form a trace has, by how it begins.
+//! Detection of a trace's format by its first line.
 
 use super::Format;
 use super::forms::{Line, line};
 
-/// The form of a file that begins with `first`, where it can be told.
+/// Returns the format of a file with this first line, or `None` if no format fits.
 pub(super) fn detect(first: &str) -> Option<Format> {
     if let Some(version) = header(first) {
         return Some(version);
     }
-    // Whoever understands the first line: no two of them do, for their fields are too different.
+    // // Take the format that understands the first line: fields differ so much that no two do.
     Format::ALL
         .iter()
         .map(|(format, _)| *format)
@@ -20,7 +20,7 @@ fn is_understood(format: Format, first: &str) -> bool {
     matches!(line(format, first), Ok(Line::Request(_) | Line::Nothing))
 }
 
-/// The version that an iolog's first line says.
+/// Returns the version that the first line of an iolog names.
 pub(super) fn header(first: &str) -> Option<Format> {
     match first.trim() {
         "fio version 2 iolog" => Some(Format::Iolog2),
@@ -29,7 +29,7 @@ pub(super) fn header(first: &str) -> Option<Format> {
     }
 }
 
-/// Returns true if a first line names the columns instead of being a request.
+/// Returns true if a first line has the names of columns instead of a request.
 pub(super) fn is_title(format: Format, first: &str) -> bool {
     let lower = first.trim().to_ascii_lowercase();
     match format {

@@ -1,4 +1,4 @@
-//! One line of a trace, in each of the forms.
+//! Parsers of one line of a trace, for each of the formats.
 
 use ssdlab_drive::{Operation, Region};
 use ssdlab_units::ByteLength;
@@ -6,13 +6,13 @@ use ssdlab_units::ByteLength;
 use super::{Format, Stage};
 use crate::error::shown;
 
-/// Bytes of a sector in traces that count those.
+/// Bytes of a sector, in formats that count sectors.
 const SECTOR: u64 = 512;
 
-/// The most bytes of one request: what is larger is a slip, or another column.
+/// Largest size of a request, in bytes; larger ones are errors in the file, or in the format.
 const LARGEST: u64 = 1 << 30;
 
-/// What a line says.
+/// Request as a line has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Said<'a> {
     pub(super) time: Time,
@@ -20,33 +20,33 @@ pub(super) struct Said<'a> {
     pub(super) region: Region,
     pub(super) volume: &'a str,
     pub(super) stage: Stage,
-    /// A flush that goes before it.
+    /// True if a flush precedes the request.
     pub(super) flush_before: bool,
 }
 
-/// When a line says it was.
+/// Time of a request as a line has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Time {
-    /// Nanoseconds since something.
+    /// Nanoseconds since an origin of the format.
     At(u64),
-    /// When the line before it was.
+    /// Time of the line before.
     AsBefore,
 }
 
-/// What a line is.
+/// Meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// A request.
     Request(Said<'a>),
-    /// So many nanoseconds pass.
+    /// Pause in nanoseconds.
     Pause(u64),
     /// Nothing to replay.
     Nothing,
-    /// Nothing more comes: a summary.
+    /// End of the requests: a summary follows.
     End,
 }
 
-/// Reads a line.
+/// Parses a line of a trace.
 pub(super) fn line(format: Format, text: &str) -> Result<Line<'_>, String> {
     match format {
         Format::Iolog2 => iolog(text, None),
@@ -98,7 +98,8 @@ fn fields<'a, const N: usize>(
     if count == N { Ok(fields) } else { Err(format!("{count} fields; it has {N}: {what}")) }
 }
 
-/// `unit` is that of the time before each action, in nanoseconds; version 2 has none.
+/// Parses a line of an iolog. `unit` is that of the time before each action, in nanoseconds; lines of version 2 have no
+/// time.
 fn iolog(text: &str, unit: Option<u64>) -> Result<Line<'_>, String> {
     let mut parts = text.split_ascii_whitespace();
     let time = match unit {
@@ -128,7 +129,7 @@ fn iolog(text: &str, unit: Option<u64>) -> Result<Line<'_>, String> {
     Ok(said(time, operation, region, volume))
 }
 
-/// `maj,min cpu seq sec.ns pid action RWBS sector + count [name]`.
+/// Parses a line of blkparse: `maj,min cpu seq sec.ns pid action RWBS sector + count [name]`.
 fn blkparse(text: &str) -> Result<Line<'_>, String> {
     let is_summary = |word: &str| text.trim_start().starts_with(word);
     if is_summary("CPU") || is_summary("Total (") || is_summary("Throughput (") {
@@ -161,7 +162,7 @@ fn blkparse(text: &str) -> Result<Line<'_>, String> {
         Some(b'R') => Operation::Read,
         Some(b'W') => Operation::Write,
         Some(b'D') => Operation::Trim,
-        // Neither a transfer nor a flush: a command of another kind.
+        // // Neither a transfer nor a flush, but a command of another kind.
         Some(b'N') | None if !flush_before => return Ok(Line::Nothing),
         _ if flush_before => Operation::Flush,
         _ => return Err(format!("'{}' is no kind of request", shown(kind))),
@@ -225,7 +226,7 @@ fn msr_cambridge(text: &str) -> Result<Line<'_>, String> {
     };
     number(disk, "disk")?;
     let region = region(number(offset, "offset")?, number(size, "size")?)?;
-    // Host and disk name the volume, and stand side by side in the line.
+    // // The name of the volume is host and disk, which are adjacent in the line.
     let behind_time = text.split_once(',').map_or("", |(_, rest)| rest);
     let volume = &behind_time[..(host.len() + 1 + disk.len()).min(behind_time.len())];
     Ok(said(Time::At(time), operation, region, volume))

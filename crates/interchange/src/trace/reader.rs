@@ -1,4 +1,4 @@
-//! A trace as a stream of requests, in memory that does not grow with it.
+//! Streaming reader of traces, whose memory does not grow with the length of a trace.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -13,20 +13,20 @@ use super::forms::{Line, Said, Time, line};
 use super::{Event, Format};
 use crate::error::InputError;
 
-/// The longest line; those of traces are much shorter.
+/// Longest line, in bytes; lines of traces are much shorter.
 const LONGEST_LINE: u64 = 4096;
 
-/// The most volumes of one trace that are told apart.
+/// Largest number of volumes in one trace.
 const MOST_VOLUMES: usize = 1 << 16;
 
 /// Opens a trace.
 ///
 /// # Errors
-/// When it cannot be opened, or as [`Reader::new`].
+/// Returns an error if the file cannot be opened, or those of [`Reader::new`].
 pub fn open(path: &Path, format: Option<Format>) -> Result<Reader<BufReader<File>>, InputError> {
     let failed = |error: std::io::Error| InputError::whole(format!("cannot be read: {error}"));
     let file = File::open(path).map_err(failed)?;
-    // A trace is read twice, to be checked and to be replayed.
+    // // A trace is read twice: once to check it, once to replay it.
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(InputError::whole("is not a plain file, and a trace is read twice"));
     }
@@ -40,10 +40,10 @@ pub struct Reader<R> {
     format: Format,
     number: u64,
     buffer: Vec<u8>,
-    /// A first line that was looked at and is still to be read.
+    /// True if the buffer holds the first line, which was used for detection and is still to be parsed.
     is_first_pending: bool,
     is_over: bool,
-    /// The time of the first request, and that of the one before.
+    /// Time of the first request in the trace; `last` is the time of the previous one since then.
     origin: Option<u64>,
     last: u64,
     went_back: u64,
@@ -52,10 +52,10 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// A reader of a trace in `format`, or in the one its first line shows.
+    /// Creates a reader of a trace in `format`, or in the format that its first line shows.
     ///
     /// # Errors
-    /// When the form cannot be told, or is another one.
+    /// Returns an error if no format fits, or if the file has not the format given.
     pub fn new(source: R, format: Option<Format>) -> Result<Reader<R>, InputError> {
         let mut reader = Reader {
             source,
@@ -99,25 +99,26 @@ impl<R: BufRead> Reader<R> {
         Ok(reader)
     }
 
-    /// Its form.
+    /// Returns the format of the trace.
     pub fn format(&self) -> Format {
         self.format
     }
 
-    /// Requests whose time lay before that of the one before; they count as sent with it.
+    /// Returns the number of requests whose time was before that of the previous one; they count as sent at the same
+    /// time as that.
     pub fn went_back(&self) -> u64 {
         self.went_back
     }
 
-    /// The volumes met so far: name and number.
+    /// Returns names and numbers of the volumes read so far.
     pub fn volumes(&self) -> impl Iterator<Item = (&str, u32)> {
         self.volumes.iter().map(|(name, number)| (&**name, *number))
     }
 
-    /// The next request; `None` at the end.
+    /// Returns the next request, or `None` at the end.
     ///
     /// # Errors
-    /// Names the line that is not understood.
+    /// Returns an error with the line that is not understood.
     pub fn next_event(&mut self) -> Result<Option<Event>, InputError> {
         if let Some(event) = self.pending.take() {
             return Ok(Some(event));
@@ -172,7 +173,7 @@ impl<R: BufRead> Reader<R> {
         Event { operation: Operation::Flush, region, ..event }
     }
 
-    /// Reads the next line into the buffer; `false` at the end of the file.
+    /// Reads the next line into the buffer; returns false at the end of the file.
     fn fill(&mut self) -> Result<bool, InputError> {
         self.buffer.clear();
         self.number += 1;
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(reader.went_back(), 1);
         assert_eq!(reader.volumes().count(), 2);
 
-        // Also one that lies before the first of all.
+        // // The time of a request may also be before the first one.
         let mut reader = Reader::new("5000 0 0 8 0\n4000 0 8 8 1\n".as_bytes(), None).unwrap();
         while reader.next_event().unwrap().is_some() {}
         assert_eq!(reader.went_back(), 1);

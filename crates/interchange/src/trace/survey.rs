@@ -1,5 +1,5 @@
-//! What a trace holds, found by reading all of it once: before anything is sent, every line was
-//! understood, and it is known how far addresses reach and what will be written.
+//! Survey of a trace: a pass over the whole file before anything is sent. It checks every line, and finds the highest
+//! address and the amount of writes.
 
 use std::io::BufRead;
 
@@ -9,50 +9,50 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 use super::{Event, Format, Reader, Stage};
 use crate::error::InputError;
 
-/// Which requests of a trace are meant.
+/// Selection of requests of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// The volume they went to; all where none is named, if there is only one.
+    /// Name of the volume; `None` selects all requests, if the trace has only one volume.
     pub volume: Option<String>,
-    /// Only those of the first so much time.
+    /// Time after the first request at which the selection ends, if any.
     pub limit: Option<Nanoseconds>,
 }
 
-/// What a trace holds, of the requests that were chosen.
+/// Contents of a trace, for the requests that were selected.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Survey {
-    /// Its form.
+    /// Format of the trace.
     pub format: Format,
-    /// The stage that counts, where a trace has more than one.
+    /// Stage that counts, if the trace has more than one.
     pub stage: Stage,
-    /// The number of the chosen volume; `None` for the only one.
+    /// Number of the selected volume; `None` if the trace has only one.
     pub volume: Option<u32>,
-    /// Requests by kind: reads, writes, trims, flushes.
+    /// Number of requests by kind: reads, writes, trims, flushes.
     pub requests: [u64; 4],
     /// Bytes by kind: read, written, trimmed.
     pub bytes: [u64; 3],
-    /// The first byte behind all requests.
+    /// End of the highest request: the first byte behind all requests.
     pub end: ByteLength,
-    /// From the first request of the file to the last one that counts.
+    /// Time from the first request of the file to the last one that counts.
     pub duration: Nanoseconds,
-    /// Requests whose time lay before that of the one before.
+    /// Number of requests whose time was before that of the previous one.
     pub went_back: u64,
-    /// True if requests begin and end on multiples of so many bytes, at best 4096.
+    /// Largest power of two, at most 4096 bytes, that divides all offsets and lengths.
     pub alignment: ByteLength,
 }
 
-/// Of one stage.
+/// Sums over the requests of one stage.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     requests: [u64; 4],
     bytes: [u64; 3],
     end: u64,
     last: u64,
-    /// The bits of all offsets and lengths.
+    /// Bitwise or of all offsets and lengths.
     bits: u64,
 }
 
-/// The largest alignment that is looked for.
+/// Largest alignment that is reported, in bytes.
 const ALIGNMENT: u64 = 4096;
 
 impl Sums {
@@ -75,11 +75,11 @@ impl Sums {
 }
 
 impl Survey {
-    /// Reads all of a trace.
+    /// Reads a whole trace.
     ///
     /// # Errors
-    /// When a line is not understood, nothing is there to replay, or several volumes are and none
-    /// was chosen.
+    /// Returns an error if a line is not understood, if no request is selected, or if there are several volumes and
+    /// none is selected.
     pub fn of<R: BufRead>(mut reader: Reader<R>, choice: &Choice) -> Result<Survey, InputError> {
         let (mut queued, mut issued) = (Sums::default(), Sums::default());
         let mut chosen: Option<u32> = None;
@@ -123,12 +123,12 @@ impl Survey {
         })
     }
 
-    /// Returns true if a request is among those that were chosen.
+    /// Returns true if a request is selected.
     pub fn counts(&self, event: &Event) -> bool {
         event.stage == self.stage && self.volume.is_none_or(|volume| event.volume == volume)
     }
 
-    /// Requests in all.
+    /// Returns the number of selected requests.
     pub fn count(&self) -> u64 {
         self.requests.iter().sum()
     }
@@ -136,7 +136,7 @@ impl Survey {
 
 fn several_volumes<R: BufRead>(reader: &mut Reader<R>, line: u64) -> InputError {
     const SHOWN: usize = 5;
-    // A few more lines show what there is to choose from.
+    // // Read on for some lines, to list the volumes to choose from.
     for _ in 0..100_000 {
         if reader.volumes().nth(SHOWN).is_some() || !matches!(reader.next_event(), Ok(Some(_))) {
             break;
