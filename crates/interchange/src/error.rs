@@ -1,23 +1,23 @@
-//! What is wrong with a file, and where.
+//! Errors and remarks about an input file, with the line that they concern.
 
 use std::fmt;
 
-/// A file that cannot be used, with the line that is to blame.
+/// Error in an input file, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
-    /// The line, counted from 1; `None` where the file as a whole is to blame.
+    /// Line, counted from 1; `None` if the error concerns the file as a whole.
     pub line: Option<u64>,
-    /// What is wrong, and what would be right.
+    /// Description of the error, and of what would be right.
     pub why: String,
 }
 
 impl InputError {
-    /// An error in a line.
+    /// Creates an error in a line.
     pub fn at(line: u64, why: impl Into<String>) -> InputError {
         InputError { line: Some(line), why: why.into() }
     }
 
-    /// An error of the file as a whole.
+    /// Creates an error of the file as a whole.
     pub fn whole(why: impl Into<String>) -> InputError {
         InputError { line: None, why: why.into() }
     }
@@ -34,16 +34,17 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// Something in a file that was understood and is done in another way, or not at all.
+/// Remark on something in a file that is carried out differently, or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Remark {
-    /// The line, counted from 1; 0 for what the file does not say at all.
+    /// Line, counted from 1; 0 for something that the file does not mention.
     pub line: u64,
-    /// What is different, in words that follow a colon.
+    /// Description of the difference, in words that follow a colon.
     pub words: String,
 }
 
-/// Text of a stranger's, short and without characters that a terminal would obey.
+/// Returns the first 60 characters of a text from a file, with control characters replaced: a terminal would interpret
+/// them.
 pub(crate) fn shown(text: &str) -> String {
     let plain = |letter: char| if letter.is_control() { '?' } else { letter };
     let short: String = text.chars().take(60).map(plain).collect();

@@ -1,7 +1,7 @@
-//! Results of runs as files, one each, named by key.
+//! Store of results: one file for each run, named by its key.
 //!
-//! A file appears by a rename when it is whole. So a program that is killed leaves whole results or none,
-//! and several programs may fill one directory.
+//! A file is renamed to its name when it is complete. So a program that is killed leaves complete results or none, and
+//! several programs may write to one directory.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,13 +14,13 @@ use crate::error::SweepError;
 use crate::key::Key;
 use crate::measure::Measured;
 
-/// The version of the files.
+/// Name and version of the file format.
 const SCHEMA: &str = "ssdlab.sweep-run/1";
 
-/// The directory below that of the sweep.
+/// Directory for results, below that of the sweep.
 const RUNS: &str = "runs";
 
-/// The directory that a sweep writes.
+/// Directory of the results of a sweep.
 #[derive(Debug)]
 pub struct Results {
     directory: PathBuf,
@@ -35,11 +35,11 @@ struct Stored {
 }
 
 impl Results {
-    /// Opens the directory at `path`, and creates it where there is none. One that holds runs is refused
+    /// Opens the directory at `path`, and creates it if it does not exist. A directory that holds runs is refused
     /// unless `resume` is true.
     ///
     /// # Errors
-    /// When it cannot be written to, or holds runs that were not asked for.
+    /// Returns an error if the directory cannot be written to, or if it holds runs and `resume` is false.
     pub fn open(path: &Path, resume: bool) -> Result<Results, SweepError> {
         let directory = path.join(RUNS);
         let failed = |what| move |source| SweepError::Files { what, path: path.join(RUNS), source };
@@ -56,24 +56,24 @@ impl Results {
         for place in [path, results.directory.as_path()] {
             remove_left_behind(place).map_err(failed("read"))?;
         }
-        // Tried before hours of work, not after them.
+        // // Try to write before hours of work, not after them.
         results.write("trial", b"").map_err(failed("write to"))?;
         fs::remove_file(results.directory.join("trial")).map_err(failed("write to"))?;
         Ok(results)
     }
 
-    /// Returns the result called `key`; `None` where there is none, or the file is damaged and the run has to
-    /// be made again.
+    /// Returns the result of the run `key`; `None` if there is none, or if the file is damaged, so that the run has to
+    /// be repeated.
     pub fn load(&self, key: &Key) -> Option<Measured> {
         let text = fs::read(self.path(key)).ok()?;
         let stored: Stored = serde_json::from_slice(&text).ok()?;
         (stored.schema == SCHEMA && stored.key == *key).then_some(stored.measured)
     }
 
-    /// Keeps a result.
+    /// Stores a result.
     ///
     /// # Errors
-    /// When the file system fails, such as for want of space.
+    /// Returns an error if the file system fails, for example for lack of space.
     pub fn store(&self, key: &Key, measured: &Measured) -> io::Result<()> {
         let stored =
             Stored { schema: SCHEMA.to_owned(), key: key.clone(), measured: measured.clone() };
@@ -90,38 +90,38 @@ impl Results {
     }
 }
 
-/// The beginning of the names of files that are being written.
+/// Prefix of the names of incomplete files.
 const PARTIAL: &str = ".partial-";
 
-/// Writes a file that appears when it is whole.
+/// Writes a file that appears under its name when it is complete.
 pub(crate) fn write_whole(directory: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     let mut file = begun(directory)?;
     file.write_all(text)?;
-    // Temporary files are readable by their owner alone; results are like other files.
+    // // Only the owner can read a temporary file; results get the usual permissions.
     #[cfg(unix)]
     file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
     file.persist(directory.join(name)).map(|_| ()).map_err(|error| error.error)
 }
 
-/// Returns a file that is locked as long as it is written, where the file system has locks.
+/// Creates a temporary file, locked while it is written if the file system supports locks.
 fn begun(directory: &Path) -> io::Result<NamedTempFile> {
     loop {
         let file = tempfile::Builder::new().prefix(PARTIAL).tempfile_in(directory)?;
-        // Who cleans up may have had the lock before.
+        // // Another program may have locked and removed the file before this one locked it.
         if file.as_file().lock().is_err() || file.path().try_exists()? {
             return Ok(file);
         }
     }
 }
 
-/// Removes what programs that were killed have left half written: files that nobody holds the lock of.
+/// Removes the incomplete files of programs that were killed: those that nobody has locked.
 fn remove_left_behind(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let is_partial = path
             .file_name()
             .is_some_and(|it| it.as_encoded_bytes().starts_with(PARTIAL.as_bytes()));
-        // It may be renamed or removed meanwhile.
+        // // The file may have been renamed or removed since.
         let Some(file) = is_partial.then(|| fs::File::open(&path).ok()).flatten() else { continue };
         if file.try_lock().is_ok() {
             let _ = fs::remove_file(&path);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(results.load(&key('b')), None);
         let path = results.path(&key('a'));
         let whole = fs::read(&path).unwrap();
-        // A result under another's name is not its result.
+        // // A result under another key's name is not accepted.
         fs::write(results.path(&key('b')), &whole).unwrap();
         assert_eq!(results.load(&key('b')), None);
         for length in 0..whole.len() {

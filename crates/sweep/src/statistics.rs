@@ -1,10 +1,10 @@
-//! Means and their confidence intervals.
+//! Means of runs and their confidence intervals.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Share of intervals that hold the true mean.
+/// Confidence level: the share of intervals that contain the true mean.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// A mean of runs.
@@ -19,14 +19,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// Returns the mean of `values` with its interval by Student's t, taken as drawn from a normal
-    /// distribution; `None` of no values.
+    /// Returns the mean of `values` with its interval by Student's t, which assumes a normal distribution; `None` if
+    /// there are no values.
     pub fn of(values: &[f64]) -> Option<Estimate> {
         if values.is_empty() {
             return None;
         }
         let count = values.len() as f64;
-        // Values that are all alike have exactly that mean, which their sum may miss by a bit.
+        // // If all values are equal, the mean is exactly that value; their sum could miss it by a rounding error.
         let is_constant = values.iter().all(|value| *value == values[0]);
         let mean = if is_constant { values[0] } else { values.iter().sum::<f64>() / count };
         let interval = (values.len() > 1).then(|| {
@@ -41,7 +41,7 @@ impl Estimate {
         Some(Estimate { mean, interval, runs: values.len() as u32 })
     }
 
-    /// Returns the estimate in per cent of `base`.
+    /// Returns the estimate in percent of `base`.
     pub fn percent_of(&self, base: f64) -> Estimate {
         let percent = |value: f64| value / base.abs() * 100.0;
         Estimate {
@@ -51,7 +51,7 @@ impl Estimate {
         }
     }
 
-    /// Returns true if the interval is there and holds no zero.
+    /// Returns true if there is an interval and it does not contain zero.
     pub fn is_certain(&self) -> bool {
         self.interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0)
     }

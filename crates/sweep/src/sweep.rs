@@ -1,7 +1,7 @@
-//! The result of a sweep: every run, the means of each point, findings.
+//! Result of a sweep: every run, the means of each point, and the findings.
 //!
-//! The JSON form is `ssdlab.sweep/1`; its schema is generated from these types and committed at
-//! `docs/sweep.schema.json`. It holds no times of this machine, so that the same runs give the same bytes.
+//! The JSON format is `ssdlab.sweep/1`; its schema is generated from these types and committed at
+//! `docs/sweep.schema.json`. It has no times of this machine, so the same runs give the same bytes.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::measure::{Measured, in_words, parts};
 use crate::statistics::Estimate;
 use crate::vary::Dimension;
 
-/// The version of a sweep's JSON form.
+/// Name and version of a sweep's JSON format.
 pub const SCHEMA: &str = "ssdlab.sweep/1";
 
 /// The findings of a sweep.
@@ -104,7 +104,7 @@ pub enum State {
     Missing,
 }
 
-/// What a run came to, as it is carried out.
+/// Outcome of a run during the execution of a sweep.
 #[derive(Clone, Debug)]
 pub(crate) enum RunState {
     Done(Measured),
@@ -112,7 +112,7 @@ pub(crate) enum RunState {
     Missing,
 }
 
-/// The schema of a sweep, as JSON with a newline at its end.
+/// Returns the JSON schema of a sweep, with a newline at its end.
 pub fn schema() -> String {
     pretty(&schemars::schema_for!(Sweep))
 }
@@ -124,7 +124,7 @@ fn pretty(value: &impl Serialize) -> String {
 }
 
 impl Sweep {
-    /// Puts runs together, in the order of points and seeds.
+    /// Builds the result from the runs, which are in the order of points and seeds.
     pub(crate) fn new(
         design: &Design,
         keys: Vec<Option<Key>>,
@@ -158,7 +158,7 @@ impl Sweep {
             .enumerate()
             .map(|(point, runs)| Point {
                 values: design.values(point),
-                // One that cannot be may have no name either.
+                // // A point that cannot be run may have no name either.
                 target: design.target_name(point).unwrap_or_default(),
                 estimates: (0..measures.len()).map(|measure| estimate(runs, measure)).collect(),
                 runs: runs.to_vec(),
@@ -196,10 +196,10 @@ impl Sweep {
         pretty(self)
     }
 
-    /// Shows the figures called `names` in place of those chosen by rule, and finds what is to be said of them.
+    /// Selects the figures called `names` instead of those chosen by rule, and renews the findings.
     ///
     /// # Errors
-    /// A sentence that names a figure which no run has measured, and those there are.
+    /// Returns a sentence that names a figure which no run has measured, and the figures that there are.
     pub fn show(&mut self, names: &[String]) -> Result<(), String> {
         if names.is_empty() {
             return Ok(());
@@ -233,12 +233,12 @@ impl Sweep {
         Ok(())
     }
 
-    /// Returns the runs that failed, each with its point and why.
+    /// Returns the runs that failed, each with its point.
     pub fn failed(&self) -> impl Iterator<Item = (&Point, &RunOfPoint)> {
         self.runs().filter(|(_, run)| run.state == State::Failed)
     }
 
-    /// Returns how many runs were made, and how many there are.
+    /// Returns the number of completed runs, and the number of all runs.
     pub fn counts(&self) -> (usize, usize) {
         let done = self.runs().filter(|(_, run)| run.state == State::Done).count();
         (done, self.runs().count())
@@ -249,11 +249,12 @@ impl Sweep {
         self.points.iter().flat_map(|point| point.runs.iter().map(move |run| (point, run)))
     }
 
-    /// Chooses what to show: of each column of the first table that was measured the row in which points
-    /// differ most; rates first, and none that is another one in other units. Places and times of the protocol (bytes, minutes) are no result.
+    /// Returns the figures to show: for each column of the first table with figures, the row in which points differ
+    /// most. Rates come first, and a figure that is a fixed multiple of another is left out. Bytes and minutes are part
+    /// of the protocol, not results.
     fn telling(&self) -> Vec<usize> {
         const MOST: usize = 4;
-        /// A row is taken in place of an earlier one if points differ in it by so much more.
+        /// Factor by which points must differ more in a row for it to replace an earlier row.
         const MORE: f64 = 1.1;
         let first = self.measures.first().map(|it| parts(&it.name).0.to_owned());
         let mut chosen: Vec<(String, usize, f64)> = Vec::new();
@@ -283,8 +284,8 @@ impl Sweep {
         shown
     }
 
-    /// Returns true if one figure is a fixed multiple of the other at all points, as IOPS are of throughput
-    /// with requests of one length.
+    /// Returns true if one figure is a fixed multiple of the other at all points, as IOPS and throughput are for
+    /// requests of one length.
     fn says_the_same(&self, one: usize, other: usize) -> bool {
         let ratios: Vec<Option<f64>> = self
             .points
@@ -297,7 +298,7 @@ impl Sweep {
         ratios.len() > 1 && ratios.iter().all(is_fixed)
     }
 
-    /// Returns how far the means of points are apart, in shares of the greatest.
+    /// Returns the range of the points' means as a share of the greatest; -1 if there is none.
     fn spread(&self, measure: usize) -> f64 {
         let means = self.points.iter().filter_map(|it| it.estimates[measure]).map(|it| it.mean);
         let (low, high) = means.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), it| {
@@ -308,14 +309,14 @@ impl Sweep {
     }
 }
 
-/// The mean of a figure over the runs that measured it.
+/// Returns the mean of a figure over the runs that measured it.
 fn estimate(runs: &[RunOfPoint], measure: usize) -> Option<Estimate> {
     let values: Vec<f64> =
         runs.iter().filter_map(|run| run.values.get(measure).copied().flatten()).collect();
     Estimate::of(&values)
 }
 
-/// Every figure that any run has, in the order of the runs: that of points and seeds, not of time.
+/// Returns the names of all figures that any run has, in the order of points and seeds, which does not depend on time.
 fn names(states: &[RunState]) -> Vec<MeasureName> {
     let mut known: HashMap<(&str, &str), ()> = HashMap::new();
     let mut names = Vec::new();

@@ -1,4 +1,4 @@
-//! A sweep as tables: the report for terminal, store and `compare`, and files of comma-separated values.
+//! Tables of a sweep: the report for terminal, store and `compare`, and CSV files.
 
 use std::io;
 use std::path::Path;
@@ -8,12 +8,12 @@ use ssdlab_lab::report::{Cell, Column, Cost, Host, Report, Table, TargetKind};
 use crate::results::write_whole;
 use crate::sweep::{State, Sweep};
 
-/// Returns what a sweep's report is called an experiment of.
+/// Returns the name of the experiment in a sweep's report.
 pub fn experiment_name(sweep: &Sweep) -> String {
     format!("sweep {}", sweep.experiment)
 }
 
-/// Returns the mean of each point with its interval, for the figure `measure`.
+/// Returns the table of the figure `measure`: the mean of each point with its interval.
 pub fn of_measure(sweep: &Sweep, measure: usize) -> Table {
     let one = &sweep.measures[measure];
     let keys = sweep.dimensions.iter().map(|dimension| Column::new(dimension.key.as_str(), ""));
@@ -41,20 +41,20 @@ pub fn of_measure(sweep: &Sweep, measure: usize) -> Table {
     Table { name: one.label.clone(), rows: rows.collect(), columns }
 }
 
-/// What of a report is not in the sweep, since it differs from time to time.
+/// Parts of a report that are not in the sweep, because they differ each time.
 #[derive(Clone, Debug, Default)]
 pub struct Circumstances {
-    /// When the sweep started, RFC 3339, UTC.
+    /// Start of the sweep, RFC 3339, UTC.
     pub started: String,
-    /// The machine.
+    /// Machine that made the sweep.
     pub host: Host,
-    /// What the sweep cost.
+    /// Time and memory that the sweep took.
     pub cost: Cost,
-    /// The kind of the drives; simulated ones unless said.
+    /// Kind of the drives; `None` means simulated.
     pub kind: Option<TargetKind>,
 }
 
-/// Returns the sweep as a report: a table of means and intervals for each figure shown.
+/// Returns the sweep as a report, with a table of means and intervals for each figure shown.
 pub fn report(sweep: &Sweep, circumstances: Circumstances) -> Report {
     let mut parameters = sweep.parameters.clone();
     for dimension in &sweep.dimensions {
@@ -102,11 +102,11 @@ pub fn report(sweep: &Sweep, circumstances: Circumstances) -> Report {
     }
 }
 
-/// Writes `sweep.json`, `runs.csv` (a row a run), `means.csv` (a row a point and figure) and `sweep.html` to
-/// `directory`. Each file appears when it is whole.
+/// Writes `sweep.json`, `runs.csv` (one row for each run), `means.csv` (one row for each point and figure) and
+/// `sweep.html` to `directory`. Each file appears when it is complete.
 ///
 /// # Errors
-/// When the file system fails.
+/// Returns an error if the file system fails.
 pub fn write(sweep: &Sweep, directory: &Path) -> io::Result<()> {
     let html = crate::page::render(sweep);
     let files: [(&str, Vec<u8>); 4] = [
@@ -122,13 +122,13 @@ fn whole(writer: csv::Writer<Vec<u8>>) -> io::Result<Vec<u8>> {
     writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// A number with every digit; empty where there is none.
+/// Returns a number with all its digits; empty if there is none.
 fn digits(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
 fn keys(sweep: &Sweep) -> impl Iterator<Item = String> {
-    // A key that is called like a column of ours keeps its name, and ours are told by their place.
+    // // A key may have the same name as one of our columns: readers distinguish them by their position.
     sweep.dimensions.iter().map(|dimension| dimension.key.clone())
 }
 

@@ -1,24 +1,24 @@
-//! A key that is varied, and its values.
+//! Varied key and its values.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use ssdlab_units::text::{parse_duration, parse_length};
 
-/// A key and the values that it takes, as the user wrote them.
+/// Varied key and its values, as the user wrote them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Varied {
-    /// The key.
+    /// Name of the key.
     pub key: String,
-    /// Its values, in the order given.
+    /// Values, in the order given.
     pub values: Vec<String>,
 }
 
 impl Varied {
-    /// Reads `KEY=v1,v2,v3`. Commas within parentheses are part of a value; where values contain commas
-    /// themselves, semicolons part them: `sizes=4K,64K;4K,1M`.
+    /// Parses `KEY=v1,v2,v3`. Commas within parentheses are part of a value. If values themselves contain commas,
+    /// semicolons separate them: `sizes=4K,64K;4K,1M`.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the text.
+    /// Returns a sentence that says what is wrong with the text.
     pub fn parse(text: &str) -> Result<Varied, String> {
         let example = "write KEY=VALUE,VALUE,..., such as spare=7%,15%,28%";
         let (key, values) = text.split_once('=').ok_or_else(|| format!("'{text}': {example}"))?;
@@ -42,7 +42,7 @@ impl Varied {
     }
 }
 
-/// Letters that stand outside of all parentheses, each with its place.
+/// Returns the letters outside all parentheses, each with its byte position.
 fn outside(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut depth = 0_usize;
     text.char_indices().filter(move |(_, letter)| {
@@ -79,7 +79,7 @@ pub struct Dimension {
 }
 
 impl Dimension {
-    /// Returns the values as numbers of one unit; `None` unless all of them are.
+    /// Returns the values as numbers; `None` unless all are numbers of one kind of unit.
     pub fn numbers(&self) -> Option<Vec<f64>> {
         let readers: [fn(&str) -> Option<f64>; 5] = [
             |text| text.parse().ok(),
@@ -95,7 +95,7 @@ impl Dimension {
         readers.iter().find_map(read)
     }
 
-    /// Returns the levels in the order to show them: numbers rise, names stand as given.
+    /// Returns the levels in the order of display: numbers ascending, names as given.
     pub fn order(&self) -> Vec<usize> {
         let mut levels: Vec<usize> = (0..self.values.len()).collect();
         if let Some(numbers) = self.numbers() {
@@ -105,7 +105,7 @@ impl Dimension {
     }
 }
 
-/// Reads a fraction such as `1/32`.
+/// Parses a fraction such as `1/32`.
 fn fraction(text: &str) -> Option<f64> {
     let (above, below) = text.split_once('/')?;
     Some(above.trim().parse::<f64>().ok()? / below.trim().parse::<f64>().ok()?)

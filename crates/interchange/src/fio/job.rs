@@ -1,4 +1,4 @@
-//! A job file as jobs: what each one asks for, and which run together.
+//! fio job file: its jobs, with the options of each, and the groups that run together.
 
 use std::collections::BTreeSet;
 
@@ -9,25 +9,25 @@ use super::options;
 use super::sections::{Given, Section, sections};
 use crate::error::{InputError, Remark, shown};
 
-/// A job file.
+/// fio job file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFile {
-    /// What runs together, in the order of running.
+    /// Groups of jobs that run together, in the order of running.
     pub groups: Vec<Group>,
-    /// What is done in another way than fio would, or not at all.
+    /// Remarks on what is done differently than by fio, or not at all.
     pub remarks: Vec<Remark>,
 }
 
 /// Jobs that run at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// How long the drive is left alone before.
+    /// Idle time of the drive before the group.
     pub rest: Nanoseconds,
-    /// The jobs.
+    /// Jobs of the group.
     pub jobs: Vec<Job>,
 }
 
-/// What a job's requests do.
+/// Kinds of request that a job sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Only reads.
@@ -36,77 +36,77 @@ pub enum Direction {
     Write,
     /// Only trims.
     Trim,
-    /// Reads and writes, so many reads per hundred.
+    /// Reads and writes; the number is the percentage of reads.
     Mixed(u8),
 }
 
-/// A length or place on the target.
+/// Length or offset on the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So many bytes.
+    /// Number of bytes.
     Bytes(ByteLength),
-    /// So many hundredths of the target.
+    /// Percentage of the target's capacity.
     Percent(u8),
 }
 
-/// One job.
+/// fio job with its options.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// The line its section begins at.
+    /// Line at which the job's section begins.
     pub line: u64,
-    /// What its requests do.
+    /// Kinds of request that the job sends.
     pub direction: Direction,
-    /// True if blocks come in random order.
+    /// True if the blocks are addressed in random order.
     pub random: bool,
-    /// True if a block may come again before all others came (`norandommap`).
+    /// True if a block may be repeated before all others were addressed (`norandommap`).
     pub repeats: bool,
-    /// Which blocks come more often than others, where not all come alike (`random_distribution`).
+    /// Skewed distribution of the blocks (`random_distribution`); `None` if all are equally frequent.
     pub distribution: Option<Skew>,
     /// Bytes per request.
     pub block_size: ByteLength,
-    /// Requests in flight.
+    /// Number of requests in flight (`iodepth`).
     pub depth: u32,
-    /// How many of it run (`numjobs`).
+    /// Number of copies of the job that run at the same time (`numjobs`).
     pub copies: u32,
-    /// Where its region begins.
+    /// Offset of the job's region.
     pub offset: Extent,
-    /// How long its region is; `None` for the whole target.
+    /// Length of the job's region; `None` for the whole target.
     pub size: Option<Extent>,
-    /// Bytes to move, where that is not the size.
+    /// Bytes to transfer (`io_size`); `None` if they are the size of the region.
     pub io_size: Option<ByteLength>,
-    /// How many times it is run.
+    /// Number of times that the job is repeated (`loops`).
     pub loops: u32,
-    /// The longest it runs.
+    /// Longest running time; `None` if not limited.
     pub runtime: Option<Nanoseconds>,
-    /// True if it runs so long though all was moved.
+    /// True if the job runs for its whole `runtime`, even if all bytes were transferred (`time_based`).
     pub time_based: bool,
-    /// Time before measuring.
+    /// Time before measuring begins (`ramp_time`).
     pub ramp: Nanoseconds,
-    /// How fast at most.
+    /// Highest rate of requests, if limited.
     pub rate: Option<Rate>,
-    /// A flush after so many writes.
+    /// Number of writes after which a flush follows (`fsync`, `fdatasync`).
     pub flush_every: Option<u64>,
-    /// True to flush at the end.
+    /// True if the job ends with a flush (`end_fsync`).
     pub flush_at_end: bool,
-    /// A pause after so many requests.
+    /// Number of requests after which a pause follows, and the pause (`thinktime`).
     pub think: Option<(u64, Nanoseconds)>,
-    /// Seed of its addresses, where one is given.
+    /// Seed of the job's addresses (`randseed`), if it is set.
     pub seed: Option<u64>,
-    /// True if it waits for the jobs before it.
+    /// True if the job waits for the jobs before it (`stonewall`).
     pub(super) waits: bool,
-    /// How long the drive is left alone before.
+    /// Idle time of the drive before the job.
     pub(super) rest: Nanoseconds,
-    /// What was written about the engine and its page cache.
+    /// Name of the I/O engine (`ioengine`), if it is set.
     pub(super) engine: Option<String>,
     pub(super) direct: bool,
     pub(super) mixed_share: u8,
     pub(super) open_arrivals: Option<u64>,
     pub(super) depth_line: u64,
-    /// Which option said how often to flush.
+    /// Name of the option that set the number of writes between flushes.
     pub(super) flush_option: Option<String>,
-    /// The file or device it names.
+    /// File or device that the job names (`filename`).
     pub(super) file: Option<String>,
 }
 
@@ -146,8 +146,8 @@ impl Job {
         }
     }
 
-    /// Returns what the job asks for as name and value, in normal form: two job files that say the same in other words
-    /// have the same. Without what fio's JSON leaves out (`time_based`).
+    /// Returns the options of the job as names and values in normal form: equivalent job files give the same result.
+    /// Options that fio's JSON leaves out (`time_based`) are not included.
     pub fn settings(&self) -> Vec<(&'static str, String)> {
         let prefix = if self.random { "rand" } else { "" };
         let direction = match self.direction {
@@ -181,7 +181,7 @@ impl Job {
         settings
     }
 
-    /// Returns true if its region is a share of the target.
+    /// Returns true if size or offset of the job's region depend on the target's capacity.
     pub fn is_relative(&self) -> bool {
         matches!(self.size, None | Some(Extent::Percent(_)))
             || matches!(self.offset, Extent::Percent(1..))
@@ -194,7 +194,7 @@ impl Job {
 }
 
 impl Extent {
-    /// Returns how much that is of a target of `capacity`.
+    /// Returns the number of bytes on a target of `capacity`.
     pub fn of(self, capacity: ByteLength) -> ByteLength {
         match self {
             Extent::Bytes(bytes) => bytes,
@@ -225,20 +225,20 @@ fn rate_words(rate: Rate) -> String {
     }
 }
 
-/// The most jobs of a file.
+/// Largest number of jobs in a file.
 const MOST_JOBS: usize = 10_000;
 
 impl JobFile {
     /// Reads a job file.
     ///
     /// # Errors
-    /// Names the line of the first thing that is not understood, or cannot be done.
+    /// Returns an error with the line of the first option that is not understood or not supported.
     pub fn parse(text: &str) -> Result<JobFile, InputError> {
         let mut global: Vec<Given> = Vec::new();
         let mut jobs = Vec::new();
         let mut remarks = Vec::new();
         for section in sections(text)? {
-            // So fio 3.33 does: what follows the word does not matter.
+            // // fio 3.33 compares only the beginning of the name, too.
             if section.name.starts_with("global") {
                 global.extend(section.given);
                 continue;
@@ -262,10 +262,10 @@ impl JobFile {
         Ok(JobFile { groups: grouped(jobs)?, remarks })
     }
 
-    /// Reads what fio's JSON says of a job: options as name and value.
+    /// Reads the options of a job in fio's JSON, given as names and values.
     ///
     /// # Errors
-    /// As [`JobFile::parse`], without lines.
+    /// Returns the errors of [`JobFile::parse`], without lines.
     pub fn job_of_options<'a>(
         name: &str,
         given: impl Iterator<Item = (&'a str, &'a str)>,
@@ -282,16 +282,16 @@ impl JobFile {
         Ok(job)
     }
 
-    /// All jobs, in the order of the file.
+    /// Returns all jobs, in the order of the file.
     pub fn jobs(&self) -> impl Iterator<Item = &Job> {
         self.groups.iter().flat_map(|group| &group.jobs)
     }
 }
 
-/// Returns what has to be said where fio would work on several files.
+/// Returns the remark that fio would work on several files, or `None` if it would work on one.
 fn one_for_several_files(jobs: &[Job]) -> Option<Remark> {
     let named: BTreeSet<&str> = jobs.iter().filter_map(|job| job.file.as_deref()).collect();
-    // fio makes one for each copy of a job that names none.
+    // // fio creates one file for each copy of a job that names none.
     let unnamed: usize =
         jobs.iter().filter(|job| job.file.is_none()).map(|job| job.copies as usize).sum();
     let count = named.len() + unnamed;
@@ -304,7 +304,7 @@ fn one_for_several_files(jobs: &[Job]) -> Option<Remark> {
     })
 }
 
-/// Jobs run together until one waits for those before it.
+/// Returns groups of jobs that run together: a job that waits for those before it begins a new group.
 fn grouped(jobs: Vec<Job>) -> Result<Vec<Group>, InputError> {
     let mut groups: Vec<Group> = Vec::new();
     for job in jobs {

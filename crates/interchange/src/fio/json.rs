@@ -1,8 +1,8 @@
-//! What fio measured: its `--output-format=json` or `json+`, from version 3 on.
+//! Reader of fio's results: `--output-format=json` or `json+`, from version 3 on.
 //!
-//! Text may stand before the first brace (warnings, a notice of laying out files), and with
-//! `--status-interval` several objects follow each other: all of them sum from the start, so that
-//! the last one is the result and those before it are points of a curve.
+//! Text may precede the first brace (warnings, a notice of laying out files). With `--status-interval` several objects
+//! follow each other. Each has the sums from the start, so the last one is the result, and those before it are points
+//! of a curve.
 
 mod intervals;
 
@@ -15,72 +15,73 @@ use crate::error::{InputError, shown};
 use intervals::Recorder;
 pub use intervals::{Interval, Part};
 
-/// The most bytes of one file: what is larger is no result of fio.
+/// Largest size of a result file, in bytes; larger files are not results of fio.
 const LARGEST: usize = 256 << 20;
 
-/// fio's histogram ends there, and what took longer is counted as this: no percentile from there on
-/// says anything.
+/// Last bucket of fio's histogram, in nanoseconds: longer latencies are counted in it, so a percentile in this bucket
+/// has no meaning.
 const SATURATED: f64 = 17_112_760_320.0;
 
-/// What one run of fio measured.
+/// Result of one run of fio.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FioRun {
-    /// fio's version, such as `fio-3.33`.
+    /// Version of fio, such as `fio-3.33`.
     pub version: String,
-    /// When it ended, in seconds since 1970.
+    /// Time of the run's end, in seconds since 1970.
     pub timestamp: i64,
-    /// Its jobs; the copies of one are merged.
+    /// Results of the jobs; the copies of a job are merged.
     pub jobs: Vec<FioJob>,
 }
 
-/// What one job came to, over all its copies.
+/// Result of one job, over all its copies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FioJob {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// The group it ran in; jobs of one group ran at the same time.
+    /// Group of the job; jobs of one group ran at the same time.
     pub group: u32,
-    /// How many copies were merged.
+    /// Number of copies that were merged.
     pub copies: u32,
-    /// Its options, those of `[global]` included.
+    /// Options of the job, those of `[global]` included.
     pub options: BTreeMap<String, String>,
-    /// Its description.
+    /// Description of the job, if it has one.
     pub description: Option<String>,
-    /// Reads, writes, trims and flushes, in this order.
+    /// Results of reads, writes, trims and flushes, in this order.
     pub sides: [Side; 4],
-    /// Processor time of fio for it, in seconds.
+    /// Processor time that fio used for the job, in seconds.
     pub cpu_seconds: f64,
-    /// Seconds since its start and MB/s since the point before.
+    /// Points of the throughput curve: seconds since the start, and MB/s since the point before.
     pub curve: Vec<(f64, f64)>,
-    /// What it did between one of fio's reports and the next; one interval where there was but one
-    /// report, none where copies were merged.
+    /// Results between one of fio's reports and the next: a single interval if there was only one report, none if
+    /// copies were merged.
     pub intervals: Vec<Interval>,
-    /// The number of the system's error that ended it; 0 for none.
+    /// Number of the system's error that ended the job; 0 if there was none.
     pub error: i64,
 }
 
-/// What one kind of request of one job came to.
+/// Result of one kind of request of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Side {
-    /// Requests answered.
+    /// Number of completed requests.
     pub requests: u64,
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// How long it took.
+    /// Running time in seconds.
     pub seconds: f64,
-    /// Mean latency from handing over to the answer, in nanoseconds.
+    /// Mean latency from submission to completion, in nanoseconds.
     pub mean: Option<f64>,
-    /// Percent and nanoseconds, as fio says them; empty where copies were merged without bins.
+    /// Percentiles as fio reports them, as percent and nanoseconds; empty if copies were merged, because percentiles
+    /// cannot be added.
     pub percentiles: Vec<(f64, f64)>,
-    /// Nanoseconds and requests, from json+; empty without.
+    /// Histogram of json+: nanoseconds and number of requests; empty without json+.
     pub bins: Vec<(u64, u64)>,
-    /// True if the percentiles and bins leave out the time of handing over (`clat`).
+    /// True if percentiles and histogram do not include the time of submission (`clat`).
     pub is_completion: bool,
 }
 
 impl Side {
-    /// The latency that `percent` of the requests did not exceed, where fio says it, enough
-    /// requests stand behind it and it is not the end of fio's scale.
+    /// Returns the latency in nanoseconds that `percent` of the requests did not exceed; `None` if fio did not report
+    /// it, if there are too few requests for this percentile, or if it is in the last bucket of fio's histogram.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
         let needed = 10.0 / (1.0 - percent / 100.0);
         if (self.requests as f64) < needed {
@@ -105,7 +106,7 @@ impl Side {
         found.map(|(nanos, _)| *nanos as f64)
     }
 
-    /// Adds what another copy of the job did at the same time.
+    /// Adds the results of another copy of the job, which ran at the same time.
     fn merge(&mut self, other: Side) {
         if other.requests == 0 {
             return;
@@ -122,7 +123,7 @@ impl Side {
         self.requests += other.requests;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.seconds = self.seconds.max(other.seconds);
-        // Percentiles do not add up; bins do.
+        // // Percentiles cannot be added; histograms can.
         self.percentiles.clear();
         if self.bins.is_empty() || other.bins.is_empty() {
             self.bins.clear();
@@ -171,7 +172,7 @@ struct JobOutput {
     trim: SideOutput,
     #[serde(default)]
     sync: SideOutput,
-    /// Reads, writes and trims in one, in place of each (`unified_rw_reporting=1`) or beside them.
+    /// Reads, writes and trims together, instead of each (`unified_rw_reporting=1`) or in addition.
     #[serde(default)]
     mixed: Option<SideOutput>,
 }
@@ -180,7 +181,7 @@ struct JobOutput {
 #[serde(default)]
 struct SideOutput {
     io_bytes: u64,
-    /// In milliseconds.
+    /// Running time in milliseconds.
     runtime: u64,
     total_ios: u64,
     lat_ns: Option<LatencyOutput>,
@@ -197,10 +198,10 @@ struct LatencyOutput {
     bins: BTreeMap<String, u64>,
 }
 
-/// Reads what fio printed.
+/// Reads the output of fio.
 ///
 /// # Errors
-/// When there is no JSON of fio 3 in it; names the line where it breaks off.
+/// Returns an error if the text contains no JSON of fio 3, with the line at which the JSON is broken.
 pub fn parse(text: &str) -> Result<FioRun, InputError> {
     if text.len() > LARGEST {
         return Err(InputError::whole("is too large for a result of fio"));
@@ -229,7 +230,7 @@ pub fn parse(text: &str) -> Result<FioRun, InputError> {
     Ok(FioRun { version: shown(&last.version), timestamp: last.timestamp, jobs })
 }
 
-/// Calls `tell` with the objects of a file, one after the other; what stands between them is skipped.
+/// Calls `tell` with the JSON objects of a file in order; text between them is skipped.
 fn each_object(text: &str, mut tell: impl FnMut(Output)) -> Result<(), InputError> {
     let mut from = 0;
     while let Some(start) = next_object(text, from) {
@@ -249,7 +250,7 @@ fn each_object(text: &str, mut tell: impl FnMut(Output)) -> Result<(), InputErro
     Ok(())
 }
 
-/// Returns where the next line that begins with a brace is, blanks aside.
+/// Returns the position of the next brace at the beginning of a line, leading whitespace aside.
 fn next_object(text: &str, from: usize) -> Option<usize> {
     let mut at = from;
     for line in text[from..].split_inclusive('\n') {
@@ -291,7 +292,7 @@ fn job_of(
     let seconds = longest.unwrap_or(0) as f64 / 1e3;
     let sides = [side(job.read)?, side(job.write)?, side(job.trim)?, side(job.sync)?];
     let [read, write, trim, mut flush] = sides;
-    // fio says no time for flushes: it is the job's.
+    // // fio reports no running time for flushes: take that of the job.
     flush.seconds = seconds;
     Ok(FioJob {
         name: shown(&job.jobname),
@@ -314,7 +315,7 @@ fn merge(known: &mut FioJob, other: FioJob) {
     for (own, side) in known.sides.iter_mut().zip(other.sides) {
         own.merge(side);
     }
-    // Points of copies are taken at their own moments, which need not be the same.
+    // // Copies report at different moments, so their points cannot be added.
     known.curve.clear();
     known.intervals.clear();
 }

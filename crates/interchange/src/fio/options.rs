@@ -1,5 +1,5 @@
-//! The options of a job: those that are carried out, those that change nothing here and are told
-//! so, and all others, which are errors. Source: fio's HOWTO, version 3.33.
+//! Options of a job: those that are carried out, those that are ignored with a remark, and all others, which are
+//! errors. Source: fio's HOWTO, version 3.33.
 
 use ssdlab_drive::{Rate, Skew};
 use ssdlab_units::text::QuantityError;
@@ -10,7 +10,7 @@ use super::sections::Given;
 use super::values::{number, percent, size, switch, time};
 use crate::error::{InputError, Remark, shown};
 
-/// Options that change nothing here, and why.
+/// Options that are ignored, with the reason for the remark.
 pub const IGNORED: [(&str, &str); 44] = [
     ("filename", TARGET),
     ("filename_format", TARGET),
@@ -63,14 +63,14 @@ const GENERATOR: &str = "addresses come from this program's own generator";
 const ENGINE: &str = "it is about fio's engine, and this is another one";
 const REPORT: &str = "it is about fio's report, and this is another one";
 
-/// Engines that send one request at a time, whatever the depth.
+/// I/O engines that send one request at a time, whatever the depth.
 const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
 
-/// Engines that reach a drive with many requests at a time.
+/// I/O engines that keep many requests in flight.
 const ASYNCHRONOUS: [&str; 7] =
     ["libaio", "io_uring", "io_uring_cmd", "posixaio", "windowsaio", "solarisaio", "sg"];
 
-/// Returns what is wrong with a value, in one sentence.
+/// Returns the error for a value that is not valid; `right` describes valid values.
 fn wrong(given: &Given, right: &str) -> InputError {
     let value = given.value.as_deref().unwrap_or("");
     InputError::at(given.line, format!("{}={}: it is {right}", given.key, shown(value)))
@@ -108,11 +108,11 @@ pub(super) fn apply(
     ))
 }
 
-/// Refuses values of options in [`IGNORED`] with which the drive would see other requests.
+/// Refuses options and values that would change the requests that the drive sees, those of [`IGNORED`] included.
 fn refuse_another_workload(given: &Given) -> Result<(), InputError> {
     let value = given.value.as_deref().unwrap_or("");
     match given.key.as_str() {
-        // A colon is a separator unless there is a backslash before it.
+        // // A colon separates files unless a backslash precedes it.
         "filename" if value.replace("\\:", "").contains(':') => {
             Err(cannot(given, "requests that go to several files by turns are not there"))
         }
@@ -131,7 +131,7 @@ fn refuse_another_workload(given: &Given) -> Result<(), InputError> {
     }
 }
 
-/// Returns what and where; `false` for another option.
+/// Applies an option about the kind, size or place of requests; returns false for any other option.
 fn place(job: &mut Job, given: &Given) -> Result<bool, InputError> {
     let value = given.value.as_deref().unwrap_or("");
     let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
@@ -169,11 +169,11 @@ fn place(job: &mut Job, given: &Given) -> Result<bool, InputError> {
     Ok(true)
 }
 
-/// The law of `random_distribution`; `None` for blocks that all come alike.
+/// Returns the distribution of `random_distribution`; `None` if all blocks are equally frequent.
 fn distribution(given: &Given, value: &str) -> Result<Option<Skew>, InputError> {
     let (law, rest) = value.split_once(':').unwrap_or((value, ""));
-    // What a law has where nothing is said, and where its centre lies. The blocks are scattered over
-    // the region, and so is the centre.
+    // // Parse the parameter of the distribution, which has a default, and its centre. The centre is only checked: the
+    // blocks are scattered over the region, and so is the centre.
     let (number, centre) = rest.split_once(':').unwrap_or((rest, "0"));
     let or = |default: &str| match number {
         "" => format!("{law}:{default}"),
@@ -225,7 +225,7 @@ fn extent(given: &Given, value: &str) -> Result<Extent, InputError> {
     read.ok_or_else(|| wrong(given, "a size, such as 1g, or a share, such as 50%"))
 }
 
-/// The most copies, loops and requests in flight.
+/// Largest number of copies, of loops and of requests in flight.
 const MOST: u64 = 4096;
 
 fn small(number: u64, given: &Given) -> Result<u32, InputError> {
@@ -235,7 +235,7 @@ fn small(number: u64, given: &Given) -> Result<u32, InputError> {
     }
 }
 
-/// When; `false` for another option.
+/// Applies an option about time, rate or order; returns false for any other option.
 fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
     let value = given.value.as_deref().unwrap_or("");
     let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
@@ -311,7 +311,7 @@ fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
     Ok(true)
 }
 
-/// Returns how fio would do it; `false` for another option.
+/// Applies an option about fio's engine; returns false for any other option.
 fn engine(job: &mut Job, given: &Given, remarks: &mut Vec<Remark>) -> Result<bool, InputError> {
     let value = given.value.as_deref().unwrap_or("");
     let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
@@ -346,7 +346,7 @@ fn engine(job: &mut Job, given: &Given, remarks: &mut Vec<Remark>) -> Result<boo
     Ok(true)
 }
 
-/// Checks the options of a job against each other.
+/// Checks the options of a job against each other, and resolves those that depend on others.
 pub(super) fn conclude(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), InputError> {
     let name = shown(&job.name);
     if let Direction::Mixed(share) = &mut job.direction {

@@ -1,20 +1,20 @@
-//! The ini dialect of job files: sections, `key=value` or a bare `key`, comments from `;` or `#`.
+//! Syntax of job files: sections, `key=value` or a bare `key`, comments from `;` or `#`.
 
 use crate::error::{InputError, shown};
 
-/// The most bytes of a job file: what is larger is no job file.
+/// Largest size of a job file, in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// One option as it was written.
+/// Option as it is written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
     pub(super) line: u64,
     pub(super) key: String,
-    /// `None` for a bare key, which is a switch that is on.
+    /// Value; `None` for a bare key, which means a switch that is on.
     pub(super) value: Option<String>,
 }
 
-/// A section: a job, or `[global]`.
+/// Section of a job file: a job, or `[global]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) line: u64,
@@ -22,7 +22,7 @@ pub(super) struct Section {
     pub(super) given: Vec<Given>,
 }
 
-/// Takes a job file apart.
+/// Splits a job file into its sections.
 pub(super) fn sections(text: &str) -> Result<Vec<Section>, InputError> {
     if text.len() > LARGEST {
         return Err(InputError::whole("a job file is at most 1 MiB long"));
@@ -53,7 +53,7 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, InputError> {
     Ok(sections)
 }
 
-/// fio takes `;` and `#` for a comment at the start of a line, and behind a value after a blank.
+/// Returns the line without a comment. In fio `;` and `#` begin a comment at the start of a line, and after whitespace.
 fn without_comment(raw: &str) -> &str {
     let begins = |(index, letter): (usize, char)| {
         let before = raw[..index].chars().next_back();

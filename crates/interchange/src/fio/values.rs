@@ -1,6 +1,5 @@
-//! Values as fio writes them. Its units are its own: `4k` and `4kb` are 4096, `4kib` is 4000
-//! (`kb_base=1024`, the default, has them the wrong way round), a time without unit depends on the
-//! option.
+//! Parsers of values in fio's notation. fio's units differ from others: `4k` and `4kb` are 4096, `4kib` is 4000
+//! (`kb_base=1024`, the default, has them the wrong way round), and a time without a unit has the unit of its option.
 
 use ssdlab_units::{ByteLength, Nanoseconds};
 
@@ -28,7 +27,7 @@ pub(super) fn size(text: &str) -> Option<ByteLength> {
     number.checked_mul(base.pow(power)).map(ByteLength::new)
 }
 
-/// Reads a time; `unit` is that of a number without one.
+/// Reads a time; a number without a unit is in `unit`.
 pub(super) fn time(text: &str, unit: Nanoseconds) -> Option<Nanoseconds> {
     let lower = text.trim().to_ascii_lowercase();
     let end = lower.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(lower.len());
@@ -65,7 +64,7 @@ pub(super) fn percent(text: &str) -> Option<u8> {
     number.parse::<u8>().ok().filter(|percent| *percent <= 100)
 }
 
-/// Reads a switch; without a value it is on.
+/// Reads a switch; it is on if it has no value.
 pub(super) fn switch(text: Option<&str>) -> Option<bool> {
     match text.map(str::trim) {
         None | Some("" | "1" | "true" | "yes") => Some(true),

@@ -1,40 +1,41 @@
-//! What a job did between two of fio's reports (`--status-interval`): each of them sums from the
-//! start, so that the difference of two is what came between them, latencies included.
+//! Results of a job between two of fio's reports (`--status-interval`): each report has the sums from the start, so the
+//! difference of two gives the interval between them, latencies included.
 
 use super::{JobOutput, SideOutput};
 
-/// What a job did between one report and the next.
+/// Results of a job between one report and the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
-    /// Seconds since the job's start at its end.
+    /// End of the interval, in seconds since the job's start.
     pub until: f64,
-    /// How many seconds it lasted.
+    /// Length of the interval in seconds.
     pub seconds: f64,
-    /// Reads, writes and trims, in this order.
+    /// Results of reads, writes and trims, in this order.
     pub parts: [Part; 3],
 }
 
-/// What one kind of request came to in an interval.
+/// Results of one kind of request in an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Part {
-    /// Requests answered.
+    /// Number of completed requests.
     pub requests: u64,
-    /// Bytes moved.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// Nanoseconds and requests, rising; empty where fio told none (`json+` does).
+    /// Histogram of latencies: nanoseconds, ascending, and number of requests; empty if fio reported none (`json+`
+    /// does).
     pub bins: Vec<(u64, u64)>,
 }
 
 impl Interval {
-    /// When it ended, and MB/s within it.
+    /// Returns the end of the interval in seconds, and its throughput in MB/s.
     pub(super) fn point(&self) -> (f64, f64) {
         let bytes: f64 = self.parts.iter().map(|part| part.bytes as f64).sum();
         (self.until, bytes / 1e6 / self.seconds)
     }
 }
 
-/// Follows the jobs of a file from report to report, and keeps differences only: the reports of a
-/// day are large.
+/// Collects the intervals of all jobs from report to report. It keeps differences only, because the reports of a day
+/// are large.
 #[derive(Default)]
 pub(super) struct Recorder {
     jobs: Vec<Job>,
@@ -42,13 +43,13 @@ pub(super) struct Recorder {
 
 #[derive(Default)]
 struct Job {
-    /// Milliseconds of the report before, and what it had summed up.
+    /// Milliseconds and sums of the previous report.
     before: (u64, [Part; 3]),
     intervals: Vec<Interval>,
 }
 
 impl Recorder {
-    /// Notes what a report says of its jobs, which stand in it in the same order as in others.
+    /// Adds a report; the order of the jobs is the same in all reports.
     pub(super) fn note(&mut self, jobs: &[JobOutput]) {
         self.jobs.resize_with(jobs.len(), Job::default);
         for (known, job) in self.jobs.iter_mut().zip(jobs) {
@@ -58,7 +59,7 @@ impl Recorder {
         }
     }
 
-    /// The intervals of each job.
+    /// Returns the intervals of each job.
     pub(super) fn intervals(self) -> impl Iterator<Item = Vec<Interval>> {
         self.jobs.into_iter().map(|job| job.intervals)
     }
@@ -98,7 +99,8 @@ impl Part {
     }
 }
 
-/// The sums of a report; bins are those of the whole latency where fio tells them.
+/// Returns the sums of a report. The histogram is that of the whole latency, or of the completion latency if fio
+/// reports only that.
 fn part(side: &SideOutput) -> Part {
     let has_bins = |latency: &&super::LatencyOutput| !latency.bins.is_empty();
     let latency = side.lat_ns.as_ref().filter(has_bins).or(side.clat_ns.as_ref());
@@ -122,7 +124,7 @@ mod tests {
     fn what_came_between_two_reports_is_their_difference() {
         let mut job = Job::default();
         job.note(1_000, sums(30, &[(10, 20), (50, 10)]));
-        // The same report once more, and one of a job that has not gone on.
+        // // The same report once more, and one of a job that made no progress.
         job.note(1_000, sums(30, &[(10, 20), (50, 10)]));
         job.note(3_500, sums(100, &[(10, 20), (20, 5), (50, 70), (90, 5)]));
         let [first, second] = &job.intervals[..] else { panic!("{:?}", job.intervals) };
