@@ -1,4 +1,4 @@
-//! What there is: profiles with their parameters, experiments with theirs, stacks.
+//! Lists for Python: profiles with their parameters, experiments with theirs, and stacks.
 
 use pyo3::prelude::*;
 use ssdlab_lab::Target;
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 #[pyclass(frozen, module = "ssdlab._ssdlab")]
 pub struct Profile(Box<ModelProfile>);
 
-/// A parameter: key, value, basis, source, meaning.
+/// Parameter of a profile: key, value, basis, source, meaning.
 type Parameter = (&'static str, String, &'static str, String, &'static str);
 
 #[pymethods]
@@ -84,7 +84,7 @@ pub fn profile_names() -> (Vec<&'static str>, &'static str) {
     (profile::embedded().iter().map(|(name, _)| *name).collect(), profile::DEFAULT)
 }
 
-/// An experiment's parameter: name, kind, full and quick value, meaning.
+/// Parameter of an experiment: name, kind, full and quick value, meaning.
 type Setting = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 /// Every experiment: name, question, source, parameters.

@@ -1,4 +1,4 @@
-//! A simulated drive that Python puts through phases.
+//! Simulated drive that Python code runs phases and experiments on.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, TryLockError};
@@ -25,17 +25,17 @@ use crate::watch::Watch;
 #[pyclass(frozen, module = "ssdlab._ssdlab")]
 pub struct Drive(Mutex<Held>);
 
-/// What there is of a drive.
+/// Drive with its origin and history.
 #[derive(Clone)]
 struct Held {
     drive: SimulatedDrive,
-    /// What it was made of; a stack has none.
+    /// Profile that the drive was made of; `None` for a stack.
     profile: Option<Box<Profile>>,
-    /// The name that it was asked for by.
+    /// Target by which the drive was opened.
     name: String,
-    /// How it came to its state.
+    /// Description of what was done to the drive.
     history: String,
-    /// True until something was done to it.
+    /// True until something is done to the drive.
     is_untouched: bool,
 }
 
@@ -68,17 +68,17 @@ impl Held {
         self.drive.inside().as_ref().map(counters_of).unwrap_or_default()
     }
 
-    /// Adds what was done to it.
+    /// Adds to the history what was done to the drive.
     fn note(&mut self, what: &str) {
         self.is_untouched = false;
-        // A thousand phases are no history to read.
+        // // Repeated phases are listed once, to keep the history readable.
         if !self.history.ends_with(what) {
             self.history = format!("{}; then {what}", self.history);
         }
     }
 }
 
-/// The used drive that is asked for, in words.
+/// Preconditioned state that is asked for, as Python passes it.
 #[derive(FromPyObject)]
 struct Past {
     #[pyo3(item)]
@@ -142,7 +142,7 @@ impl Drive {
     fn lock(&self) -> Result<MutexGuard<'_, Held>, Failure> {
         match self.0.try_lock() {
             Ok(held) => Ok(held),
-            // What panicked has said so; the drive is where that left it.
+            // // The panic was reported already; the drive is in the state at which it was interrupted.
             Err(TryLockError::Poisoned(held)) => Ok(held.into_inner()),
             Err(TryLockError::WouldBlock) => Err(Failure::usage(
                 "another thread uses this drive right now; give each thread its own with copy()",
@@ -150,7 +150,7 @@ impl Drive {
         }
     }
 
-    /// Does something to the drive without the interpreter's lock; raises what ended it early.
+    /// Runs an action on the drive without holding the interpreter's lock. Raises the exception that ended it early.
     fn carry_out<T: Send>(
         &self,
         py: Python<'_>,
@@ -369,7 +369,7 @@ impl Drive {
     }
 }
 
-/// Returns what the program calls `--force` is an argument here.
+/// Replaces `--force` in an error by the argument `replace` of Python.
 fn force_in_python(error: LabError) -> Failure {
     let words = crate::failure::chain(&error).replace("say --force", "say replace=True");
     let words = words.replace("even with --force", "even with replace=True");

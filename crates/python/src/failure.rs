@@ -12,7 +12,7 @@ use ssdlab_lab::store::StoreError;
 use ssdlab_sweep::SweepError;
 use ssdlab_theory::ParameterError;
 
-/// A failure, before it becomes an exception.
+/// Failure, before it becomes an exception of Python.
 #[derive(Debug)]
 pub struct Failure {
     kind: ErrorKind,
@@ -20,32 +20,32 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of `kind`, said in one sentence with its causes.
+    /// Creates a failure of `kind` whose message is the error and its causes in one sentence.
     pub fn of(kind: ErrorKind, error: &(dyn Error + 'static)) -> Failure {
         Failure { kind, message: chain(error) }
     }
 
-    /// Wrong use; `message` says what is right.
+    /// Creates a failure by wrong use; `message` says what is right.
     pub fn usage(message: impl Into<String>) -> Failure {
         Failure { kind: ErrorKind::Usage, message: message.into() }
     }
 
-    /// Refused, so that no data is harmed.
+    /// Creates a failure by an operation that was refused to protect data.
     pub fn refused(message: impl Into<String>) -> Failure {
         Failure { kind: ErrorKind::Refused, message: message.into() }
     }
 
-    /// This drive or machine cannot do it.
+    /// Creates a failure by an operation that this drive or machine does not support.
     pub fn unsupported(message: impl Into<String>) -> Failure {
         Failure { kind: ErrorKind::Unsupported, message: message.into() }
     }
 
-    /// Returns true if it was ended by whoever asked for it.
+    /// Returns true if the user ended the operation.
     pub fn is_cancelled(&self) -> bool {
         self.kind == ErrorKind::Cancelled
     }
 
-    /// The class of `ssdlab` for it.
+    /// Returns the name of the exception class in `ssdlab`.
     fn class(&self) -> &'static str {
         match self.kind {
             ErrorKind::Usage => "UsageError",
@@ -55,12 +55,12 @@ impl Failure {
             ErrorKind::Io => "IoError",
             ErrorKind::EndOfLife => "EndOfLifeError",
             ErrorKind::Cancelled => "Interrupted",
-            // The enumeration may grow; what is not known has simply failed.
+            // // The enumeration is non-exhaustive: unknown kinds become the base class.
             _ => "Error",
         }
     }
 
-    /// The exception, with what was measured before it as its `result`.
+    /// Returns the exception; `result` is its attribute of that name, the measurements until the failure.
     pub fn with_result(self, py: Python<'_>, result: Option<Bound<'_, PyAny>>) -> PyErr {
         exception(py, self.class(), &self.message, result)
     }
@@ -72,7 +72,7 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// An exception of `ssdlab`'s by the name of its class.
+/// Returns an exception of the class of this name in `ssdlab`.
 pub fn exception(
     py: Python<'_>,
     class: &str,
@@ -86,11 +86,11 @@ pub fn exception(
         }
         Ok(PyErr::from_value(error))
     });
-    // Without its package the module has no classes; the sentence is not lost.
+    // // If the Python package is missing, there are no classes; the message is kept in a RuntimeError.
     made.unwrap_or_else(|_| PyRuntimeError::new_err(message.to_owned()))
 }
 
-/// An error and its causes in one sentence, without those that an earlier one quotes.
+/// Returns an error and its causes in one sentence, without causes that the text already contains.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut words = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,4 @@
-//! The extension module below the Python package `ssdlab`: the library as Python can call it.
+//! Extension module of the Python package `ssdlab`: the functions of the library that Python calls.
 //!
 //! | role | where |
 //! | --- | --- |
@@ -10,8 +10,8 @@
 //! | kept runs, files of other programs | `load` |
 //! | errors as exceptions, Ctrl-C | `failure`, `watch` |
 //!
-//! Here are handles and conversions; what a user of Python meets (names, units, data frames, docstrings) is
-//! in `python/ssdlab`. Whatever takes time lets go of the interpreter's lock.
+//! This crate has handles and conversions only. The interface for users (names, units, data frames, docstrings) is in
+//! `python/ssdlab`. Operations that take time release the interpreter's lock.
 
 mod catalogue;
 mod drive;
@@ -28,7 +28,7 @@ mod watch;
 use pyo3::prelude::*;
 use ssdlab_drive::memory::LargePages;
 
-// The maps of a simulated drive are large and touched at random, as in the program.
+// // As in the program, large pages: the maps of a simulated drive are large and accessed at random.
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;
 

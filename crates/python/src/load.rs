@@ -1,4 +1,4 @@
-//! Reports from elsewhere: the store of runs, and results of fio.
+//! Reports from the store of runs, and from results of fio.
 
 use std::path::PathBuf;
 

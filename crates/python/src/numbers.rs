@@ -1,7 +1,7 @@
-//! Numbers that numpy reads where they lie, without a copy.
+//! Arrays of numbers that numpy reads without a copy.
 //!
-//! numpy asks an object for `__array_interface__`: the address of its memory, the shape, the type. The array
-//! keeps the object, and so the memory, for as long as it lives itself; it is told that it may not write.
+//! numpy reads the attribute `__array_interface__`: the address of the memory, the shape, the type. The array keeps the
+//! object, and so the memory, as long as the array exists. It is marked as read-only.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use pyo3::types::{PyDict, PyTuple};
 /// Numbers in memory that nobody changes any more.
 #[pyclass(frozen, module = "ssdlab._ssdlab")]
 pub struct Numbers {
-    /// Keeps the memory.
+    /// Owner of the memory, which keeps it allocated.
     _owner: Arc<dyn Any + Send + Sync>,
     address: usize,
     shape: Vec<usize>,
     code: &'static str,
 }
 
-/// A type of numbers that numpy has.
+/// Type of numbers that numpy supports.
 pub trait Element: Send + Sync + 'static {
-    /// Its name in numpy's array interface, without the byte order.
+    /// Name of the type in numpy's array interface, without the byte order.
     const CODE: &'static str;
 }
 
@@ -38,7 +38,7 @@ impl Element for bool {
 }
 
 impl Numbers {
-    /// The numbers that `select` finds in `owner`.
+    /// Returns the numbers that `select` returns of `owner`, without a copy.
     pub fn within<O: Send + Sync + 'static, T: Element>(
         owner: &Arc<O>,
         select: impl for<'a> Fn(&'a O) -> &'a [T],
@@ -48,15 +48,15 @@ impl Numbers {
         Numbers { _owner: owner.clone(), address, shape, code: T::CODE }
     }
 
-    /// All of `numbers`.
+    /// Returns all of `numbers`.
     pub fn of<T: Element>(numbers: Vec<T>) -> Numbers {
         Numbers::within(&Arc::new(numbers), |numbers: &Vec<T>| numbers)
     }
 
-    /// All of `numbers` as rows of `columns` each.
+    /// Returns all of `numbers` as rows of `columns` each.
     ///
     /// # Panics
-    /// When they are no whole number of rows.
+    /// Panics if `numbers` is not a whole number of rows.
     pub fn rows<T: Element>(numbers: Vec<T>, columns: usize) -> Numbers {
         let rows = numbers.len().checked_div(columns).unwrap_or(0);
         assert_eq!(rows * columns, numbers.len(), "rows are whole");

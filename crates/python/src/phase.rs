@@ -1,4 +1,4 @@
-//! What a phase measured, and the words that a phase is made of.
+//! Result of a phase, and the description of a phase as Python passes it.
 
 use pyo3::prelude::*;
 use ssdlab_drive::{Amount, Mix, Pattern, Phase, Rate, Region, Skew};
@@ -54,7 +54,7 @@ pub struct PhaseResult {
 }
 
 impl PhaseResult {
-    /// A result, with what the drive had counted before and after.
+    /// Creates the result; `before` and `after` are the drive's counters at both ends of the phase.
     pub fn new(
         result: ssdlab_drive::PhaseResult,
         before: &ReportCounters,
@@ -110,7 +110,7 @@ impl PhaseResult {
     }
 }
 
-/// A phase in words, as Python passes them.
+/// Description of a phase, as Python passes it.
 #[derive(FromPyObject)]
 pub struct Words {
     #[pyo3(item)]
@@ -143,12 +143,12 @@ pub struct Words {
     interval: String,
 }
 
-/// Reads a length under its name.
+/// Parses a length; `name` is for the error.
 pub fn length(name: &str, text: &str) -> Result<ByteLength, Failure> {
     parse_length(text).map_err(|error| wrong(name, &error))
 }
 
-/// Reads a duration under its name.
+/// Parses a duration; `name` is for the error.
 pub fn duration(name: &str, text: &str) -> Result<Nanoseconds, Failure> {
     parse_duration(text).map_err(|error| wrong(name, &error))
 }
@@ -158,7 +158,7 @@ fn wrong(name: &str, error: &QuantityError) -> Failure {
 }
 
 impl Words {
-    /// The phase, on a drive of `capacity`.
+    /// Returns the phase, for a drive of `capacity` bytes.
     pub fn phase(self, capacity: ByteLength) -> Result<Phase, Failure> {
         let block_size = length("block_size", &self.block_size)?;
         let offset = length("offset", &self.offset)?;
@@ -211,7 +211,7 @@ impl Words {
     }
 }
 
-/// Reads a length, or `2x`: so many times the region, in whole blocks.
+/// Parses a length, or a multiple of the region such as `2x`, which is rounded down to whole blocks.
 fn bytes(text: &str, region: ByteLength, block: ByteLength) -> Result<ByteLength, Failure> {
     let Some(times) = text.trim().strip_suffix('x') else { return length("amount", text) };
     match times.trim().parse::<f64>() {

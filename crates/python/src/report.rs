@@ -1,4 +1,4 @@
-//! Reports: their JSON, and their tables, curves and histograms as columns.
+//! Reports: their JSON, and their tables, curves and histograms as columns for Python.
 
 use std::sync::Arc;
 
@@ -15,24 +15,25 @@ use crate::numbers::Numbers;
 pub struct Report(Arc<LabReport>);
 
 impl Report {
-    /// A handle of `report`.
+    /// Creates a handle of `report`.
     pub fn new(report: LabReport) -> Report {
         Report(Arc::new(report))
     }
 
-    /// The report.
+    /// Returns the report.
     pub fn report(&self) -> &LabReport {
         &self.0
     }
 }
 
-/// The name, the unit, the kind of its values, the values, and which of them are missing.
+/// Column of a table: name, unit, type of its values, values, and a mask of missing values if there are any.
 type Column = (String, String, &'static str, Py<PyAny>, Option<Numbers>);
 
-/// The name, the units of x and y, and both.
+/// Curve: name, units of x and y, values of x and y.
 type Series = (String, String, String, Numbers, Numbers);
 
-/// The name, the requests, the mean in microseconds, percentiles, edges in microseconds and counts.
+/// Latency histogram: name, number of requests, mean in microseconds, percentiles, bucket edges in microseconds,
+/// counts.
 type Histogram = (String, u64, f64, Vec<(f64, f64)>, Numbers, Numbers);
 
 #[pymethods]
@@ -118,7 +119,7 @@ impl Report {
     }
 }
 
-/// The kind of a column's values: what all of its cells that are not empty are, or words.
+/// Returns the type of a column: the type of all its cells that are not empty, or text if they differ.
 fn kind(table: &Table, column: usize) -> &'static str {
     let mut kind = None;
     for row in &table.rows {
@@ -136,11 +137,11 @@ fn kind(table: &Table, column: usize) -> &'static str {
             _ => return "text",
         };
     }
-    // What was never measured would have been a number.
+    // // An empty column was meant for measured numbers.
     kind.unwrap_or("float")
 }
 
-/// The columns of a table.
+/// Returns the columns of a table.
 pub fn columns(py: Python<'_>, table: &Table) -> PyResult<Vec<Column>> {
     let mut columns = Vec::with_capacity(table.columns.len());
     for (index, column) in table.columns.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! One run, from words to a report, in the way of `ssdlab run`.
+//! Run of an experiment from Python, with the same checks as `ssdlab run`.
 
 use pyo3::prelude::*;
 use ssdlab_blockio::{RealOptions, is_block_device};
@@ -12,7 +12,7 @@ use crate::failure::{Failure, exception};
 use crate::report::Report;
 use crate::watch::Watch;
 
-/// Names and values, as `--set` takes them.
+/// Names and values of parameters, as `--set` takes them.
 pub type Set = Vec<(String, String)>;
 
 /// Runs an experiment.
@@ -58,7 +58,7 @@ pub fn run(
     deliver(py, outcome, watch)
 }
 
-/// Runs an experiment on a drive that is there already.
+/// Runs an experiment on an existing drive.
 pub fn run_on(
     experiment: &'static dyn Experiment,
     set: &Set,
@@ -74,7 +74,7 @@ pub fn run_on(
     Ok(ssdlab_lab::run(experiment, &settings, seed, drive, watch))
 }
 
-/// Returns the report, or raises what ended the run with the report of what was measured until then.
+/// Returns the report, or raises the exception that ended the run, with the report of what was measured until then.
 pub fn deliver(py: Python<'_>, outcome: Outcome, watch: Watch) -> PyResult<Report> {
     let Outcome { report, error } = outcome;
     let report = Report::new(report);
@@ -82,7 +82,7 @@ pub fn deliver(py: Python<'_>, outcome: Outcome, watch: Watch) -> PyResult<Repor
     let failure = Failure::from(error);
     let result = Bound::new(py, report)?.into_any();
     match watch.stopped(py).filter(|_| failure.is_cancelled()) {
-        // An exception of the callback's is the caller's own.
+        // // An exception in the callback is passed on unchanged.
         Some((error, false)) => Err(error),
         Some((error, true)) => {
             let words = "interrupted; .result holds what was measured until then";
@@ -94,7 +94,7 @@ pub fn deliver(py: Python<'_>, outcome: Outcome, watch: Watch) -> PyResult<Repor
     }
 }
 
-/// Refuses block devices: what may write over one asks at a terminal.
+/// Refuses block devices: overwriting one needs confirmation at a terminal.
 pub fn refuse_devices(target: &Target) -> Result<(), Failure> {
     match target {
         Target::Path(path) if is_block_device(path) => Err(Failure::refused(format!(
@@ -106,7 +106,7 @@ pub fn refuse_devices(target: &Target) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a run that needs more memory than there is; returns how many workloads may run side by side.
+/// Refuses a run that needs more memory than is available; returns the number of workloads that may run in parallel.
 pub fn check_memory(target: &Target, need: &Need) -> Result<usize, Failure> {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let Some(available) = memory::available() else { return Ok(processors) };

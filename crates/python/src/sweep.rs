@@ -1,4 +1,4 @@
-//! Sweeps: the points, checked before anything runs; their runs, here or one by one elsewhere; the result.
+//! Sweeps for Python: the design, which is checked before any run; the runs, made here or elsewhere; the result.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -28,12 +28,12 @@ use crate::watch::Watch;
 #[pyclass(frozen, module = "ssdlab._ssdlab")]
 pub struct Design {
     points: Points,
-    /// What a look at each point found, once somebody has asked: the worker of a cluster, which makes a few runs of
-    /// many, never does.
+    /// Result of the check of all points, made when it is first needed: a worker of a cluster, which makes a few of the
+    /// runs, never needs it.
     looked: OnceLock<(Vec<Impossible>, Takes)>,
 }
 
-/// A question in words, as Python passes it.
+/// Design of a sweep, as Python passes it.
 #[derive(FromPyObject)]
 struct Asked {
     #[pyo3(item)]
@@ -93,7 +93,7 @@ impl Asked {
     }
 }
 
-/// Options of the program are arguments here.
+/// Replaces the program's options in an error by the arguments of Python.
 fn in_python(error: ssdlab_sweep::SweepError) -> Failure {
     let words = crate::failure::chain(&error)
         .replace("--vary KEY=VALUE,VALUE,...", "vary={key: [value, ...]}")
@@ -247,12 +247,12 @@ impl Design {
 }
 
 impl Design {
-    /// Looks at each point: which of them cannot be, and what the others take.
+    /// Returns the result of the check: the points that cannot be run, and what the others need.
     fn look(&self) -> &(Vec<Impossible>, Takes) {
         self.looked.get_or_init(|| self.points.check())
     }
 
-    /// Returns how many runs go side by side, of those wanted, in the memory there is.
+    /// Returns the number of runs at a time: `wanted`, or fewer if memory is short; 1 on real drives.
     fn jobs(&self, wanted: Option<usize>) -> Result<usize, Failure> {
         if self.points.is_real() {
             return Ok(1);
@@ -313,11 +313,11 @@ pub struct Sweep {
     cost: Cost,
 }
 
-/// Rows of a point: its values, its target, and its runs: seed, key, state, error.
+/// Rows of points: values of the keys, target, and the runs with seed, key, state, error.
 type Rows = Vec<(Vec<String>, String, Vec<(u64, Option<String>, &'static str, Option<String>)>)>;
 
 impl Sweep {
-    /// A result of what began with `clock`: now, processor time, and when that was.
+    /// Creates a result; `clock` has the start of the sweep as an instant, as processor time, and as text.
     fn new(swept: Swept, clock: (Instant, f64, String)) -> Sweep {
         let cost = Cost {
             wall_seconds: clock.0.elapsed().as_secs_f64(),

@@ -1,4 +1,4 @@
-//! The closed forms of write amplification, for each of many amounts of spare.
+//! Closed forms of write amplification, each for many amounts of over-provisioning.
 
 use pyo3::prelude::*;
 use ssdlab_theory::hot_cold::HotCold;
@@ -7,7 +7,7 @@ use ssdlab_theory::{Choices, ParameterError, SpareFactor, UnitsPerBlock, trim};
 use crate::failure::Failure;
 use crate::numbers::Numbers;
 
-/// `amplification` of each amount of spare, in shares of logical.
+/// Returns `amplification` for each amount of over-provisioning, given as a share of the logical capacity.
 fn each(
     spare: Vec<f64>,
     amplification: impl Fn(SpareFactor) -> Result<f64, ParameterError>,

@@ -1,5 +1,5 @@
-//! Looks at Python now and then while the library works without its lock: for Ctrl-C, and for whoever wants
-//! to see progress.
+//! Watcher that calls Python regularly while the library works without the interpreter's lock: for Ctrl-C and for
+//! progress.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +8,12 @@ use pyo3::prelude::*;
 use ssdlab_drive::{Control, Observer, Progress};
 use ssdlab_lab::experiment::Watcher;
 
-/// Between two looks. The lock may have to be waited for, and nobody presses Ctrl-C more precisely.
+/// Time between two calls of Python. Each call may have to wait for the lock, and Ctrl-C needs no faster response.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Watches a run, a phase or a sweep.
+/// Watcher of a run, a phase or a sweep.
 pub struct Watch {
-    /// Called with the step's name and the share of the whole that is done, from 0 to 1.
+    /// Python function that is called with the name of the step and the share of the whole that is done, from 0 to 1.
     callback: Option<Py<PyAny>>,
     latest: Instant,
     step: String,
@@ -23,13 +23,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// One that tells `callback`, if there is one.
+    /// Creates a watcher that calls `callback`, if there is one.
     pub fn new(callback: Option<Py<PyAny>>) -> Watch {
         let (step, before, weight) = (String::new(), 0.0, 1.0);
         Watch { callback, latest: Instant::now(), step, before, weight, stopped: None }
     }
 
-    /// Looks for signals and tells how much is done, unless that was done a moment ago.
+    /// Checks for signals and reports progress, unless that was done within the last 50 ms.
     pub fn look(&mut self, done: f64) -> Control {
         if self.stopped.is_some() {
             return Control::Cancel;
@@ -55,7 +55,7 @@ impl Watch {
         }
     }
 
-    /// Returns the exception that ended the work, and whether it was Ctrl-C.
+    /// Returns the exception that ended the work, and true if it was Ctrl-C.
     pub fn stopped(self, py: Python<'_>) -> Option<(PyErr, bool)> {
         let error = self.stopped?;
         let is_ctrl_c = error.is_instance_of::<PyKeyboardInterrupt>(py);
@@ -65,7 +65,7 @@ impl Watch {
 
 impl Watcher for Watch {
     fn step(&mut self, name: &str, weight: f64) {
-        // The first step begins at nothing.
+        // // Nothing precedes the first step.
         self.before += if self.step.is_empty() { 0.0 } else { self.weight };
         self.weight = weight;
         name.clone_into(&mut self.step);

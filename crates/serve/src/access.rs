@@ -1,23 +1,23 @@
-//! Who may ask for what.
+//! Access rules: which requests are answered.
 //!
-//! A page that any program on this machine can reach, and any web page can try to send requests to, answers
-//! only those that name it as it is called (which keeps names that were pointed at this machine out), and
-//! changes something only for those that have the token and come from its own pages.
+//! Any program on this machine can reach the server, and any web page can try to send requests to it. So the server
+//! answers only requests that name it by its own name (which blocks DNS rebinding), and makes changes only for requests
+//! that have the token and come from its own pages.
 
 use std::net::{IpAddr, SocketAddr};
 
 use axum::http::header::{AUTHORIZATION, COOKIE, HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderName, Method};
 
-/// The cookie that holds the token.
+/// Name of the cookie that holds the token.
 pub(crate) const COOKIE_NAME: &str = "ssdlab_token";
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Characters that a token has at least: too many to be guessed over a network.
+/// Least length of a token, in characters: too many to be guessed over a network.
 pub const TOKEN_LEAST: usize = 16;
 
-/// A secret that changes are made with.
+/// Secret that permits changes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -28,30 +28,30 @@ impl std::fmt::Debug for Token {
 }
 
 impl Token {
-    /// Returns a token that nobody can guess.
+    /// Returns a random token of 128 bits.
     ///
     /// # Errors
-    /// When the system gives no random numbers.
+    /// Returns an error if the system provides no random numbers.
     pub fn random() -> std::io::Result<Token> {
         let mut bytes = [0_u8; 16];
         getrandom::fill(&mut bytes)?;
         Ok(Token(bytes.iter().map(|byte| format!("{byte:02x}")).collect()))
     }
 
-    /// Returns the token that a user has chosen; `None` where it is too short, or has other characters than
-    /// letters, digits, `-`, `_` and `.`.
+    /// Returns the token that a user has chosen; `None` if it is too short, or has other characters than letters,
+    /// digits, `-`, `_` and `.`.
     pub fn chosen(text: &str) -> Option<Token> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         let is_good = text.len() >= TOKEN_LEAST && text.bytes().all(is_plain);
         is_good.then(|| Token(text.to_owned()))
     }
 
-    /// Returns the token as text, to be shown to the user.
+    /// Returns the token as text, to show it to the user.
     pub fn text(&self) -> &str {
         &self.0
     }
 
-    /// Compares in a time that does not tell where they differ.
+    /// Returns true if `given` is the token, in a time that does not depend on where they differ.
     pub(crate) fn is(&self, given: &str) -> bool {
         let pairs = self.0.bytes().zip(given.bytes());
         let difference = pairs.fold(0, |all, (ours, theirs)| all | (ours ^ theirs));
@@ -59,33 +59,33 @@ impl Token {
     }
 }
 
-/// The rules by which requests are taken.
+/// Rules by which requests are accepted.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Where it listens.
+    /// Address on which the server listens.
     pub address: SocketAddr,
-    /// Names besides its address under which it is reached.
+    /// Further host names by which the server is reached.
     pub names: Vec<String>,
-    /// The secret that changes are made with.
+    /// Secret that permits changes.
     pub token: Token,
-    /// True if reading takes the token, too.
+    /// True if reading needs the token as well.
     pub guards_reading: bool,
 }
 
-/// Reasons for which a request is refused.
+/// Reason for which a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It names another host.
+    /// The request names another host.
     Host,
-    /// It comes from another site's page.
+    /// The request comes from a page of another site.
     Origin,
-    /// It lacks the token.
+    /// The request lacks the token.
     Token,
 }
 
 impl Access {
-    /// Returns whether a request may be answered. `has_own_guard` is true for the page on which the token is
-    /// given.
+    /// Returns `Ok` if a request may be answered, or the reason of its refusal. `has_own_guard` is true for paths that
+    /// need no token: the page on which the token is given, the style and the script.
     pub(crate) fn check(
         &self,
         method: &Method,
@@ -101,13 +101,13 @@ impl Access {
         if needs_token && !self.is_trusted(headers) { Err(Refusal::Token) } else { Ok(()) }
     }
 
-    /// Returns true if the request has the token.
+    /// Returns true if the request has the token, as a bearer token or a cookie.
     pub(crate) fn is_trusted(&self, headers: &HeaderMap) -> bool {
         bearer(headers).is_some_and(|given| self.token.is(given))
             || cookies(headers).any(|given| self.token.is(given))
     }
 
-    /// Returns the host that a request names, if it is this one.
+    /// Returns the host that a request names, or `None` if it is not this server.
     fn host(&self, headers: &HeaderMap) -> Option<String> {
         let mut all = headers.get_all(HOST).iter();
         let host = all.next()?.to_str().ok()?.to_ascii_lowercase();
@@ -120,7 +120,7 @@ impl Access {
             Some((name, digits)) if !host.ends_with(']') => (name, digits.parse().ok()),
             _ => (host, Some(80)),
         };
-        // Who reaches it under a name of its own may do so through a proxy, which has a port of its own.
+        // // Clients that use such a name may come through a proxy, which has its own port.
         if self.names.iter().any(|own| own.eq_ignore_ascii_case(name)) {
             return given.is_some();
         }
@@ -130,7 +130,7 @@ impl Access {
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
         let is_any = self.address.ip().is_unspecified();
         match address {
-            // Another site's name can be pointed at an address, but is none.
+            // // DNS can point another site's name at this address, but a literal address cannot be forged.
             Some(address) => is_any || address == self.address.ip() || self.is_local(address),
             None => name == "localhost" && (is_any || self.address.ip().is_loopback()),
         }
@@ -155,7 +155,8 @@ impl Access {
         };
         match (origins.next(), origins.next()) {
             (Some(only), None) if only.to_str().is_ok_and(is_same) => Ok(()),
-            // No browser leaves it out; a program sends the token by itself, which no browser does.
+            // // Browsers always send Origin with changes. Other programs send a bearer token, which no browser adds by
+            // itself.
             (None, None) if bearer(headers).is_some() => Ok(()),
             _ => Err(Refusal::Origin),
         }
@@ -166,7 +167,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     headers.get(AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::trim)
 }
 
-/// Returns all tokens among the cookies: those of other servers on this machine come along.
+/// Returns all tokens among the cookies: browsers also send the cookies of other servers on this machine.
 fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = all.flat_map(|line| line.split(';')).filter_map(|pair| pair.split_once('='));

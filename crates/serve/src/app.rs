@@ -1,4 +1,4 @@
-//! The parts that answers are made of, and the table of what can be asked for.
+//! Shared state of the handlers, the routes, and the headers of every answer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,21 +22,21 @@ use crate::machine::Machine;
 use crate::pages::{self, Problem};
 use crate::runner::Runner;
 
-/// The largest body of a request, in bytes.
+/// Largest body of a request, in bytes.
 const BODY_MOST: usize = 64 * 1024;
-/// The body of a request has to be there, and answered, after so long.
+/// Longest time in which the body of a change must arrive and be answered.
 const CHANGE_TIME: Duration = Duration::from_secs(15);
 
-/// What pages may do: load the style and the script of this server, and nothing else from anywhere.
+/// Content security policy of pages: they may load the style and the script of this server, and nothing else.
 const POLICY: &str = "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; \
                       img-src 'self' data:; connect-src 'self'; form-action 'self'; \
                       frame-ancestors 'none'; base-uri 'none'";
-/// What a report saved as one file may do when it is looked at here: run its own script.
+/// Content security policy of a report saved as a single file: it may run its own script.
 const POLICY_OF_FILES: &str = "default-src 'none'; style-src 'unsafe-inline'; \
                                script-src 'unsafe-inline'; img-src data:; sandbox allow-scripts \
                                allow-downloads";
 
-/// All that answers are made from.
+/// State that the handlers share.
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) store: PathBuf,
@@ -46,11 +46,11 @@ pub(crate) struct App {
     pub(crate) machine: Machine,
 }
 
-/// The app, as handlers have it.
+/// Shared state, as handlers extract it.
 pub(crate) type Shared = State<Arc<App>>;
 
 impl App {
-    /// Opens the store to read. `None` where nothing was kept yet.
+    /// Opens the store for reading; `None` if no run was kept yet.
     pub(crate) fn store(&self) -> Result<Option<Store>, StoreError> {
         match Store::open_read_only(&self.store) {
             Err(StoreError::Missing { .. }) => Ok(None),
@@ -59,7 +59,7 @@ impl App {
     }
 }
 
-/// Runs what may take a while, such as reading the store, beside what answers requests.
+/// Runs an action that may take a while, such as reading the store, on a thread for blocking work.
 pub(crate) async fn beside<T: Send + 'static>(
     action: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -67,7 +67,7 @@ pub(crate) async fn beside<T: Send + 'static>(
     tokio::task::spawn_blocking(action).await.map_err(failed)?
 }
 
-/// Adds attached drives to what can be asked for.
+/// Adds the routes of attached drives.
 #[cfg(target_os = "linux")]
 fn attached_drives(router: Router<Arc<App>>) -> Router<Arc<App>> {
     router
@@ -76,13 +76,13 @@ fn attached_drives(router: Router<Arc<App>>) -> Router<Arc<App>> {
         .route("/drives/{pid}/events", get(pages::drives::events))
 }
 
-/// Adds nothing: drives are attached on Linux only.
+/// Adds no routes: drives can be attached on Linux only.
 #[cfg(not(target_os = "linux"))]
 fn attached_drives(router: Router<Arc<App>>) -> Router<Arc<App>> {
     router
 }
 
-/// Returns everything that can be asked for.
+/// Returns the routes of the whole server.
 pub(crate) fn router(app: Arc<App>) -> Router {
     attached_drives(Router::new())
         .route("/", get(pages::runs::list))
@@ -109,7 +109,7 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Answers only what may be answered, and changes only within a time.
+/// Refuses requests that the access rules forbid, and limits the time of changes.
 async fn guard(State(app): Shared, request: Request, next: Next) -> Response {
     let is_own_guard = request.uri().path() == "/token";
     let is_public = matches!(request.uri().path(), "/style.css" | "/script.js");
@@ -134,7 +134,7 @@ async fn guard(State(app): Shared, request: Request, next: Next) -> Response {
     }
 }
 
-/// Says of every answer what the browser may do with it.
+/// Adds the security headers to every answer.
 async fn describe(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let is_file = response.extensions().get::<SavedPage>().is_some();
@@ -150,12 +150,12 @@ async fn describe(request: Request, next: Next) -> Response {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // What is private stays out of caches.
+    // // Private data must not be kept in caches.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("text/plain"));
     response
 }
 
-/// Marks an answer that is a report saved as one file, with its script inside.
+/// Marker of an answer that is a report saved as a single file, with its script inside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SavedPage;

@@ -1,6 +1,6 @@
-//! What changes while somebody looks: server-sent events.
+//! Live updates of pages by server-sent events.
 //!
-//! However many watch a run or a drive, it is looked at once for all of them, and not at all when nobody does.
+//! Each run or drive is polled once for all its watchers, and not at all if it has none.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,24 +10,24 @@ use tokio::sync::watch;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
-/// Watchers at a time, of whatever.
+/// Largest number of watchers at a time, over all topics.
 const WATCHERS_MOST: usize = 64;
 
-/// What is watched.
+/// Subject of live updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Topic {
-    /// The run of a process.
+    /// Run of the process with this number.
     Run(u32),
-    /// The attached drive of a process.
+    /// Attached drive of the process with this number.
     #[cfg(target_os = "linux")]
     Drive(u32),
 }
 
 impl Topic {
-    /// Returns how often it is looked at.
+    /// Returns the time between two polls.
     fn interval(self) -> Duration {
         match self {
-            // Runs write down how they go twice a second.
+            // // Runs write their state twice a second.
             Topic::Run(_) => Duration::from_millis(500),
             #[cfg(target_os = "linux")]
             Topic::Drive(_) => Duration::from_millis(1_000),
@@ -35,28 +35,28 @@ impl Topic {
     }
 }
 
-/// Part of a page, as it is now.
+/// Current state of a part of a page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fragment {
-    /// The markup; empty before there is any.
+    /// Markup; empty before the first poll.
     pub(crate) html: Arc<str>,
-    /// True if it does not change any more.
+    /// True if the part will not change any more.
     pub(crate) is_final: bool,
 }
 
-/// Those who watch.
+/// Watchers of all topics.
 #[derive(Debug, Default)]
 pub(crate) struct Hub {
     topics: Mutex<HashMap<Topic, watch::Sender<Fragment>>>,
 }
 
-/// There are too many watchers already.
+/// Error: there are too many watchers already.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
 impl Hub {
-    /// Returns fragments of `topic` from now on, until it is final. `look` makes one, which may take a while,
-    /// and has what it made before.
+    /// Returns the fragments of `topic` from now on, until a final one. `look` makes a fragment, and may take a while.
+    /// If the topic is already watched, the `look` of its first watcher stays in use.
     pub(crate) fn watch<F>(
         self: &Arc<Hub>,
         topic: Topic,
@@ -106,7 +106,7 @@ impl Hub {
                     *known = fragment;
                     differs
                 });
-                // Who comes later begins anew; who is there still gets the last one.
+                // // Later watchers start a new poll; present watchers still receive the last fragment.
                 if is_final || sender.receiver_count() == 0 {
                     topics.remove(&topic);
                     return;
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// A runtime whose clock goes on as soon as nothing else is to be done.
+    /// Runs a future on a runtime of a single thread.
     fn at_once<T>(future: impl Future<Output = T>) -> T {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_time().build().unwrap().block_on(future)

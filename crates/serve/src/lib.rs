@@ -1,4 +1,4 @@
-//! The page of this machine: runs, experiments, attached drives and the machine itself, in a browser.
+//! Web page of this machine: runs, experiments, attached drives and the machine itself.
 //!
 //! | role | where |
 //! | --- | --- |
@@ -7,9 +7,8 @@
 //! | runs under way in other processes | [`live`] |
 //! | wear and temperature of drives, noted from time to time | [`Site::every`] |
 //!
-//! Pages are made here and read without JavaScript; its only script puts parts that changed in the place of
-//! those that it has. Real drives are read and never written: experiments that are started from a page run on
-//! simulated drives alone.
+//! Pages are rendered here and readable without JavaScript; the only script replaces parts of a page that have changed.
+//! Real drives are read and never written: experiments that are started from a page run on simulated drives only.
 
 mod access;
 mod app;
@@ -30,25 +29,25 @@ pub use access::{Access, TOKEN_LEAST, Token};
 use app::App;
 use runner::Runner;
 
-/// After so long experiments that were asked to end are left alone.
+/// Longest time to wait for experiments that were asked to end.
 const END_TIME: Duration = Duration::from_secs(60);
 
-/// What is served.
+/// Configuration of the server.
 #[derive(Clone, Debug)]
 pub struct Site {
-    /// Where runs are kept.
+    /// Path of the store of runs.
     pub store: PathBuf,
-    /// The program that runs experiments: `ssdlab`.
+    /// Program that runs experiments: `ssdlab`.
     pub program: PathBuf,
-    /// A captured machine to show in place of this one.
+    /// Captured machine to show instead of this one.
     pub captured: Option<PathBuf>,
-    /// How often to note wear and temperature of the drives, if at all.
+    /// Interval at which wear and temperature of the drives are recorded; `None` for never.
     pub every: Option<Duration>,
-    /// Who may ask for what.
+    /// Access rules.
     pub access: Access,
 }
 
-/// A server that runs in threads of its own.
+/// Running server, with threads of its own.
 #[derive(Debug)]
 pub struct Server {
     runtime: tokio::runtime::Runtime,
@@ -56,10 +55,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Begins to answer at `listener`. What goes wrong with the schedule is told to `warn`.
+    /// Starts to answer at `listener`. Errors of the regular recording of wear are passed to `warn`.
     ///
     /// # Errors
-    /// When the system gives no thread, or the socket cannot be used.
+    /// Returns an error if the system provides no thread, or if the socket cannot be used.
     pub fn start(
         site: Site,
         listener: TcpListener,
@@ -86,7 +85,7 @@ impl Server {
         Ok(Server { runtime, app })
     }
 
-    /// Ends it: experiments that it has started are asked to end, and keep what they have measured.
+    /// Stops the server. Experiments that it has started are asked to end, and keep what they have measured.
     pub fn stop(self) {
         self.app.runner.stop_all();
         let began = std::time::Instant::now();

@@ -1,8 +1,8 @@
-//! Runs under way, as other processes see them.
+//! Live state of runs, which other processes can read.
 //!
-//! A run writes what it has come to into a file of its own, in the directory that attached drives have their
-//! records in ([`ssdlab_rundir::directory`]), which nobody but its user can enter. The file is
-//! written whole each time, in bounded size, and removed when the run has ended.
+//! A run writes its state to a file of its own, in the directory for records of attached drives
+//! ([`ssdlab_rundir::directory`]), which only its user can enter. The whole file is replaced each time; its size is
+//! limited. It is removed when the run has ended.
 
 mod growth;
 
@@ -20,81 +20,82 @@ use ssdlab_rundir::{RunDirectoryError, directory, write_whole};
 
 pub use growth::Growth;
 
-/// The file's extension; its name is the number of the process.
+/// Extension of the files; the name is the number of the process.
 const EXTENSION: &str = "run";
-/// A run that is over sooner than this is not worth a file.
+/// Time after which a run writes its first file; shorter runs write none.
 const FIRST: Duration = Duration::from_millis(400);
-/// How often the file is written.
+/// Time between two writes of the file.
 const EVERY: Duration = Duration::from_millis(500);
-/// A run that has ended can be found for so long.
+/// Time for which the file of a run that has ended is kept.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// What is run.
+/// Experiment and drive of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
-    /// The experiment.
+    /// Name of the experiment.
     pub experiment: String,
-    /// The drive, as the user named it.
+    /// Drive, as the user named it.
     pub target: String,
-    /// The seed of every random choice.
+    /// Random seed.
     pub seed: u64,
-    /// True if the protocol is a shortened one.
+    /// True if the protocol is shortened.
     pub shortened: bool,
 }
 
-/// How a run stands.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It goes on.
+    /// The run is in progress.
     Running,
-    /// It has ended, and was kept under this number.
+    /// The run has ended, and was kept in the store under this number.
     Kept(i64),
-    /// Its process ended without a word.
+    /// The process ended without a result.
     Lost,
 }
 
-/// A run under way.
+/// Live state of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LiveRun {
-    /// Its process.
+    /// Number of the process.
     pub pid: u32,
-    /// When that process started, in clock ticks since the system did; tells it from a later one of that number.
+    /// Start of the process, in clock ticks since the system's start; it distinguishes the process from a later one
+    /// with the same number.
     process_start: Option<u64>,
-    /// What is run.
+    /// Experiment and drive.
     pub subject: Subject,
-    /// How it stands.
+    /// State of the run.
     pub state: State,
-    /// What it does now.
+    /// Name of the current step.
     pub step: String,
-    /// How much of it is done, from 0 to 1.
+    /// Share of the run that is done, from 0 to 1.
     pub share: f64,
-    /// Seconds since it began.
+    /// Seconds since the run's start.
     pub elapsed: f64,
-    /// Seconds that it still takes, about, once that can be said.
+    /// Estimated seconds until the run's end; `None` if there is no estimate yet.
     pub left: Option<f64>,
-    /// Seconds of the drive's time that it was busy.
+    /// Seconds of the drive's time that the run has taken.
     pub drive_time: f64,
-    /// Of these, those before what is known of its programs.
+    /// Drive's time in seconds up to which write amplification is known.
     programmed_until: f64,
     /// Throughput over the drive's time.
     throughput: Growth,
     /// Write amplification over the drive's time.
     amplification: Growth,
-    /// The blocks of its drive, where they are recorded.
+    /// Blocks of the drive, if they are recorded.
     pub blocks: Option<LiveBlocks>,
 }
 
-/// The blocks of a simulated SSD as they were last seen.
+/// Latest picture of a simulated SSD's blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveBlocks {
-    /// Blocks that it has.
+    /// Number of blocks of the drive.
     pub blocks: u32,
-    /// Blocks that are free.
+    /// Number of free blocks.
     pub free_blocks: u32,
-    /// Neighbouring blocks that a cell stands for.
+    /// Number of neighbouring blocks that a cell stands for.
     pub blocks_per_cell: u32,
-    /// The cells, four bytes each as [`ssdlab_model::ftl::Ssd::fill_cells`] describes them, in base64.
+    /// Cells of four bytes each, as [`ssdlab_model::ftl::Ssd::fill_cells`] describes them, in base64.
     pub cells: String,
 }
 
@@ -147,7 +148,7 @@ impl LiveRun {
         }
     }
 
-    /// Returns its curves so far.
+    /// Returns the curves of throughput and write amplification so far.
     pub fn series(&self) -> Vec<Series> {
         let minutes = self.drive_time >= 600.0;
         let (unit_x, by) = if minutes { ("min", 60.0) } else { ("s", 1.0) };
@@ -164,7 +165,7 @@ impl LiveRun {
     }
 }
 
-/// Writes down how a run of this process goes, for others to watch.
+/// Writer of this process' run file, which others can watch.
 #[derive(Debug)]
 pub struct Publisher {
     run: LiveRun,
@@ -175,8 +176,8 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Begins with a run that has not begun. Nothing is written for a run that is over at once. The blocks of its drive
-    /// are shown where a recorder takes pictures of them.
+    /// Creates the writer before the run begins. A run that is over in less than 0.4 s writes no file. The blocks of
+    /// the drive are shown if a recorder takes pictures of them.
     pub fn new(subject: Subject, recorder: Option<Recorder>) -> Publisher {
         Publisher {
             run: LiveRun::new(subject),
@@ -187,12 +188,12 @@ impl Publisher {
         }
     }
 
-    /// Adds what the drive has done.
+    /// Adds a sample of what the drive has done.
     pub fn add(&mut self, sample: Sample) {
         self.run.add(sample);
     }
 
-    /// Notes how far the run is, and how much longer it takes, if that is known.
+    /// Sets the progress of the run and the estimated time left, if known.
     pub fn progress(&mut self, step: &str, share: f64, left: Option<Duration>) {
         let elapsed = self.began.elapsed();
         let is_due = match self.written {
@@ -210,7 +211,7 @@ impl Publisher {
         }
     }
 
-    /// Ends the run, which was kept under `id`, or not kept.
+    /// Ends the run. `id` is its number in the store, or `None` if it was not kept.
     pub fn end(mut self, id: Option<RunId>) {
         if let (Some(id), Some(_)) = (id, &self.path) {
             self.run.state = State::Kept(id.number());
@@ -220,7 +221,7 @@ impl Publisher {
         }
     }
 
-    /// A run that nobody can watch is a run all the same.
+    /// Writes the file. Errors are ignored: the run does not depend on watchers.
     fn write(&mut self) {
         if self.path.is_none() {
             let Ok(directory) = directory() else { return };
@@ -242,10 +243,10 @@ impl Drop for Publisher {
     }
 }
 
-/// Returns the runs under way, and those that ended within the last ten minutes, by process.
+/// Returns the runs in progress, and those that ended within the last ten minutes, ordered by process.
 ///
 /// # Errors
-/// When the directory of the records cannot be had.
+/// Returns an error if the directory of the files is not usable.
 pub fn runs() -> Result<Vec<LiveRun>, RunDirectoryError> {
     let directory = directory()?;
     let Ok(entries) = std::fs::read_dir(&directory) else { return Ok(Vec::new()) };
@@ -255,10 +256,10 @@ pub fn runs() -> Result<Vec<LiveRun>, RunDirectoryError> {
     Ok(runs)
 }
 
-/// Returns the run of process `pid`; `None` where there is none.
+/// Returns the run of process `pid`, or `None`.
 ///
 /// # Errors
-/// When the directory of the records cannot be had.
+/// Returns an error if the directory of the files is not usable.
 pub fn run(pid: u32) -> Result<Option<LiveRun>, RunDirectoryError> {
     Ok(read(&directory()?.join(format!("{pid}.{EXTENSION}"))))
 }
@@ -279,16 +280,16 @@ fn is_alive(run: &LiveRun) -> bool {
     process_start(run.pid).is_some_and(|start| Some(start) == run.process_start)
 }
 
-/// Returns when a process started, in clock ticks since the system did (proc(5), field 22 of `stat`).
+/// Returns the start of a process, in clock ticks since the system's start (proc(5), field 22 of `stat`).
 #[cfg(not(windows))]
 fn process_start(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name before it may hold anything.
+    // // The program's name, before this bracket, may contain any characters.
     let (_, fields) = text.rsplit_once(')')?;
     fields.split_whitespace().nth(19)?.parse().ok()
 }
 
-/// Returns when a process started, in units of 100 ns since 1601; nothing where it has ended.
+/// Returns the start of a process, in units of 100 ns since 1601; `None` if the process has ended.
 #[cfg(windows)]
 fn process_start(pid: u32) -> Option<u64> {
     use windows_sys::Win32::Foundation::{CloseHandle, FILETIME, STILL_ACTIVE};
@@ -314,7 +315,7 @@ fn process_start(pid: u32) -> Option<u64> {
     (is_known && code == STILL_ACTIVE as u32).then_some(start)
 }
 
-/// Removes the files of runs that ended, or were lost, some time ago.
+/// Removes the files of runs that ended, or were lost, more than ten minutes ago.
 fn remove_old(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path)) {

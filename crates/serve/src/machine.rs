@@ -1,4 +1,4 @@
-//! This machine, or a captured one, as `ssdlab doctor` sees it; looked at seldom, since that asks its drives.
+//! Diagnosis of this machine, or of a captured one, by `ssdlab doctor`; it is cached, because it reads from the drives.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,13 +8,13 @@ use ssdlab_host::doctor::{self, Diagnosis, DriveDiagnosis};
 use ssdlab_host::{Captured, HostError, Live};
 use ssdlab_lab::store::DriveFigures;
 
-/// A diagnosis is shown for so long.
+/// Time for which a diagnosis is cached.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// What is looked at, and what was found.
+/// Machine to examine, and the latest diagnosis.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// The file of a captured machine; `None` for this one.
+    /// Path of a captured machine; `None` for this one.
     captured: Option<PathBuf>,
     latest: Mutex<Option<(Instant, Arc<Diagnosis>)>>,
 }
@@ -24,7 +24,7 @@ impl Machine {
         Machine { captured, latest: Mutex::default() }
     }
 
-    /// Returns what was found within the last minute, or looks. Who comes meanwhile waits for it.
+    /// Returns the diagnosis of the last minute, or makes a new one. Other callers wait meanwhile.
     pub(crate) fn diagnosis(&self) -> Result<Arc<Diagnosis>, HostError> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((when, diagnosis)) = &*latest
@@ -41,7 +41,7 @@ impl Machine {
     }
 }
 
-/// Returns the figures of all drives that tell any.
+/// Returns the wear and temperature of all drives that report any.
 pub(crate) fn figures(diagnosis: &Diagnosis) -> Vec<DriveFigures> {
     let time = i64::try_from(diagnosis.machine.time).unwrap_or(i64::MAX);
     diagnosis.drives.iter().map(|drive| of_drive(drive, time)).filter(is_any).collect()

@@ -1,4 +1,4 @@
-//! What the pages have in common: head, navigation, errors, forms.
+//! Common parts of the pages: head, navigation, errors, forms.
 
 mod blocks;
 pub(crate) mod compare;
@@ -30,7 +30,7 @@ use crate::runner::OrderError;
 const STYLE: &str = include_str!("pages/style.css");
 const SCRIPT: &str = include_str!("pages/script.js");
 
-/// The parts of the page, as the navigation has them.
+/// Parts of the site, as the navigation lists them.
 const PARTS: &[(&str, &str)] = &[
     ("/", "Runs"),
     ("/experiments", "Experiments"),
@@ -39,12 +39,12 @@ const PARTS: &[(&str, &str)] = &[
     ("/machine", "This machine"),
 ];
 
-/// Who looks, and at what.
+/// Part of the site that a page belongs to, and rights of the user.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
-    /// The part of the navigation that the page belongs to; empty for one that says why there is none.
+    /// Path of the part in the navigation; empty for error pages.
     pub(crate) part: &'static str,
-    /// True if whoever looks may change things.
+    /// True if the user may make changes.
     pub(crate) may_change: bool,
 }
 
@@ -53,12 +53,12 @@ impl View {
         View { part, may_change: app.access.is_trusted(headers) }
     }
 
-    /// A page with a heading.
+    /// Returns a page with `title` as its heading.
     pub(crate) fn page(self, title: &str, body: &Markup) -> Html<String> {
         self.whole(title, &html! { header { h1 { (title) } } main { (body) } })
     }
 
-    /// A page whose body has its own heading.
+    /// Returns a page whose body has a heading of its own.
     pub(crate) fn whole(self, title: &str, body: &Markup) -> Html<String> {
         let markup = html! {
             (DOCTYPE)
@@ -84,7 +84,7 @@ impl View {
                     footer {
                         p { "ssdlab " (env!("CARGO_PKG_VERSION")) " on this machine." }
                         @if self.part.is_empty() {
-                            // Such pages are made without a look at who asks.
+                            // // Such pages are made without checking the user's rights.
                         } @else if self.may_change {
                             form method="post" action="/token" {
                                 input type="hidden" name="token" value="";
@@ -101,7 +101,7 @@ impl View {
     }
 }
 
-/// Why there is no answer but a sentence.
+/// Error of a request: its status and the sentences that explain it.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -117,7 +117,7 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, sentence)
     }
 
-    /// Its sentences, for a page that has more to say.
+    /// Returns the sentences as markup, for a page that says more.
     fn said(&self) -> Markup {
         html! { @for sentence in &self.sentences { p.refused { (capital(sentence)) "." } } }
     }
@@ -136,9 +136,9 @@ impl Problem {
     }
 }
 
-/// Words of an error, which other sentences go on with, as the beginning of one of their own.
+/// Returns the text of an error, which may be a part of a sentence, with a capital first letter.
 fn capital(words: &str) -> String {
-    // A key or a setting is written as it is.
+    // // The name of a key or setting keeps its spelling.
     let first = words.split_whitespace().next().unwrap_or_default();
     if first.ends_with(':') || first.contains(['.', '_', '=']) {
         return words.to_owned();
@@ -206,10 +206,10 @@ impl From<HostError> for Problem {
     }
 }
 
-/// An answer, or the sentence that stands for it.
+/// Response to a request, or the error to show.
 pub(crate) type Answer = Result<Response, Problem>;
 
-/// The pairs of a query or of a form; of a name that is given twice all values.
+/// Names and values of a query or a form; a name may have several values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields(Vec<(String, String)>);
 
@@ -227,18 +227,18 @@ impl Fields {
         named.map(|(_, value)| value.as_str())
     }
 
-    /// The first value of a name; empty where there is none.
+    /// Returns the first value of a name; empty if there is none.
     pub(crate) fn get(&self, name: &str) -> &str {
         self.0.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value)
     }
 
-    /// The first value of a name, unless it is empty.
+    /// Returns the first value of a name, or `None` if it is empty or missing.
     pub(crate) fn given(&self, name: &str) -> Option<String> {
         Some(self.get(name).trim().to_owned()).filter(|value| !value.is_empty())
     }
 }
 
-/// A link with a query.
+/// Returns a link with a query, without empty values.
 pub(crate) fn link(path: &str, pairs: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
@@ -246,18 +246,18 @@ pub(crate) fn link(path: &str, pairs: &[(&str, &str)]) -> String {
     if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") }
 }
 
-/// Sends the browser to a page of this server after a change.
+/// Redirects the browser to a page of this server after a change.
 pub(crate) fn go_to(path: &str) -> Response {
     Redirect::to(path).into_response()
 }
 
-/// RFC 3339 to the minute, or whatever else it is, as it is.
+/// Returns an RFC 3339 time to the minute; other text is returned unchanged.
 pub(crate) fn moment(text: &str) -> String {
     let read = text.parse::<jiff::Timestamp>();
     read.map_or_else(|_| text.to_owned(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
-/// A duration as precisely as an estimate allows.
+/// Returns an estimated duration, rounded up to a second, a minute or ten minutes.
 pub(crate) fn about(seconds: f64) -> String {
     let steps = [(120.0, 1.0), (6_000.0, 60.0), (f64::INFINITY, 600.0)];
     let step = steps.iter().find(|(below, _)| seconds < *below).map_or(1.0, |(_, step)| *step);

@@ -1,7 +1,7 @@
-//! Experiments on simulated drives, started and stopped from the page.
+//! Runner of experiments on simulated drives, which the page starts and stops.
 //!
-//! Each is a process of its own, `ssdlab run`, as if it was typed at a terminal: it checks what it needs, can
-//! be watched in the same way, and leaves its report when it is stopped.
+//! Each experiment is a process of its own, `ssdlab run`, as if it was typed at a terminal: it checks what it needs,
+//! can be watched in the same way, and leaves its report when it is stopped.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -14,25 +14,25 @@ use ssdlab_lab::store::RunId;
 use ssdlab_lab::{LabError, Target};
 use ssdlab_model::profile;
 
-/// The most that is kept of what a process says.
+/// Largest number of bytes that are kept of a process' standard error: the last ones.
 const SAID_MOST: usize = 4_096;
-/// Processes that have ended are remembered up to this number.
+/// Number of processes in the list above which the oldest that have ended are removed.
 const ENDED_MOST: usize = 20;
 
-/// What is to be run.
+/// Experiment to run, as the form gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) experiment: String,
     pub(crate) target: String,
-    /// Parameters that differ, `name=value` on a line each.
+    /// Parameters that differ from their defaults, `name=value` on a line each.
     pub(crate) settings: String,
     pub(crate) seed: String,
     pub(crate) quick: bool,
-    /// True if pictures of the inside of the drive are taken.
+    /// True if pictures of the inside of the drive are recorded.
     pub(crate) record: bool,
 }
 
-/// Reasons why nothing was started.
+/// Reason for which an experiment was not started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OrderError {
     #[error(
@@ -58,7 +58,7 @@ pub(crate) enum OrderError {
     Start(#[source] std::io::Error),
 }
 
-/// An order that can be carried out.
+/// Order that has been checked.
 #[derive(Debug)]
 struct Checked {
     experiment: &'static str,
@@ -69,7 +69,7 @@ struct Checked {
     record: bool,
 }
 
-/// Returns the experiments that can be run from the page.
+/// Returns the experiments that can be run from the page: those that read no file.
 pub(crate) fn experiments() -> impl Iterator<Item = &'static dyn Experiment> {
     experiment::all().iter().copied().filter(|one| !reads_file(*one))
 }
@@ -78,7 +78,7 @@ fn reads_file(experiment: &dyn Experiment) -> bool {
     experiment.parameters().iter().any(|spec| spec.kind == Kind::File)
 }
 
-/// Returns true if every drive in the text has a built-in profile, so that no file is opened for it.
+/// Returns true if all drives in the text have built-in profiles, so that no file is opened for them.
 fn is_built_in(text: &str) -> bool {
     let named = text.split("sim:").skip(1).map(|rest| {
         let name = &rest[..rest.find([',', ';', ')']).unwrap_or(rest.len())];
@@ -145,29 +145,29 @@ impl Checked {
     }
 }
 
-/// A process that was started here.
+/// Process that was started here.
 #[derive(Clone, Debug)]
 pub(crate) struct Started {
     pub(crate) pid: u32,
     pub(crate) experiment: String,
     pub(crate) target: String,
     pub(crate) seed: u64,
-    /// The newest run that was kept before it began.
+    /// Newest run in the store before the process began.
     pub(crate) newest_before: Option<RunId>,
-    /// How it ended; `None` while it goes on.
+    /// Result of the process; `None` while it is running.
     pub(crate) ended: Option<Ended>,
 }
 
-/// How a process ended.
+/// Result of a process that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// Its exit code; `None` where a signal has ended it.
+    /// Exit code; `None` if a signal ended the process.
     pub(crate) code: Option<i32>,
-    /// What it said on stderr.
+    /// End of its output on standard error.
     pub(crate) said: String,
 }
 
-/// Starts and stops experiments.
+/// Starts and stops experiments, and keeps a list of them.
 #[derive(Debug)]
 pub(crate) struct Runner {
     program: PathBuf,
@@ -180,14 +180,14 @@ impl Runner {
         Runner { program, store, started: Arc::default() }
     }
 
-    /// Starts an experiment; returns its process.
+    /// Starts an experiment, and returns the number of its process.
     pub(crate) fn start(
         &self,
         order: &Order,
         newest_before: Option<RunId>,
     ) -> Result<u32, OrderError> {
         let checked = Checked::new(order)?;
-        // Held until the process is in the list, so that the limit holds for requests at one time, too.
+        // // Hold the lock until the process is in the list, so that the limit also holds for simultaneous requests.
         let mut started = locked(&self.started);
         let running = started.iter().filter(|one| one.ended.is_none()).count();
         let most = std::thread::available_parallelism().map_or(1, |count| count.get());
@@ -199,7 +199,7 @@ impl Runner {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = alone(&mut command).spawn().map_err(OrderError::Start)?;
         let pid = child.id();
-        // Of a process that had this number before.
+        // // Remove an earlier process that had the same number.
         started.retain(|one| one.pid != pid);
         let too_many = started.len().saturating_sub(ENDED_MOST);
         let mut ended = (0..too_many).collect::<Vec<_>>().into_iter();
@@ -217,9 +217,9 @@ impl Runner {
         Ok(pid)
     }
 
-    /// Asks a process that was started here to end, as Ctrl-C does. Returns whether it goes on.
+    /// Asks a process that was started here to end, as Ctrl-C does. Returns true if it was running and could be asked.
     pub(crate) fn stop(&self, pid: u32) -> bool {
-        // While the list is locked the process is not reaped, so that its number is nobody else's.
+        // // While the list is locked, the process is not reaped, so its number cannot belong to another process.
         let started = locked(&self.started);
         let is_running = started.iter().any(|one| one.pid == pid && one.ended.is_none());
         is_running && interrupt(pid)
@@ -232,12 +232,12 @@ impl Runner {
         }
     }
 
-    /// Returns true if anything that was started here goes on.
+    /// Returns true if a process that was started here is still running.
     pub(crate) fn is_running(&self) -> bool {
         locked(&self.started).iter().any(|one| one.ended.is_none())
     }
 
-    /// Returns what was started here, newest last.
+    /// Returns the processes that were started here, newest last.
     pub(crate) fn started(&self) -> Vec<Started> {
         locked(&self.started).clone()
     }
@@ -249,11 +249,11 @@ impl Runner {
 }
 
 fn locked(list: &Mutex<Vec<Started>>) -> MutexGuard<'_, Vec<Started>> {
-    // The list is whole at every instant.
+    // // The list is consistent at every moment, so a poisoned lock is harmless.
     list.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Asks a process to end, as Ctrl-C does. Returns whether it was there.
+/// Asks a process to end, as Ctrl-C does. Returns true if the process exists.
 #[cfg(unix)]
 fn interrupt(pid: u32) -> bool {
     use rustix::process::{Pid, Signal, kill_process};
@@ -262,16 +262,17 @@ fn interrupt(pid: u32) -> bool {
     pid.is_some_and(|pid| kill_process(pid, Signal::INT).is_ok())
 }
 
-/// Asks a process to end, as Ctrl-Break does: Ctrl-C would reach this program as well. Returns whether it was there.
+/// Asks a process to end, as Ctrl-Break does: Ctrl-C would reach this program as well. Returns true if the process
+/// exists.
 #[cfg(windows)]
 fn interrupt(pid: u32) -> bool {
     use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, GenerateConsoleCtrlEvent};
 
-    // SAFETY: it is given two numbers. The process leads a group of its own, of that number.
+    // // SAFETY: the call takes two numbers only. The process leads a group of its own with that number.
     unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, pid) != 0 }
 }
 
-/// Has a process lead a group of its own, where that is what can be asked to end.
+/// Makes a process the leader of a group of its own on Windows, where only a group can be asked to end.
 fn alone(command: &mut Command) -> &mut Command {
     #[cfg(windows)]
     std::os::windows::process::CommandExt::creation_flags(
@@ -281,7 +282,7 @@ fn alone(command: &mut Command) -> &mut Command {
     command
 }
 
-/// Waits until a process has ended, and leaves its number with it: see [`Runner::stop`].
+/// Waits until a process has ended, without reaping it, so that its number stays in use: see [`Runner::stop`].
 #[cfg(unix)]
 fn wait_for_end(child: &Child) {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
@@ -292,11 +293,11 @@ fn wait_for_end(child: &Child) {
     }
 }
 
-/// Does nothing: a process keeps its number as long as `child` is there.
+/// Does nothing: a process keeps its number as long as `child` exists.
 #[cfg(not(unix))]
 fn wait_for_end(_: &Child) {}
 
-/// Waits for the end of a process, and notes it.
+/// Waits for the end of a process, and adds its result to the list.
 fn wait(mut child: Child, list: &Mutex<Vec<Started>>) {
     let pid = child.id();
     let mut said = Vec::new();
@@ -406,8 +407,9 @@ mod tests {
     fn processes_are_limited_and_stopped_and_what_they_said_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("ssdlab");
-        // It takes the place of the program: says something, and goes on until it is interrupted. A shell does not trap what
-        // was ignored when it began, as an interrupt is by all that is started in the background.
+        // // This script stands in for the program: it prints a word and runs until it is interrupted. A shell cannot
+        // trap a signal that was ignored when it began, as interrupts are for processes that are started in the
+        // background.
         let script = "#!/usr/bin/env -S --default-signal=INT /bin/sh\n\
                       trap 'echo stopped >&2; exit 130' INT\necho began >&2\n\
                       while :; do sleep 0.01; done\n";
@@ -421,7 +423,7 @@ mod tests {
         assert!(matches!(runner.start(&order, None), Err(OrderError::Busy(_))));
         assert!(!runner.stop(1), "it stops what it has started and nothing else");
         for pid in &pids {
-            // The signal may come before the shell has set its trap, which then ends without a word.
+            // // The signal may come before the shell has set its trap; the shell then ends without output.
             while runner.find(*pid).unwrap().ended.is_none() {
                 runner.stop(*pid);
                 std::thread::sleep(std::time::Duration::from_millis(20));
@@ -436,7 +438,7 @@ mod tests {
         }
     }
 
-    /// A file that was just written may still be open in a child that another test is about to start.
+    /// Starts an order. The script that was just written may still be open in a child of another test, so this retries.
     fn start(runner: &Runner, order: &Order) -> u32 {
         loop {
             match runner.start(order, None) {

@@ -1,4 +1,4 @@
-//! Noting wear and temperature of the drives from time to time.
+//! Regular recording of the wear and temperature of drives.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -8,10 +8,10 @@ use ssdlab_lab::store::Store;
 use crate::app::App;
 use crate::machine::figures;
 
-/// After a failure it is tried again, not sooner than this.
+/// Longest time until the next attempt after an error.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Notes the figures of all drives `every` so often, for ever; at once if it is due already.
+/// Records the figures of all drives at the interval `every`, without end; at once if it is due.
 pub(crate) async fn note_figures(
     app: Arc<App>,
     every: Duration,
@@ -32,7 +32,7 @@ pub(crate) async fn note_figures(
     }
 }
 
-/// Notes the figures if that is due; returns for how long it is not due after that.
+/// Records the figures if that is due; returns the time until it is due again.
 fn note(app: &App, every: Duration) -> Result<Duration, String> {
     let failed =
         |error: &dyn std::error::Error| format!("wear and temperature were not noted: {error}");
@@ -48,7 +48,7 @@ fn note(app: &App, every: Duration) -> Result<Duration, String> {
     Ok(every)
 }
 
-/// Returns how long to wait until `every` has passed since `last`. A clock that was set back is not waited for.
+/// Returns the time until `every` has passed since `last`; zero if the clock was set back before `last`.
 fn wait(last: Option<i64>, now: i64, every: Duration) -> Duration {
     let Some(since) = last.and_then(|last| u64::try_from(now - last).ok()) else {
         return Duration::ZERO;

@@ -1,4 +1,4 @@
-//! Connections: how many, how long they may take, and what every answer says of itself.
+//! HTTP server: limits on the number of connections, on times and on the size of requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// Connections at a time.
+/// Largest number of connections at a time.
 const CONNECTIONS_MOST: usize = 256;
-/// The head of a request has to be there after so long; a connection with nothing to say is closed.
+/// Longest time until the head of a request must arrive; idle connections are closed after it.
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// The largest head of a request, in bytes.
+/// Largest head of a request, in bytes.
 const HEAD_MOST: usize = 16 * 1024;
-/// Waited after the system had no room for another connection.
+/// Pause after the system could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers connections for ever.
+/// Accepts and answers connections, without end.
 pub(crate) async fn serve(listener: TcpListener, router: Router) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MOST));
     loop {
@@ -32,7 +32,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router) {
         tokio::spawn(async move {
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_MOST);
-            // A client that breaks off, or speaks something else, is no concern of anybody.
+            // // Errors of a connection are ignored: the client broke off, or does not speak HTTP.
             let _ = builder.serve_connection(TokioIo::new(stream), service).await;
             drop(place);
         });

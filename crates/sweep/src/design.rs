@@ -1,4 +1,4 @@
-//! The points of a sweep: what is varied, how points are chosen, and which of them cannot be.
+//! Design of a sweep: the keys that are varied, the choice of points, and the check of all points before any run.
 
 use rand::SeedableRng;
 use rand::seq::{SliceRandom, index};
@@ -17,13 +17,13 @@ use ssdlab_units::text::hint;
 use crate::error::SweepError;
 use crate::vary::{Dimension, Role, Varied};
 
-/// More runs than this are a slip.
+/// Largest number of runs that is taken to be intended without an explicit number of points.
 const RUNS_MOST: usize = 100_000;
 
-/// More runs of a point than these need not be meant, either.
+/// Largest number of runs of each point that is taken to be intended in a sweep of more than `RUNS_MOST` runs.
 const SEEDS_MOST: u32 = 1_000;
 
-/// Runs of a sweep at most. Each takes 8 KB of memory.
+/// Largest number of runs of a sweep; each takes 8 KB of memory.
 const RUNS_HELD: usize = 10_000_000;
 
 /// How the points are chosen from the grid of all combinations.
@@ -38,54 +38,54 @@ pub enum Sampling {
     Random(usize),
 }
 
-/// A question as it was asked.
+/// Experiment, targets and varied keys of a sweep, as the user gave them.
 #[derive(Clone)]
 pub struct Question {
-    /// The experiment.
+    /// Experiment to run.
     pub experiment: &'static dyn Experiment,
-    /// The targets; several are varied like a key.
+    /// Names of the targets; several targets are varied like a key.
     pub targets: Vec<String>,
-    /// The keys that are varied.
+    /// Keys that are varied, with their values.
     pub vary: Vec<Varied>,
-    /// What else of the protocol is changed.
+    /// Other settings of the protocol that are changed.
     pub set: Vec<(String, String)>,
-    /// True for the quick protocol.
+    /// True if the quick protocol is used.
     pub quick: bool,
-    /// The seed of the first run of each point; those after it count up.
+    /// Seed of the first run of each point; further runs have the next numbers.
     pub seed: u64,
-    /// Runs of each point.
+    /// Number of runs of each point.
     pub seeds: u32,
-    /// How points are chosen.
+    /// Choice of points from the grid.
     pub sampling: Sampling,
 }
 
 /// A drive and the settings of a run on it.
 pub struct Case {
-    /// The drive.
+    /// Drive to run on.
     pub target: Target,
-    /// The settings.
+    /// Settings of the run.
     pub settings: Settings,
 }
 
-/// A point that cannot be, and why.
+/// Point that cannot be run, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impossible {
-    /// Which of the points it is.
+    /// Index of the point.
     pub point: usize,
-    /// Why it cannot be.
+    /// Reason in words.
     pub why: String,
 }
 
-/// What the runs of a sweep take.
+/// Memory and processor time that the runs of a sweep need.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// The greatest need of memory of a run; `None` on real drives.
+    /// Largest need of memory of a single run; `None` on real drives.
     pub memory: Option<Need>,
-    /// About the processor time of all runs; `None` where it is not known.
+    /// Estimated processor time of all runs; `None` if not known.
     pub processor: Option<std::time::Duration>,
 }
 
-/// The points of a sweep, in the order of the grid.
+/// Points of a sweep, in the order of the grid.
 #[derive(Clone)]
 pub struct Design {
     question: Question,
@@ -94,11 +94,11 @@ pub struct Design {
 }
 
 impl Design {
-    /// Lays out the points, and looks at what can be wrong with all of them: keys that are not there, keys
-    /// given twice, nothing to vary, too many runs.
+    /// Lays out the points, and checks what concerns all of them: unknown keys, keys that are given twice, nothing to
+    /// vary, too many runs.
     ///
     /// # Errors
-    /// When no point of it would make sense.
+    /// Returns an error if one of these checks fails.
     pub fn new(mut question: Question) -> Result<Design, SweepError> {
         let usage = |text: String| Err(SweepError::Usage(text));
         let mut dimensions: Vec<Dimension> = Vec::new();
@@ -142,7 +142,8 @@ impl Design {
         Ok(design)
     }
 
-    /// Real drives are measured one at a time and in random order, simulated ones side by side.
+    /// Refuses to mix simulated and real drives. Real drives are measured one at a time and in random order, simulated
+    /// ones in parallel.
     fn refuse_a_mixture(&self) -> Result<(), SweepError> {
         let mut kinds = Vec::new();
         for name in &self.question.targets {
@@ -171,7 +172,7 @@ impl Design {
         self.question.experiment
     }
 
-    /// Returns what was asked.
+    /// Returns the question, as the user gave it.
     pub fn question(&self) -> &Question {
         &self.question
     }
@@ -186,14 +187,14 @@ impl Design {
         &self.points
     }
 
-    /// Returns the seeds of the runs of each point: the same for all points, so that differences between
-    /// points are not those of their random numbers.
+    /// Returns the seeds of the runs of each point. They are the same for all points, so differences between points do
+    /// not come from random numbers.
     pub fn seeds(&self) -> Vec<u64> {
         let first = self.question.seed;
         (0..u64::from(self.question.seeds)).map(|index| first.wrapping_add(index)).collect()
     }
 
-    /// Returns true if its drives are real.
+    /// Returns true if the targets are real drives.
     pub fn is_real(&self) -> bool {
         self.question
             .targets
@@ -207,7 +208,7 @@ impl Design {
         levels.map(|(&level, dimension)| dimension.values[level].clone()).collect()
     }
 
-    /// Returns `key = value` for each key at `point`, as a sentence names it.
+    /// Returns `key=value` for each key at `point`, for use in a sentence.
     pub fn words(&self, point: usize) -> String {
         let values = self.values(point);
         let pairs = self.dimensions.iter().zip(values);
@@ -215,10 +216,10 @@ impl Design {
         if words.is_empty() { self.question.targets[0].clone() } else { words.join(" ") }
     }
 
-    /// Returns the name of the target at `point`, with what is changed in it.
+    /// Returns the name of the target at `point`, with the varied parameters of the drive.
     ///
     /// # Errors
-    /// When the target cannot be read.
+    /// Returns an error if the target cannot be read.
     pub fn target_name(&self, point: usize) -> Result<String, LabError> {
         let levels = || self.points[point].iter().zip(&self.dimensions);
         let of_target = levels().find(|(_, dimension)| dimension.role == Role::Target);
@@ -230,7 +231,7 @@ impl Design {
         if changes.is_empty() {
             return Ok(name.clone());
         }
-        // The order in which keys are varied makes no other drive.
+        // // The order in which keys are varied must not change the name of the drive.
         changes.sort_unstable();
         let target = Target::parse(name)?;
         Ok(target.name_with(&changes).unwrap_or_else(|| name.clone()))
@@ -239,7 +240,7 @@ impl Design {
     /// Returns the drive and the settings of a run of `point`.
     ///
     /// # Errors
-    /// When there is no such drive, or the settings are wrong.
+    /// Returns an error if there is no such drive, or if the settings are not valid.
     pub fn case(&self, point: usize, seed: u64) -> Result<Case, LabError> {
         let experiment = self.question.experiment;
         let target = Target::seeded(&self.target_name(point)?, seed)?;
@@ -255,7 +256,7 @@ impl Design {
         Ok(Case { target, settings })
     }
 
-    /// Looks at every point before any is run: returns those that cannot be, and what the others take.
+    /// Checks every point before any is run. Returns the points that cannot be run, and what the others need.
     pub fn check(&self) -> (Vec<Impossible>, Cost) {
         let seed = self.question.seed;
         let looked: Vec<Result<Cost, LabError>> = (0..self.points.len())
@@ -282,10 +283,10 @@ impl Design {
     }
 }
 
-/// What targets are called as a key.
+/// Name of the key for targets.
 pub(crate) const TARGET: &str = "target";
 
-/// Returns the place of a key.
+/// Returns the role of a key: a setting of the experiment or a parameter of the drive.
 fn role(key: &str, question: &Question) -> Result<Role, SweepError> {
     let experiment = question.experiment;
     let usage = |text: String| Err(SweepError::Usage(text));
@@ -366,7 +367,7 @@ fn points(
     })
 }
 
-/// The levels of the point `number` of the grid, whose last key changes fastest.
+/// Returns the level of each key at the point `number` of the grid, in which the last key changes fastest.
 fn levels(mut number: usize, lengths: &[usize]) -> Vec<usize> {
     let mut levels: Vec<usize> = lengths
         .iter()
@@ -381,9 +382,9 @@ fn levels(mut number: usize, lengths: &[usize]) -> Vec<usize> {
     levels
 }
 
-/// A Latin hypercube of levels (M. D. McKay, R. J. Beckman, W. J. Conover, Technometrics 21, 1979): the range
-/// of each key is cut into as many strata as there are points, and each stratum is used once. Points that
-/// come out twice count once.
+/// Returns a Latin hypercube of levels (M. D. McKay, R. J. Beckman, W. J. Conover, Technometrics 21, 1979): the range
+/// of each key is cut into as many strata as there are points, and each stratum is used once. Points that are drawn
+/// twice are kept once.
 fn latin(lengths: &[usize], points: usize, random: &mut Pcg64) -> Vec<Vec<usize>> {
     let columns: Vec<Vec<usize>> = lengths
         .iter()
@@ -400,7 +401,7 @@ fn latin(lengths: &[usize], points: usize, random: &mut Pcg64) -> Vec<Vec<usize>
     drawn
 }
 
-/// Opens a simulated drive to see that the run can be, and what it takes.
+/// Opens a simulated drive to check that the run is possible, and returns its need of memory and time.
 fn look(experiment: &dyn Experiment, case: &Case) -> Result<Cost, LabError> {
     if !case.target.is_simulated() {
         return Ok(Cost::default());
@@ -420,7 +421,7 @@ fn plan(experiment: &dyn Experiment, case: &Case) -> Result<Plan, LabError> {
     Ok(plan)
 }
 
-/// An error and its causes in one sentence, without those that an earlier one quotes.
+/// Returns an error and its causes in one sentence, without causes that the text already contains.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut next = error.source();
@@ -537,7 +538,7 @@ mod tests {
             let drawn = latin(&columns, points, &mut random);
             prop_assert!(drawn.len() <= points);
             if lengths.len() == 1 {
-                // One key alone: every level that there are points for.
+                // // With one key the sample has as many levels as there are points for.
                 prop_assert_eq!(drawn.len(), points.min(lengths[0]));
             }
             for (key, &length) in lengths.iter().enumerate() {

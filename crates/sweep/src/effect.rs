@@ -1,26 +1,25 @@
-//! The effect of one key: means over everything else, and differences between its values.
+//! Effect of one key: means over all other keys, and the changes between its values.
 
 use crate::statistics::Estimate;
 use crate::sweep::{State, Sweep};
 
-/// What one key does to one figure.
+/// Effect of one key on one figure.
 pub(crate) struct Effect {
-    /// The levels that were measured, in the order to show them.
+    /// Levels that were measured, in the order of display.
     pub(crate) levels: Vec<usize>,
-    /// For each of them, the mean over all points of that level, of each seed that all levels have.
+    /// Means over all points of a level: one list for each level, with one mean for each seed that all levels have.
     by_seed: Vec<Vec<f64>>,
 }
 
 impl Effect {
-    /// An effect with these means of each level and seed.
+    /// Creates an effect with these means of each level and seed.
     #[cfg(test)]
     pub(crate) fn with(by_seed: &[&[f64]]) -> Effect {
         let by_seed: Vec<Vec<f64>> = by_seed.iter().map(|of_level| of_level.to_vec()).collect();
         Effect { levels: (0..by_seed.len()).collect(), by_seed }
     }
 
-    /// Returns the effect of the key `dimension` on `measure`; `None` where fewer than two of its values were
-    /// measured.
+    /// Returns the effect of the key `dimension` on `measure`; `None` if fewer than two of its values were measured.
     pub(crate) fn of(sweep: &Sweep, dimension: usize, measure: usize) -> Option<Effect> {
         let key = &sweep.dimensions[dimension];
         let mean = |level: usize, seed: usize| -> Option<f64> {
@@ -54,16 +53,16 @@ impl Effect {
         Some(Effect { levels, by_seed })
     }
 
-    /// Returns the mean at the `place`th of the levels.
+    /// Returns the mean at the level with index `place`.
     pub(crate) fn mean(&self, place: usize) -> Estimate {
         Estimate::of(&self.by_seed[place]).expect("there is a seed")
     }
 
-    /// Returns how much the mean at `to` is above that at `from`, in per cent of that: from the differences of
-    /// runs with one seed. `None` where the mean at `from` is zero.
+    /// Returns the change of the mean from `from` to `to` in percent of that at `from`, computed from the differences
+    /// of runs with the same seed; `None` if the mean at `from` is zero.
     ///
-    /// The mean at `from` is as uncertain as any. So each run is held against the line through zero and both means, as
-    /// for a ratio of means (Cochran, Sampling Techniques, chapter 6).
+    /// The mean at `from` is uncertain as well. So the residual of each run is taken from the line through zero and
+    /// both means, as for a ratio of means (Cochran, Sampling Techniques, chapter 6).
     pub(crate) fn change(&self, from: usize, to: usize) -> Option<Estimate> {
         let base = self.mean(from).mean;
         if base == 0.0 {
@@ -75,8 +74,8 @@ impl Effect {
         Some(Estimate::of(&differences).expect("there is a seed").percent_of(base))
     }
 
-    /// Returns the place from which on nothing further changes by 2 % or more, by the far ends of the
-    /// intervals; `None` where that is the last place, or there are no intervals.
+    /// Returns the level from which on no further level changes the mean by 2 % or more, judged by the far ends of the
+    /// intervals; `None` if that is the last level, or if there are no intervals.
     pub(crate) fn knee(&self) -> Option<usize> {
         const LITTLE: f64 = 2.0;
         let last = self.levels.len() - 1;
@@ -102,7 +101,7 @@ mod tests {
         let width = |it: &Estimate| it.interval.map(|(low, high)| high - low).unwrap();
         assert!((steady.mean - 300.0).abs() < 1e-9 && (scattered.mean - 300.0).abs() < 1e-9);
         assert!(width(&scattered) > 10.0 * width(&steady), "{steady:?}, {scattered:?}");
-        // Where both move together the ratio is sure.
+        // // If both means move together, the interval of the ratio is narrow.
         let together = change(&[&[90.0, 110.0, 100.0], &[360.0, 440.0, 400.0]]);
         assert!(width(&together) < 1e-9, "{together:?}");
     }

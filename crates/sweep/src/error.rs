@@ -6,24 +6,24 @@ use std::path::PathBuf;
 use ssdlab_drive::ErrorKind;
 use ssdlab_lab::LabError;
 
-/// Why a sweep cannot be.
+/// Error that prevents a whole sweep.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
-    /// The experiment, a target or a setting is wrong.
+    /// The experiment, a target or a setting is not valid.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// What is varied makes no sense; the sentence says what would.
+    /// The varied keys are not valid; the sentence says what would be.
     #[error("{0}")]
     Usage(String),
-    /// The directory of results.
+    /// The directory of results cannot be used.
     #[error("cannot {what} {path}")]
     Files {
-        /// What was tried.
+        /// Operation that failed.
         what: &'static str,
-        /// The file or directory.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// Cause of the failure.
         source: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! Carries the runs out, side by side.
+//! Execution of the runs of a sweep, in parallel.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,12 +23,12 @@ use crate::measure::Measured;
 use crate::results::Results;
 use crate::sweep::{RunState, Sweep};
 
-/// Opens the drive of a run.
+/// Interface that opens the drives of runs.
 pub trait Opener: Sync {
     /// Opens the drive of `case`.
     ///
     /// # Errors
-    /// When it cannot be opened, or must not.
+    /// Returns an error if the drive cannot be opened, or must not be.
     fn open(&self, case: &Case) -> Result<Box<dyn Drive>, LabError>;
 }
 
@@ -42,65 +42,65 @@ impl Opener for Simulated {
     }
 }
 
-/// How runs are carried out.
+/// Options of the execution of runs.
 pub struct Options<'a> {
-    /// How many run at a time; 1 on real drives.
+    /// Number of runs at a time; 1 on real drives.
     pub jobs: usize,
-    /// Where results are kept and found again; nowhere unless given.
+    /// Store of results, in which earlier results are found; `None` keeps none.
     pub results: Option<&'a Results>,
-    /// What opens drives.
+    /// Opener of the drives.
     pub opener: &'a dyn Opener,
-    /// How long a real drive is left alone before each run but the first.
+    /// Idle time of a real drive before each run but the first.
     pub rest: Duration,
 }
 
-/// How far a sweep has come.
+/// Progress of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Runs to be made, those found again not among them.
+    /// Number of runs to make, without those whose results were found.
     pub runs: usize,
-    /// Those of them that have ended.
+    /// Number of these runs that have ended.
     pub ended: usize,
-    /// Those of them that failed.
+    /// Number of these runs that failed.
     pub failed: usize,
-    /// Runs that were found again.
+    /// Number of runs whose results were found.
     pub found: usize,
     /// Share of the work that is done, from 0 to 1.
     pub share: f64,
 }
 
-/// How often the observer is asked at least.
+/// Longest time between two calls of the observer.
 const POLL: Duration = Duration::from_millis(100);
 
-/// A run to be made.
+/// Run to be made.
 #[derive(Clone, Debug)]
 struct Job {
-    /// Its place among all runs.
+    /// Index among all runs.
     place: usize,
     point: usize,
     seed: u64,
     key: Key,
 }
 
-/// Parts of a run that progress is counted in.
+/// Units in which the progress of a run is counted.
 const PARTS: f64 = 1000.0;
 
-/// What the threads share.
+/// State that the threads share.
 struct Shared<'a> {
     design: &'a Design,
     options: &'a Options<'a>,
     is_ended: AtomicBool,
-    /// Done of the run of each thread, in [`PARTS`].
+    /// Progress of the current run of each thread, in units of 1 / [`PARTS`].
     parts: Vec<AtomicU32>,
 }
 
-/// Carries out all runs of `design` but those of `impossible` points, and returns what they came to. Results
-/// that are kept already are taken as they are. `observer` is told how far it is, ten times a second or more,
-/// and ends the sweep by returning [`Control::Cancel`]: what was measured is kept.
+/// Makes all runs of `design` but those of `impossible` points, and returns their results. Results that are already
+/// stored are reused. `observer` is called with the progress ten times a second or more often; it ends the sweep by
+/// returning [`Control::Cancel`], and the results so far are kept.
 ///
 /// # Errors
-/// When a file that a run is about cannot be read, or threads cannot be started. An error of a run is part of
-/// the result.
+/// Returns an error if a file that a run depends on cannot be read, or if threads cannot be started. An error of a run
+/// is part of the result.
 pub fn run(
     design: &Design,
     impossible: &[Impossible],
@@ -126,18 +126,18 @@ pub fn run(
     }
     let found = states.iter().filter(|state| matches!(state, RunState::Done(_))).count();
     if design.is_real() {
-        // What changes with time, such as a drive that warms up, then hits no point more than others.
+        // // In random order, changes over time, such as a drive that warms up, affect all points alike.
         jobs.shuffle(&mut Pcg64::seed_from_u64(design.question().seed));
     }
     let is_ended = carry_out(design, jobs, found, options, &mut states, observer)?;
     Ok(Sweep::new(design, keys, states, is_ended))
 }
 
-/// Puts together what `results` holds of the runs of `design`, and makes none: for whoever has them made
-/// elsewhere. Runs that are not there are missing, and those in `failed` have failed for a reason.
+/// Collects the results of `design` that `results` holds, without making any runs: for callers who make the runs
+/// elsewhere. Runs without a result are missing; those in `failed` have failed for the given reason.
 ///
 /// # Errors
-/// When a file that a run is about cannot be read.
+/// Returns an error if a file that a run depends on cannot be read.
 pub fn collect(
     design: &Design,
     impossible: &[Impossible],
@@ -167,10 +167,10 @@ pub fn collect(
     Ok(Sweep::new(design, keys, states, !is_complete))
 }
 
-/// Makes the run of `point` with `seed` by itself, and returns its report.
+/// Makes the single run of `point` with `seed`, and returns its report.
 ///
 /// # Errors
-/// When the drive cannot be opened, the run fails, or `watcher` ends it.
+/// Returns an error if the drive cannot be opened, if the run fails, or if `watcher` ends it.
 pub fn run_one(
     design: &Design,
     point: usize,
@@ -190,17 +190,17 @@ pub fn run_one(
     error.map_or(Ok(report), Err)
 }
 
-/// Returns the key of every run, seeds within points; `None` for those of points that cannot be.
+/// Returns the key of every run, ordered by point and seed; `None` for runs of points that cannot be run.
 ///
 /// # Errors
-/// When a file that a run is about cannot be read.
+/// Returns an error if a file that a run depends on cannot be read.
 pub fn keys(design: &Design, impossible: &[Impossible]) -> Result<Vec<Option<Key>>, SweepError> {
     let seeds = design.seeds();
     let of_point = |point: usize| -> Result<Vec<Option<Key>>, LabError> {
         if impossible.iter().any(|it| it.point == point) {
             return Ok(vec![None; seeds.len()]);
         }
-        // Drive and settings are the same for all seeds but for what they draw.
+        // // Drive and settings of a point depend on the seed only in what they draw at random.
         let case = design.case(point, seeds[0])?;
         seeds.iter().map(|&seed| Key::of(design.experiment(), &case, seed).map(Some)).collect()
     };
@@ -209,7 +209,7 @@ pub fn keys(design: &Design, impossible: &[Impossible]) -> Result<Vec<Option<Key
     Ok(keys?.concat())
 }
 
-/// Carries out `jobs`, and returns whether the observer has ended them.
+/// Makes the runs in `jobs`, and returns true if the observer has ended them.
 fn carry_out(
     design: &Design,
     jobs: Vec<Job>,
@@ -235,7 +235,7 @@ fn carry_out(
             let (sender, shared) = (sender.clone(), &shared);
             scope.spawn_fifo(move |_| {
                 let state = carry_out_one(shared, &job, turn);
-                // Whoever listens ends after the last of them.
+                // // The receiver outlives all senders, so sending cannot fail.
                 let _ = sender.send((job.place, state));
             });
         }
@@ -271,7 +271,7 @@ fn carry_out_one(shared: &Shared, job: &Job, turn: usize) -> RunState {
     if shared.is_ended.load(Relaxed) {
         return RunState::Missing;
     }
-    // A panic is a mistake of ours; the other runs are worth keeping nevertheless.
+    // // A panic is an error of this program; the results of the other runs are worth keeping.
     let measured = catch_unwind(AssertUnwindSafe(|| measure(shared, job, part)));
     part.store(0, Relaxed);
     match measured {
@@ -309,7 +309,7 @@ fn measure(shared: &Shared, job: &Job, part: &AtomicU32) -> Result<Measured, Lab
     Ok(Measured::of(&report))
 }
 
-/// Watches one run.
+/// Watcher of one run, which reports its progress and ends it on request.
 struct OfRun<'a> {
     part: &'a AtomicU32,
     is_ended: &'a AtomicBool,

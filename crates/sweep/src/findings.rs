@@ -1,4 +1,4 @@
-//! What a sweep shows, in sentences.
+//! Findings of a sweep: sentences about missing runs and the effect of each key.
 
 use ssdlab_lab::output::significant;
 use ssdlab_lab::report::{Finding, Level};
@@ -8,13 +8,13 @@ use crate::statistics::Estimate;
 use crate::sweep::{State, Sweep};
 use crate::vary::Dimension;
 
-/// Of more figures than this nothing is said; the tables have them.
+/// Number of figures that findings are about; the tables have all.
 const SAID: usize = 2;
 
-/// Errors that are named one by one.
+/// Number of errors that are listed individually.
 const NAMED: usize = 3;
 
-/// Returns the findings: what is missing, then the effect of each key on the first figures.
+/// Returns the findings: the effect of each key on the first figures, then what is missing.
 pub(crate) fn findings(sweep: &Sweep) -> Vec<Finding> {
     let mut found: Vec<Finding> = effects(sweep);
     let mut find = |level, code: &str, text: String| {
@@ -69,7 +69,7 @@ pub(crate) fn findings(sweep: &Sweep) -> Vec<Finding> {
     found
 }
 
-/// Returns how many runs were made that lack a figure which findings speak of.
+/// Returns the number of completed runs that lack a figure which findings are about.
 fn without_a_figure(sweep: &Sweep) -> usize {
     let said: Vec<usize> = sweep.charted.iter().take(SAID).copied().collect();
     let lacks = |values: &[Option<f64>]| said.iter().any(|&it| values[it].is_none());
@@ -94,7 +94,7 @@ fn with_a_capital(mut finding: Finding) -> Finding {
     finding
 }
 
-/// Returns the words with a capital letter at their beginning.
+/// Returns the text with a capital first letter.
 pub(crate) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
@@ -133,7 +133,7 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
     let whole = effect.change(0, last)?;
     let is_seen = (1..=last).any(|to| effect.change(0, to).is_some_and(|it| it.is_certain()));
     match effect.knee() {
-        // What is not seen to rise has no place where that ends.
+        // // Without a certain change there is no level at which it ends.
         None | Some(1..) if whole.interval.is_some() && !is_seen => finding(
             "no-effect",
             format!(
@@ -184,9 +184,9 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
     }
 }
 
-/// A change with its interval, such as `+1.3 % (95 %: 0.2 to 2.4)`.
+/// Returns a change with its interval, such as `+1.3 % (95 %: 0.2 to 2.4)`.
 fn percent(change: &Estimate) -> String {
-    // Less than a hundredth of a per cent is nothing to say with three digits.
+    // // Less than a hundredth of a percent is shown as 0.00.
     let share = |value: f64| match value.abs() < 0.005 {
         true => "0.00".to_owned(),
         false => significant(value),
@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use crate::vary::Role;
 
-    /// Returns what is said of a figure with these values at each level and seed.
+    /// Returns code and text of the finding for a figure with these values at each level and seed.
     fn said(values: &str, by_seed: &[&[f64]]) -> (String, String) {
         let values = values.split(',').map(str::to_owned).collect();
         let key = Dimension { key: "spare".to_owned(), role: Role::Drive, values };
@@ -234,7 +234,7 @@ mod tests {
         assert!(text.contains("does not depend measurably on spare"), "{text}");
         let (code, text) = said("greedy,fifo", &[&[100.0, 120.0], &[121.0, 99.0]]);
         assert_eq!(code, "no-effect", "{text}");
-        // Two that scatter before one that does not are no rise that ends.
+        // // Two levels with much scatter before one with little are not a rise that ends.
         let (code, text) = said("1,2,3", &[&[100.0, 108.0], &[104.0, 104.1], &[104.0, 104.1]]);
         assert!(code == "no-effect" && !text.contains("Beyond"), "{text}");
         let (code, text) = said("7%,28%", &[&[100.0, 101.0], &[100.1, 101.0]]);

@@ -1,4 +1,4 @@
-//! The name of a run: a digest of all that decides its result.
+//! Key of a run: a digest of everything that determines its result.
 
 use std::fmt;
 use std::fs::File;
@@ -22,7 +22,7 @@ impl Key {
     /// Returns the key of a run of `experiment` with `seed`.
     ///
     /// # Errors
-    /// When a file that the run is about cannot be read.
+    /// Returns an error if a file that the run depends on cannot be read.
     pub fn of(experiment: &dyn Experiment, case: &Case, seed: u64) -> Result<Key, LabError> {
         let mut sink = Sink(Sha256::new());
         write(experiment, case, seed, &mut sink)?;
@@ -30,7 +30,7 @@ impl Key {
         Ok(Key(digits))
     }
 
-    /// Returns the digits.
+    /// Returns the hexadecimal digits.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -42,7 +42,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Digests what is written.
+/// Writer that adds all bytes to the digest.
 struct Sink(Sha256);
 
 impl Write for Sink {
@@ -56,7 +56,8 @@ impl Write for Sink {
     }
 }
 
-/// Every part is followed by its end, so that no two contents write the same bytes.
+/// Writes everything that determines the result of a run. Each part is delimited, so that different contents never give
+/// the same bytes.
 fn write(
     experiment: &dyn Experiment,
     case: &Case,

@@ -1,4 +1,4 @@
-//! Many runs of one experiment: how a result depends on a key of the drive, a setting, the target.
+//! Sweeps: many runs of one experiment that show how a result depends on a key of the drive, a setting, or the target.
 //!
 //! | role | type |
 //! | --- | --- |
@@ -10,9 +10,8 @@
 //! | what they came to, with intervals and findings | [`Sweep`] |
 //! | its page, its CSV files, its report for the store | [`page`], [`tables`] |
 //!
-//! A run is named by the SHA-256 of the version, the profile, the protocol, the settings and the seed. The
-//! result of a sweep depends on the runs in it and not on their order, on threads, or on how often it was
-//! interrupted.
+//! The name of a run is the SHA-256 of the version, the profile, the protocol, the settings and the seed. The result of
+//! a sweep depends only on its runs, not on their order, on threads, or on interruptions.
 //!
 //! ```
 //! use ssdlab_lab::experiment;

@@ -1,4 +1,4 @@
-//! The figures of one run, by name: every number in the tables of its report, percentiles, amplification.
+//! Figures of one run, by name: every number in the tables of its report, percentiles, and write amplification.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,12 +16,12 @@ pub struct Measure {
     pub value: Option<f64>,
 }
 
-/// The figures of one run.
+/// Figures and findings of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// Its figures, in the order of its report.
+    /// Figures, in the order of the report.
     pub measures: Vec<Measure>,
-    /// Its findings, in that order.
+    /// Findings, in the order of the report.
     pub findings: Vec<Finding>,
 }
 
@@ -65,7 +65,7 @@ fn of_table(table: &Table) -> Vec<Measure> {
     for row in &table.rows {
         let words: Vec<String> = row.iter().take(keys).map(words).collect();
         let mut key = words.join(", ");
-        // Rows that look alike are told apart by their order.
+        // // Rows with the same words are numbered in their order.
         let alike = seen.iter().filter(|other| **other == key).count();
         seen.push(key.clone());
         if alike > 0 {
@@ -95,7 +95,7 @@ fn words(cell: &Cell) -> String {
     }
 }
 
-/// The parts of a name: table, row and column.
+/// Returns the parts of a name: table, row and column.
 pub(crate) fn parts(name: &str) -> (&str, &str, &str) {
     let (rest, column) = name.rsplit_once('.').unwrap_or(("", name));
     match rest.split_once('[') {

@@ -1,5 +1,5 @@
-//! A sweep as one page: a varied key on the x axis with confidence bands, a heat map for two keys, small
-//! multiples for three, the effect of each key for more.
+//! HTML page of a sweep: a varied key on the x axis with confidence bands, a heat map for two keys, small multiples for
+//! three, and the effect of each key for more.
 
 use maud::{Markup, html};
 use ssdlab_lab::output::html::figure::{
@@ -15,10 +15,10 @@ use crate::statistics::Estimate;
 use crate::sweep::{Point, Sweep};
 use crate::tables;
 
-/// The most ink behind a figure, in percent: dark and light letters can be read on it.
+/// Strongest colour behind a figure in the heat map, in percent: dark and light text is still readable on it.
 const INK: f64 = 40.0;
 
-/// Returns the page. It holds no time and nothing of this machine: the same runs give the same bytes.
+/// Returns the page. It has no time and nothing of this machine, so the same runs give the same bytes.
 pub fn render(sweep: &Sweep) -> String {
     let heading = sweep.targets.join("; ");
     let title = format!("sweep of {} on {heading}", sweep.experiment);
@@ -64,7 +64,7 @@ pub fn render(sweep: &Sweep) -> String {
     page.render(sweep)
 }
 
-/// The keys with more than one value, the one for the x axis first: numbers before names, then those with
+/// Returns the keys with more than one value, the one for the x axis first: numeric keys before names, then those with
 /// most values.
 fn axes(sweep: &Sweep) -> Vec<usize> {
     let mut axes: Vec<usize> =
@@ -91,7 +91,7 @@ fn of_measure(sweep: &Sweep, measure: usize) -> Markup {
     html! { (figure) (table(&tables::of_measure(sweep, measure))) }
 }
 
-/// The places of a key's values, in the order to show them, and the levels there.
+/// Returns the places of a key's values on the axis, in the order of display, and the level at each.
 fn places(sweep: &Sweep, dimension: usize) -> (Places, Vec<usize>) {
     let key = &sweep.dimensions[dimension];
     let order = key.order();
@@ -104,7 +104,7 @@ fn places(sweep: &Sweep, dimension: usize) -> (Places, Vec<usize>) {
     (places, order)
 }
 
-/// The point at which the keys of `at` have those levels; of a grid, all other keys have one value.
+/// Returns the first point at which the keys in `at` have the given levels; in a grid all other keys have one value.
 fn point<'a>(sweep: &'a Sweep, at: &[(usize, usize)]) -> Option<&'a Point> {
     sweep.points.iter().find(|point| {
         at.iter().all(|&(key, level)| point.values[key] == sweep.dimensions[key].values[level])
@@ -115,7 +115,7 @@ fn shown(estimate: Option<Estimate>) -> Option<Mean> {
     estimate.map(|it| Mean { mean: it.mean, interval: it.interval })
 }
 
-/// The curve over the key `x` where the keys of `at` have those levels.
+/// Returns the curve over the key `x` at which the keys in `at` have the given levels.
 fn line(sweep: &Sweep, measure: usize, x: (usize, &[usize]), at: &[(usize, usize)]) -> Line {
     let points = x.1.iter().map(|&level| {
         let place: Vec<_> = at.iter().copied().chain([(x.0, level)]).collect();
@@ -163,7 +163,7 @@ fn figure(sweep: &Sweep, measure: usize, x: usize, places: &Places, lines: &[Lin
     }
 }
 
-/// Small charts over the same axes, one for each value of the key `panels`.
+/// Draws small charts with the same axes, one for each value of the key `panels`.
 fn multiples(sweep: &Sweep, measure: usize, x: usize, curves: usize, panels: usize) -> Markup {
     let (places, order) = places(sweep, x);
     let one = &sweep.measures[measure];
@@ -202,7 +202,7 @@ fn multiples(sweep: &Sweep, measure: usize, x: usize, curves: usize, panels: usi
     }
 }
 
-/// The mean over everything else at each value of each key.
+/// Draws, for each key, the mean over all other keys at each of its values.
 fn main_effects(sweep: &Sweep, measure: usize, axes: &[usize]) -> Markup {
     let one = &sweep.measures[measure];
     let charts: Vec<(usize, Places, Line)> = axes
@@ -247,7 +247,7 @@ fn main_effects(sweep: &Sweep, measure: usize, axes: &[usize]) -> Markup {
     }
 }
 
-/// A cell for each pair of values: the stronger its colour, the greater.
+/// Draws a cell for each pair of values; a stronger colour means a greater mean.
 fn heat_map(sweep: &Sweep, measure: usize, x: usize, y: usize) -> Markup {
     let (columns, rows) = (sweep.dimensions[x].order(), sweep.dimensions[y].order());
     let at = |row: usize, column: usize| {

@@ -1,22 +1,22 @@
-//! A curve that grows for as long as a run takes, in bounded space.
+//! Curve of unlimited length in limited space.
 
 use serde::{Deserialize, Serialize};
 
-/// Pieces that a curve has at most; then neighbours are joined.
+/// Largest number of pieces of a curve; above it neighbours are joined.
 const MOST: usize = 400;
 
-/// A ratio over time: bytes by seconds, or units of flash by units of the host. Joining pieces adds both of
-/// their sides, so that the ratio of the whole is exact however often they were joined.
+/// Ratio over time: bytes by seconds, or units of flash by units of the host. Joining pieces adds both sides of the
+/// ratio, so the ratio of the whole stays exact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Growth {
-    /// Pieces shorter than this are joined with the one before, in seconds.
+    /// Length in seconds up to which a new piece is joined with the one before.
     resolution: f64,
     pieces: Vec<Piece>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Piece {
-    /// Its length and its end, in seconds of the drive.
+    /// Length of the piece; `end` is its end. Both are in seconds of the drive's time.
     length: f64,
     end: f64,
     over: f64,
@@ -33,7 +33,7 @@ impl Piece {
 }
 
 impl Growth {
-    /// Adds what came to `over` by `under` in the `length` seconds before `end`.
+    /// Adds a piece for the `length` seconds before `end`, with the ratio `over` / `under`.
     pub(crate) fn add(&mut self, end: f64, length: f64, over: f64, under: f64) {
         let next = Piece { length, end, over, under };
         match self.pieces.last_mut() {
@@ -53,7 +53,7 @@ impl Growth {
         }
     }
 
-    /// Returns the curve: ends of pieces in seconds, and ratios. Pieces with nothing below are left out.
+    /// Returns the curve: ends of pieces in seconds, and ratios. Pieces whose `under` is 0 are left out.
     pub fn points(&self) -> impl Iterator<Item = (f64, f64)> {
         let pieces = self.pieces.iter().filter(|piece| piece.under > 0.0);
         pieces.map(|piece| (piece.end, piece.over / piece.under))
@@ -76,7 +76,7 @@ mod tests {
     }
 
     proptest! {
-        /// However many pieces there were: the space is bounded, time goes on, and both sides add up.
+        /// Whatever the number of pieces: the space is limited, time increases, and both sides add up.
         #[test]
         fn a_long_curve_keeps_its_sums(lengths in prop::collection::vec(1_u16..1000, 0..3000)) {
             let mut growth = Growth::default();

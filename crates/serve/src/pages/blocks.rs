@@ -1,19 +1,19 @@
-//! The blocks of a drive as they are now, for the script to draw.
+//! Blocks of a drive at one moment, which the script draws.
 
 use maud::{Markup, html};
 
-/// A picture of the blocks of a drive at one moment.
+/// Picture of the blocks of a drive at one moment.
 pub(super) struct Picture<'a> {
-    /// Blocks that it has, and how many of them are free.
+    /// Number of blocks of the drive; `free_blocks` of them are free.
     pub(super) blocks: u32,
     pub(super) free_blocks: u32,
-    /// Neighbouring blocks that a square stands for.
+    /// Number of neighbouring blocks that a square stands for.
     pub(super) blocks_per_cell: u32,
-    /// The cells in base64.
+    /// Cells in base64.
     pub(super) cells: &'a str,
 }
 
-/// Draws the blocks; `moment` says when they were so. Without JavaScript only the sentence is there.
+/// Returns the section with the blocks; `moment` says when they were so. Without JavaScript only the sentence is shown.
 pub(super) fn section(picture: &Picture, moment: &str) -> Markup {
     let Picture { blocks, free_blocks, blocks_per_cell, cells } = picture;
     let square = match blocks_per_cell {

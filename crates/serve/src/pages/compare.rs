@@ -1,4 +1,4 @@
-//! Runs side by side, and the trend of one drive.
+//! Comparison of runs, and the trend of one drive.
 
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -12,9 +12,9 @@ use ssdlab_lab::store::Selection;
 use super::{Answer, Fields, Problem, View, link, moment};
 use crate::app::{Shared, beside};
 
-/// Runs that are put side by side, at most.
+/// Largest number of runs in a comparison.
 const COMPARED_MOST: usize = 50;
-/// Runs that a trend reads, at most: the newest.
+/// Largest number of runs in a trend; the newest are taken.
 const TREND_MOST: u32 = 200;
 
 pub(crate) async fn compare(
@@ -73,7 +73,7 @@ pub(crate) async fn trend(
     let trend = beside(move || {
         let Some(store) = app.store()? else { return Ok(None) };
         let runs = store.select(&selection)?;
-        // A report that cannot be read does not hide the others.
+        // // Reports that cannot be read are left out.
         let reports: Vec<Report> = runs.iter().filter_map(|run| store.get(run.id).ok()).collect();
         Ok(Trend::of(&reports))
     })

@@ -1,4 +1,4 @@
-//! Attached drives, live.
+//! Pages of attached drives, with live updates.
 
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
@@ -15,7 +15,7 @@ use super::{Answer, Problem, View, about};
 use crate::app::{Shared, beside};
 use crate::events::{Fragment, Topic};
 
-/// Seconds of a drive's past that are shown.
+/// Number of looks, one a second, that the curves show.
 const PAST: usize = 300;
 
 pub(crate) async fn list(State(app): Shared, headers: HeaderMap) -> Answer {
@@ -99,7 +99,7 @@ fn status(record: &Record) -> Result<Value, Problem> {
         .map_err(|_| Problem::missing("the drive gave no answer that makes sense"))
 }
 
-/// Returns a picture of the drive's blocks; `None` where its program is an older one, which has none to give.
+/// Returns a picture of the drive's blocks; `None` if its program is too old to give one.
 fn blocks_of(record: &Record) -> Option<Blocks> {
     serde_json::from_str(&control::ask(record, Ask::Blocks).ok()?).ok()
 }
@@ -108,7 +108,7 @@ fn number(status: &Value, path: &str) -> f64 {
     status.pointer(path).and_then(Value::as_f64).unwrap_or(0.0)
 }
 
-/// Units that the flash was programmed with, for whatever reason.
+/// Returns the units programmed to the flash, for all reasons.
 fn flash_units(status: &Value) -> f64 {
     let counters = status.get("counters").and_then(Value::as_object);
     let programs =
@@ -116,11 +116,11 @@ fn flash_units(status: &Value) -> f64 {
     programs.filter_map(|(_, value)| value.as_f64()).sum()
 }
 
-/// What a drive has come to, a line for each look.
+/// Counters of a drive, one entry for each poll.
 #[derive(Debug, Default)]
 struct History(Vec<Look>);
 
-/// What is counted of a drive, since it was attached or made.
+/// Counters of a drive at one poll, since the drive was attached or created.
 #[derive(Clone, Copy, Debug, Default)]
 struct Look {
     at: f64,
@@ -149,7 +149,7 @@ impl Look {
 }
 
 impl History {
-    /// Adds a look; returns the page's part about the drive, with its blocks if they were seen.
+    /// Adds a poll, and returns the markup of the drive, with its blocks if `seen` has them.
     fn add(&mut self, status: &Value, seen: Option<&Blocks>) -> Markup {
         self.0.push(Look::of(status));
         let too_many = self.0.len().saturating_sub(PAST);
@@ -185,7 +185,7 @@ impl History {
         }
     }
 
-    /// Rates between looks, over the seconds before the last.
+    /// Returns the rates between polls, with time in seconds before the last poll.
     fn series(&self) -> Vec<Series> {
         let Some(last) = self.0.last() else { return Vec::new() };
         let curve = |name: &str, unit_y: &str, of: &dyn Fn(&Look, &Look) -> Option<f64>| {

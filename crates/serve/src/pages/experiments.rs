@@ -1,4 +1,4 @@
-//! Experiments under way: started here or in a terminal, watched, stopped.
+//! Pages of experiments in progress, started here or in a terminal: list, live view, start and stop.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) async fn list(
     let view = View::new(&app, &headers, "/experiments");
     let fields = Fields::of_query(query);
     let (runs, started) = beside(move || Ok((live::runs()?, app.runner.started()))).await?;
-    // Those without a record have just begun, or were over at once.
+    // // Experiments without a run file have just begun, or were over too soon to write one.
     let others = started.iter().filter(|one| runs.iter().all(|run| run.pid != one.pid));
     let others: Vec<&Started> = others.collect();
     let body = html! {
@@ -59,10 +59,10 @@ pub(crate) async fn list(
     Ok(view.page("Experiments", &body).into_response())
 }
 
-/// The form of an order, with what `fields` have of one.
+/// Returns the form that starts an experiment, filled in with `fields`.
 fn form(fields: &Fields) -> Markup {
     let chosen = fields.get("experiment");
-    // A box that is not checked is not sent.
+    // // Browsers do not send a box that is not checked.
     let was_sent = fields.all("target").next().is_some();
     let or = |name: &str, usual: &str| match was_sent {
         true => fields.get(name).to_owned(),
@@ -189,12 +189,12 @@ pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> Answe
     Ok(sse(stream.map_err(|_| too_many())?).into_response())
 }
 
-/// The refusal of more watchers than there is room for.
+/// Returns the error for more watchers than the limit.
 pub(super) fn too_many() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many watch already")
 }
 
-/// Fragments as events: `message` for one that changes, `over` for the last.
+/// Returns fragments as server-sent events: `message` for one that may change, `over` for the last.
 pub(super) fn sse(
     stream: impl Stream<Item = Fragment> + Send + 'static,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
@@ -206,13 +206,13 @@ pub(super) fn sse(
     Sse::new(events).keep_alive(KeepAlive::default())
 }
 
-/// Returns how the run of a process stands now, with its title; `None` where none is known.
+/// Returns title and current state of a process' run; `None` if no such run is known.
 fn look(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem> {
     let started = app.runner.find(pid);
     let fragment = |html: Markup, is_final| Fragment { html: html.into_string().into(), is_final };
     if let Some(run) = live::run(pid)? {
         let title = format!("{} on {}", run.subject.experiment, run.subject.target);
-        // Of one that was started here it is known how it ended.
+        // // The exit code of an experiment that was started here is known.
         let ended = started.as_ref().and_then(|one| one.ended.as_ref());
         let is_final = run.state != RunState::Running || ended.is_some();
         let html = match (run.state, ended) {
@@ -233,7 +233,7 @@ fn look(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem>
     Ok(Some((title, fragment(html, is_final))))
 }
 
-/// A run that has a record.
+/// Returns the markup of a run that has a run file.
 fn of_run(run: &LiveRun) -> Markup {
     let percent = run.share * 100.0;
     html! {
@@ -268,7 +268,7 @@ fn picture(seen: &LiveBlocks) -> Picture<'_> {
     Picture { blocks, free_blocks, blocks_per_cell, cells }
 }
 
-/// A run of this server's that has ended.
+/// Returns the markup of an experiment of this server that has ended.
 fn of_ended(app: &App, started: Option<&Started>, ended: &Ended) -> Result<Markup, Problem> {
     let kept = match started {
         Some(started) => kept(app, started)?,
@@ -281,7 +281,8 @@ fn of_ended(app: &App, started: Option<&Started>, ended: &Ended) -> Result<Marku
     })
 }
 
-/// The run that an experiment started here was kept as: the newest like it that was not there before.
+/// Returns the stored run of an experiment that was started here: the newest that matches and that did not exist
+/// before.
 fn kept(app: &App, started: &Started) -> Result<Option<i64>, Problem> {
     let Some(store) = app.store()? else { return Ok(None) };
     let selection = Selection {

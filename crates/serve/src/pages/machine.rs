@@ -1,4 +1,4 @@
-//! This machine: verdicts with their reasons and commands, layers, wear and temperature over time.
+//! Page of this machine: verdicts with reasons and commands, layers, wear and temperature over time.
 
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -68,7 +68,7 @@ fn tally(diagnosis: &Diagnosis) -> String {
     said.join(", ")
 }
 
-/// The worst first; what is fine in one line each.
+/// Returns the list of checks, the worst first.
 fn checks(checks: &[Check]) -> Markup {
     let mut sorted: Vec<&Check> = checks.iter().collect();
     sorted.sort_by_key(|check| std::cmp::Reverse(check.verdict));
@@ -91,7 +91,7 @@ fn one(check: &Check) -> Markup {
     }
 }
 
-/// Curves for each drive that told a figure twice or more, over the days until now.
+/// Returns curves for each drive that has two values or more of a figure, over the days before the last value.
 fn over_time(figures: &[DriveFigures]) -> Vec<Series> {
     let Some(last) = figures.last() else { return Vec::new() };
     let mut drives: Vec<&str> = figures.iter().map(|one| one.drive.as_str()).collect();

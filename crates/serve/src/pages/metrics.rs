@@ -1,4 +1,4 @@
-//! Figures for Prometheus, in its text format.
+//! Metrics for Prometheus, in its text format.
 
 use std::fmt::Write;
 
@@ -26,7 +26,7 @@ pub(crate) async fn show(State(app): Shared) -> Answer {
         texts.push(own("experiments_running", "Experiments under way.", running as u64));
         match app.machine.diagnosis() {
             Ok(diagnosis) => texts.push(diagnosis.prometheus()),
-            // There is nothing to tell of it.
+            // // There are no metrics of a machine that cannot be examined.
             Err(HostError::Unsupported(_)) => {}
             Err(error) => return Err(error.into()),
         }
@@ -37,7 +37,7 @@ pub(crate) async fn show(State(app): Shared) -> Answer {
     Ok(([(CONTENT_TYPE, FORMAT)], text).into_response())
 }
 
-/// Returns the figures of each attached drive that answers.
+/// Returns the metrics of each attached drive that answers.
 #[cfg(target_os = "linux")]
 fn attached_drives() -> Result<Vec<String>, Problem> {
     use ssdlab_attach::control::{self, Ask};
@@ -50,7 +50,7 @@ fn attached_drives() -> Result<Vec<String>, Problem> {
     Ok(figures.collect())
 }
 
-/// Returns nothing: drives are attached on Linux only.
+/// Returns no metrics: drives can be attached on Linux only.
 #[cfg(not(target_os = "linux"))]
 fn attached_drives() -> Result<Vec<String>, Problem> {
     Ok(Vec::new())
@@ -60,7 +60,7 @@ fn own(name: &str, help: &str, value: u64) -> String {
     format!("# HELP ssdlab_{name} {help}\n# TYPE ssdlab_{name} gauge\nssdlab_{name} {value}\n")
 }
 
-/// Joins texts so that each metric is described once, with the samples of all of them behind that.
+/// Joins texts so that each metric is described once, followed by the samples of all texts.
 fn joined(texts: &[String]) -> String {
     let mut metrics: Vec<(String, Vec<String>, Vec<String>)> = Vec::new();
     for line in texts.iter().flat_map(|text| text.lines()) {

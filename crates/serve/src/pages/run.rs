@@ -1,4 +1,4 @@
-//! One run: its report, and what its user notes of it.
+//! Page of one run: its report, tags and note.
 
 use axum::body::Bytes;
 use axum::extract::{Path, State};
@@ -13,7 +13,7 @@ use ssdlab_lab::store::{Annotation, RunId, Store};
 use super::{Answer, Fields, Problem, View, go_to, link, runs};
 use crate::app::{App, SavedPage, Shared, beside};
 
-/// Opens the store, and finds the run that an address names: its number, and nothing else.
+/// Opens the store, and finds the run that a path names. The name must be a number.
 fn find(app: &App, name: &str) -> Result<(Store, RunId), Problem> {
     let is_number = name.len() <= 18 && name.bytes().all(|byte| byte.is_ascii_digit());
     let missing = || Problem::missing("there is no such run");
@@ -44,7 +44,7 @@ pub(crate) async fn show(
     Ok(view.whole(&title, &body).into_response())
 }
 
-/// Returns what is known of the run besides its report, and what can be done with it.
+/// Returns the links, tags and note of a run, and the forms that change them.
 fn around(id: RunId, report: &Report, annotation: &Annotation, view: View) -> Markup {
     let (experiment, target) = (&*report.experiment, &*report.target.name);
     let alike = [("experiment", experiment), ("target", target)];

@@ -1,4 +1,4 @@
-//! The list of runs.
+//! Page with the list of runs.
 
 use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
@@ -9,10 +9,10 @@ use ssdlab_lab::store::{RunSummary, Selection};
 use super::{Answer, Fields, View, link, moment};
 use crate::app::{Shared, beside};
 
-/// Runs on a page.
+/// Number of runs on a page.
 const PER_PAGE: u32 = 50;
 
-/// What the list is made of.
+/// Data for the list.
 #[derive(Default)]
 struct Found {
     runs: Vec<RunSummary>,
@@ -139,7 +139,7 @@ fn row(run: &RunSummary) -> Markup {
     }
 }
 
-/// Tags, each a link to the runs that have it.
+/// Returns tags as links to the runs that have them.
 pub(super) fn tags(tags: &[String]) -> Markup {
     html! {
         span.tags { @for tag in tags { a.tag href=(link("/", &[("tag", tag)])) { (tag) } " " } }

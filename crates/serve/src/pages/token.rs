@@ -1,4 +1,4 @@
-//! The page on which the token is given.
+//! Page on which the user gives the token.
 
 use axum::body::Bytes;
 use axum::extract::{RawQuery, Request, State};
@@ -11,7 +11,7 @@ use super::{Fields, View, go_to, link};
 use crate::access::COOKIE_NAME;
 use crate::app::Shared;
 
-/// Asks for the token, where a request lacks it.
+/// Returns the form for the token, in answer to a request that lacks it.
 pub(crate) fn ask(request: &Request) -> Response {
     let is_reading = matches!(request.method().as_str(), "GET" | "HEAD");
     let to = match is_reading {
@@ -35,7 +35,7 @@ fn form(status: StatusCode, words: &str, to: &str) -> Response {
     (status, view.page("Token", &body)).into_response()
 }
 
-/// Takes the token from the address that `ssdlab serve` printed, or asks for it.
+/// Accepts the token in the address that `ssdlab serve` printed, or shows the form.
 pub(crate) async fn take(State(app): Shared, RawQuery(query): RawQuery) -> Response {
     let fields = Fields::of_query(query);
     match fields.given("token") {
@@ -44,7 +44,7 @@ pub(crate) async fn take(State(app): Shared, RawQuery(query): RawQuery) -> Respo
     }
 }
 
-/// Takes the token from the form. An empty one is forgotten.
+/// Accepts the token from the form. An empty token removes the cookie.
 pub(crate) async fn give(State(app): Shared, headers: HeaderMap, body: Bytes) -> Response {
     let fields = Fields::read(&body);
     let token = fields.get("token").trim();
@@ -59,7 +59,7 @@ fn keep(app: &crate::app::App, token: &str, to: &str) -> Response {
     if !app.access.token.is(token) {
         return form(StatusCode::UNAUTHORIZED, "That was another token than the one", to);
     }
-    // It goes to pages of this server and nowhere else: a path, and no '//host'.
+    // // Redirect only to pages of this server: to a path, and not to '//host'.
     let path = to.split(['?', '#']).next().unwrap_or_default();
     let is_own =
         path.starts_with('/') && !path.starts_with("//") && !to.contains(['\\', '\r', '\n']);
