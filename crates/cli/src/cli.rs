@@ -1,5 +1,5 @@
-//! What can be typed. Help, man pages and completions come from these definitions, and nowhere
-//! else is it said what an option is called.
+//! Definition of the command line with clap. Help, man pages and completions are generated from it, and it is the only
+//! place that names the options.
 
 #[cfg(target_os = "linux")]
 mod attach;
@@ -32,8 +32,7 @@ pub use serve::*;
 pub use shared::*;
 pub use sweep::*;
 
-/// The seed of runs that were not given one. A fixed one: two people who type the same get the
-/// same tables.
+/// Seed of runs without `--seed`. It is fixed, so that two people who type the same command get the same tables.
 pub const SEED_DEFAULT: u64 = 1;
 
 const EXAMPLES: &str = "\
@@ -220,7 +219,7 @@ mod tests {
     use super::extract::{Example, in_help};
     use super::*;
 
-    /// What stands for something in the first line of a page, and one thing that it stands for.
+    /// Placeholders in the usage line of a help page, each with a valid value.
     const PLACEHOLDERS: [(&str, &str); 7] = [
         (" [TARGET]", " sim:"),
         (" TARGET", " sim:"),
@@ -231,7 +230,7 @@ mod tests {
         ("NAME", "toshiba-xg5"),
     ];
 
-    /// The words of a command up to where a shell sends it elsewhere.
+    /// Returns the words of a command up to a redirection or pipe of the shell.
     fn words(line: &str) -> Vec<String> {
         let words = shlex::split(line).unwrap_or_else(|| panic!("open quotes in {line}"));
         words.into_iter().take_while(|word| ![">", "|", "&&"].contains(&word.as_str())).collect()
@@ -245,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Lines that a terminal of 80 columns would break.
+    /// Collects the lines of help that a terminal of 80 columns would break.
     fn long_lines(command: &clap::Command, found: &mut Vec<String>) {
         let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
         found.extend(help.lines().filter(|line| line.chars().count() > 80).map(str::to_owned));
@@ -279,7 +278,7 @@ mod tests {
         }
     }
 
-    /// Commands within sentences: their names and options are there.
+    /// Commands that are quoted within sentences must exist, with their options.
     #[test]
     fn every_command_that_a_sentence_names_is_there() {
         let mut named = 0;

@@ -1,4 +1,4 @@
-//! The subcommands, a file each.
+//! Implementation of the subcommands, each in a file of its own.
 
 mod advise;
 #[cfg(target_os = "linux")]
@@ -38,7 +38,7 @@ use crate::cli::{Command, ProfileCommand};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
-/// Does what was asked.
+/// Carries out a subcommand; returns the exit code.
 pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments, terminal)?,
@@ -84,7 +84,7 @@ pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// JSON as the reports are written: indented, with a newline at its end.
+/// Returns indented JSON with a newline at its end, like that of reports.
 fn json(value: &impl Serialize) -> String {
     let mut text =
         serde_json::to_string_pretty(value).expect("lists have strings as keys and no maps");

@@ -1,4 +1,4 @@
-//! Completion: the shell asks the program, which knows the experiments, drives, keys and runs there are.
+//! Shell completion: the shell asks the program, which knows the experiments, drives, keys and runs.
 
 mod bash;
 mod candidates;
@@ -13,21 +13,22 @@ pub use candidates::{
     Operands, Profiles, Runs, RunsAndFiles, Simulated, experiments, fixes, keys, settings, varied,
 };
 
-/// The variable in which a shell says that it asks, and which one it is.
+/// Environment variable by which a shell asks for completions; its value is the name of the shell.
 const VARIABLE: &str = "SSDLAB_COMPLETE";
 
-/// What the program is called where a shell looks for it.
+/// Name of the program for the shell.
 const PROGRAM: &str = "ssdlab";
 
 const SHELLS: Shells<'static> = Shells(&[&bash::Bash, &Elvish, &Fish, &Powershell, &Zsh]);
 
-/// zsh runs a file of its fpath for the first completion, which would only define the function.
+/// Addition to the script for zsh: zsh runs a file of its fpath at the first completion, and the script alone would
+/// only define the function.
 const AUTOLOADED: &str = r#"if [[ ${funcstack[1]} == _ssdlab ]]; then
     _clap_dynamic_completer_ssdlab "$@"
 fi
 "#;
 
-/// Answers a shell that asks for completions, and ends the program then.
+/// If a shell asks for completions, prints them and exits.
 pub fn answer_if_asked() {
     CompleteEnv::with_factory(cli::command)
         .var(VARIABLE)
@@ -37,7 +38,7 @@ pub fn answer_if_asked() {
         .complete();
 }
 
-/// Returns the script that has a shell ask; `None` for a shell that cannot.
+/// Returns the script that makes a shell ask for completions; `None` if the shell is not supported.
 pub fn script(shell: &str) -> Option<String> {
     let mut script = Vec::new();
     let completer: &dyn EnvCompleter = SHELLS.completer(shell)?;

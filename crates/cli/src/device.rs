@@ -1,4 +1,4 @@
-//! A block device as target: what is asked before all that it holds is destroyed.
+//! Gate before a block device is overwritten: checks, warnings and the user's consent.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
@@ -13,27 +13,26 @@ use crate::cli::{EngineArgument, PurgeArgument};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
-/// What the user agreed to on the command line.
+/// Consent that the user gave on the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Consent {
-    /// That all data is lost.
+    /// True if the user accepts the loss of all data.
     pub destroy_data: bool,
-    /// The serial or path, typed once more.
+    /// Serial number or path of the device, if the user has typed it to confirm.
     pub confirm: Option<String>,
 }
 
-/// What stands between a run and its target.
+/// Result of the check of a target before a run.
 pub enum Gate {
-    /// Nothing: no block device is concerned.
+    /// The target is not a block device.
     NotADevice,
-    /// A block device that is only read.
+    /// The target is a block device that is only read.
     ToRead(Box<RealDrive>),
-    /// The gate was passed.
+    /// The target is a block device, and the user has confirmed its destruction.
     Passed(Box<Permit>),
 }
 
-/// Refuses what was said about a block device that is written, where none is: who gave it expects
-/// something else.
+/// Refuses options for a block device that is written if the run writes none: the user expects something else.
 pub fn refuse_idle_options(
     gate: &Gate,
     target: &Target,
@@ -61,7 +60,7 @@ pub fn refuse_idle_options(
     )))
 }
 
-/// Refuses `--create-file` where no file is created.
+/// Refuses `--create-file` if the run creates no file.
 pub fn refuse_idle_file(gate: &Gate, target: &Target, create_file: bool) -> Result<(), Failure> {
     let what = match gate {
         _ if !create_file => return Ok(()),
@@ -74,7 +73,7 @@ pub fn refuse_idle_file(gate: &Gate, target: &Target, create_file: bool) -> Resu
     )))
 }
 
-/// Returns how a block device is made new.
+/// Returns the purge method for a block device.
 pub fn make_new(argument: Option<PurgeArgument>, target: &Target) -> Result<MakeNew, Failure> {
     match argument {
         Some(PurgeArgument::Format) if !target.is_simulated() => Err(Failure::usage(
@@ -89,7 +88,7 @@ pub fn make_new(argument: Option<PurgeArgument>, target: &Target) -> Result<Make
     }
 }
 
-/// Returns what sends requests. A simulated drive takes them as they are.
+/// Returns the I/O engine. For a simulated drive only the default is accepted.
 pub fn engine(argument: EngineArgument, target: &Target) -> Result<Engine, Failure> {
     if argument != EngineArgument::Auto && target.is_simulated() {
         return Err(Failure::usage(
@@ -105,7 +104,7 @@ pub fn engine(argument: EngineArgument, target: &Target) -> Result<Engine, Failu
     })
 }
 
-/// Returns how a simulated drive is made new.
+/// Returns the purge method for a simulated drive.
 pub fn make_new_simulated(argument: Option<PurgeArgument>) -> simulated::MakeNew {
     match argument {
         None => simulated::MakeNew::Factory,
@@ -118,7 +117,8 @@ pub fn make_new_simulated(argument: Option<PurgeArgument>) -> simulated::MakeNew
     }
 }
 
-/// Lets a run come to the block device at `path`, or refuses. A question may be asked.
+/// Checks the block device at `path` and the user's consent; may ask a question. Returns an error if the run is
+/// refused.
 pub fn gate(
     experiment: &dyn Experiment,
     settings: &Settings,
@@ -130,7 +130,7 @@ pub fn gate(
         return Ok(Gate::NotADevice);
     }
     if !experiment.takes_devices() {
-        // Of one that is in use, that is what counts.
+        // // If the device is in use, report that first.
         Candidate::look_at(path).map_err(LabError::from)?;
         return Err(LabError::Unsupported(format!(
             "{} is not done on a raw block device ({} are); give a directory of a file system on \
@@ -141,13 +141,13 @@ pub fn gate(
         ))
         .into());
     }
-    // Only a drive that is open has a description to plan by.
+    // // The plan needs the description of an open drive.
     let planned = match RealDrive::open_device_to_read(path, options.clone()) {
         Ok(drive) => match experiment.plan(settings, &drive.description()) {
             Ok(plan) if !plan.is_writing() => return Ok(Gate::ToRead(Box::new(drive))),
             planned => planned.map(|_| ()),
         },
-        // What keeps it from being opened is said below.
+        // // The check below reports why the device cannot be opened.
         Err(_) => Ok(()),
     };
     let candidate = Candidate::look_at(path).map_err(LabError::from)?;
@@ -168,7 +168,7 @@ fn refused(why: String) -> Failure {
     LabError::from(DriveError::new(ErrorKind::Refused, why)).into()
 }
 
-/// Asks for the serial or the path on the terminal.
+/// Asks on the terminal for the serial number or the path; returns the answer.
 fn ask(candidate: &Candidate) -> Result<String, Failure> {
     if !io::stdin().is_terminal() {
         return Err(refused(format!(
@@ -187,7 +187,7 @@ fn ask(candidate: &Candidate) -> Result<String, Failure> {
     Ok(line)
 }
 
-/// Said also when quiet: it is what the answer is about.
+/// Prints lines on stderr, even with `--quiet`: the question is about them.
 fn say(lines: &[String]) {
     let mut stderr = anstream::stderr().lock();
     for line in lines {
@@ -195,8 +195,8 @@ fn say(lines: &[String]) {
     }
 }
 
-/// Opens the device that was confirmed. An erase that was asked for by name and is not possible
-/// is an error, before anything was written.
+/// Opens the confirmed device. If the erase that was requested by name is not possible, returns an error before
+/// anything is written.
 pub fn open(
     permit: Permit,
     options: RealOptions,

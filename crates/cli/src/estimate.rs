@@ -1,4 +1,4 @@
-//! What a run will do to a real drive, and how long it takes on a simulated one, said before it begins.
+//! Estimates before a run: what it writes to a real drive, and how long it takes.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 use crate::progress::about;
 use crate::terminal::Terminal;
 
-/// Taken where the drive does not let itself be tried: what most SATA drives reach.
+/// Assumed throughput if the drive cannot be probed: most SATA drives reach it.
 const ASSUMED_BYTES_PER_SECOND: f64 = 400e6;
 
-/// Tries how fast the prepared drive is, and says what the run will write, how much space it
-/// needs and how long it takes; returns that time. `examined` is whether the run ends with a look
-/// at how far the drive is to be believed, which writes as well.
+/// Measures the throughput of the prepared drive, and prints what the run will write, the space it needs and the time
+/// it takes; returns that time. `examined` is true if the run ends with a plausibility check of the drive, which writes
+/// as well.
 pub fn announce(
     plan: &Plan,
     drive: &mut RealDrive,
@@ -63,14 +63,14 @@ pub fn announce(
     Some(duration(plan, probed))
 }
 
-/// A run that is expected to take less processor time than this is not announced.
+/// Processor time below which a run is not announced.
 const WORTH_SAYING: Duration = Duration::from_secs(15);
 
-/// A saved drive holds so much for each logical and each physical unit.
+/// Bytes in a saved drive for each logical and each physical unit.
 const ENTRY: ByteLength = ByteLength::new(4);
 
-/// Says how long a run on simulated drives will take, where that is long; returns that time. `threads`
-/// workloads may run side by side; `shorter` is whether --quick would take a smaller drive.
+/// Prints how long a run on simulated drives will take, if that is long, and returns that time. `threads` is the number
+/// of workloads that may run in parallel; `shorter` is true if `--quick` would use a smaller drive.
 pub fn announce_simulated(
     plan: &Plan,
     target: &Target,
@@ -100,7 +100,7 @@ pub fn announce_simulated(
     Some(expected)
 }
 
-/// Says how long it takes to make a used drive, where that is long; returns that time.
+/// Prints how long preconditioning will take, if that is long, and returns that time.
 pub fn announce_ageing(
     drive: &Configuration,
     ageing: &Ageing,
@@ -124,14 +124,14 @@ pub fn announce_ageing(
     Some(expected)
 }
 
-/// Returns what the run writes, with what the short try before it and the look after it do.
+/// Returns the bytes that the run writes, those of the probe before it and of the check after it included.
 fn writes(plan: &Plan, probed: Option<f64>, examined: bool) -> ByteLength {
     let bytes_per_second = probed.unwrap_or(ASSUMED_BYTES_PER_SECOND);
     let look = if examined { EXAMINED } else { ByteLength::ZERO };
     plan.writes(bytes_per_second) + plan.space.min(PROBE_LENGTH) + look
 }
 
-/// An upper bound where there is one, and about how much where the drive's speed decides.
+/// Returns the amount in words: an upper bound, or an estimate if it depends on the drive's speed.
 fn amount_words(plan: &Plan, written: ByteLength) -> String {
     if plan.writing > Nanoseconds::ZERO {
         format!("about {}", roughly(written))
@@ -140,7 +140,7 @@ fn amount_words(plan: &Plan, written: ByteLength) -> String {
     }
 }
 
-/// A length with two digits, as much as an estimate is worth.
+/// Returns a length with two digits, the precision of an estimate.
 fn roughly(length: ByteLength) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB")];
     let (unit, name) =

@@ -1,4 +1,4 @@
-//! What a failure means for whoever called: an exit code, and an error with its causes.
+//! Failures of the program: an exit code, and an error with its causes.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use ssdlab_lab::compare::CompareError;
 use ssdlab_lab::store::StoreError;
 use ssdlab_sweep::SweepError;
 
-/// How the program ends. The numbers are a contract with scripts.
+/// Exit code of the program. Scripts depend on the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Done.
@@ -49,33 +49,33 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// `error` with what was being done when it came up.
+    /// Creates a failure of an exit code and an error.
     pub fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Failure {
         Failure { exit, error: error.into() }
     }
 
-    /// Wrong use; `message` says what is right.
+    /// Creates a failure by wrong use; `message` says what is right.
     pub fn usage(message: String) -> Failure {
         Failure::new(Exit::Usage, anyhow::Error::msg(message))
     }
 
-    /// An operation that the system failed, under the exit code that fits.
+    /// Creates a failure of a system call, with the operation `what` and an exit code.
     pub fn system(exit: Exit, what: String, source: std::io::Error) -> Failure {
         Failure::new(exit, anyhow::Error::new(source).context(what))
     }
 
-    /// The exit code.
+    /// Returns the exit code.
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// The error and its causes, each once: some messages quote their cause already.
+    /// Returns the error and its causes, without causes that an earlier message already contains.
     pub fn chain(&self) -> Vec<String> {
         chain(self.error.as_ref())
     }
 }
 
-/// An error and its causes as sentences, without those that an earlier one quotes.
+/// Returns an error and its causes as sentences, without causes that an earlier one already contains.
 pub fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     let mut next = Some(error);
@@ -96,7 +96,7 @@ impl From<LabError> for Failure {
             ErrorKind::Refused => Exit::Refused,
             ErrorKind::Unsupported | ErrorKind::NoSpace | ErrorKind::EndOfLife => Exit::Unsupported,
             ErrorKind::Cancelled => Exit::Interrupted,
-            // The enumeration may grow; what is not known has simply failed.
+            // // The enumeration is non-exhaustive: unknown kinds are plain failures.
             _ => Exit::Failed,
         };
         Failure::new(exit, error)

@@ -1,7 +1,7 @@
-//! Ctrl-C: the first ends the run in good order, a second one ends the program at once.
+//! Ctrl-C: the first signal ends the run cleanly, a second one ends the program at once.
 //!
-//! Signals that follow the first within [`ONE_PRESS`] are the first again: `timeout` signals the
-//! program and then its whole process group, and a terminal that closes sends SIGHUP to both.
+//! Signals that follow the first within [`ONE_PRESS`] count as the first: `timeout` signals the program and then its
+//! whole process group, and a terminal that closes sends SIGHUP to both.
 
 use std::io;
 use std::sync::Arc;
@@ -10,17 +10,16 @@ use std::time::{Duration, Instant};
 
 use crate::failure::Exit;
 
-/// Signals closer to the first than this are the same request to end.
+/// Time after the first signal within which further signals belong to the same request.
 const ONE_PRESS: Duration = Duration::from_secs(1);
 
-/// Tells whether the user has asked for the run to end.
+/// Flag that is set when the user asks for the end of the run.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens for SIGINT, SIGTERM and SIGHUP from now on (on Windows for Ctrl-C, Ctrl-Break and the end of the
-    /// console); once in a program. Until then, and in commands that do not listen, signals end the program as they
-    /// always do.
+    /// Installs the handler for SIGINT, SIGTERM and SIGHUP (on Windows for Ctrl-C, Ctrl-Break and the end of the
+    /// console). It can be called only once. Without it, signals end the program as usual.
     pub fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let wanted = interrupt.0.clone();
@@ -37,13 +36,13 @@ impl Interrupt {
         }
     }
 
-    /// Returns whether a signal came.
+    /// Returns true if a signal has arrived.
     pub fn is_wanted(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What follows from a signal.
+/// Effect of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reaction {
     /// The run ends in good order.
@@ -54,14 +53,14 @@ enum Reaction {
     EndProgram,
 }
 
-/// The signals that came so far.
+/// Signals that have arrived.
 #[derive(Debug, Default)]
 struct Requests {
     first: Option<Instant>,
 }
 
 impl Requests {
-    /// Returns what follows from a signal that came at `now`.
+    /// Returns the effect of a signal that arrives at `now`.
     fn take(&mut self, now: Instant) -> Reaction {
         match self.first {
             None => {

@@ -1,4 +1,4 @@
-//! Where runs are kept, and what to say when they cannot be.
+//! Store of runs: its path, and warnings when a run cannot be kept.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use ssdlab_lab::store::{RunId, Store, StoreError};
 use crate::failure::{Failure, chain};
 use crate::terminal::Terminal;
 
-/// The variable that names the store.
+/// Environment variable with the path of the store.
 pub const VARIABLE: &str = "SSDLAB_STORE";
 
-/// The store: what the option says, or the environment, or the user's data directory.
+/// Returns the path of the store: from the option, from the environment, or in the user's data directory.
 pub fn path(option: Option<&Path>) -> Result<PathBuf, Failure> {
     let told = option.map(Path::to_owned).or_else(|| named(std::env::var_os(VARIABLE)));
     if let Some(path) = told {
@@ -27,20 +27,20 @@ pub fn path(option: Option<&Path>) -> Result<PathBuf, Failure> {
     Ok(strategy.data_dir().join("ssdlab").join("runs.sqlite"))
 }
 
-/// An empty variable says nothing.
+/// Returns the path in the variable, or `None` if it is empty.
 fn named(value: Option<OsString>) -> Option<PathBuf> {
     value.filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// Warns before a run that takes long, if it could not be kept as things are now.
+/// Warns before a long run if the store cannot be opened, so that the run could not be kept.
 pub fn try_out(path: &Path, terminal: &Terminal) {
     if let Err(error) = Store::open(path) {
         warn("as things are, this run will not be kept", &error, terminal);
     }
 }
 
-/// Keeps a report; what stands in the way is a warning, for the report reaches stdout all the
-/// same.
+/// Keeps a report in the store, and returns its number. An error is only a warning, because the report is printed in
+/// any case.
 pub fn keep(path: &Path, report: &Report, terminal: &Terminal) -> Option<RunId> {
     match Store::open(path).and_then(|mut store| store.insert(report)) {
         Ok(id) => Some(id),
@@ -51,7 +51,7 @@ pub fn keep(path: &Path, report: &Report, terminal: &Terminal) -> Option<RunId> 
     }
 }
 
-/// The newest earlier run that `report`, kept as `id`, can be compared with.
+/// Returns the newest earlier run that can be compared with `report`, which was kept as `id`.
 pub fn earlier(path: &Path, id: RunId, report: &Report) -> Option<RunId> {
     let runs = Store::open_read_only(path).and_then(|store| store.list()).ok()?;
     runs.iter()

@@ -1,7 +1,7 @@
-//! The command line: arguments to library calls, reports to the terminal, errors to exit codes.
+//! Command line program: turns arguments into library calls, reports into text, and errors into exit codes.
 //!
-//! [`cli`] declares what can be typed, and is where help, man pages and completions come from.
-//! Each subcommand turns its part into calls of `ssdlab_lab`; nothing below sees clap.
+//! [`cli`] defines the command line, from which help, man pages and completions are generated. Each subcommand turns
+//! its arguments into calls of `ssdlab_lab`; the libraries do not depend on clap.
 
 mod cli;
 mod command;
@@ -27,7 +27,7 @@ use ssdlab_drive::memory::LargePages;
 use crate::cli::Cli;
 use crate::terminal::Terminal;
 
-// The maps of a simulated drive are large and touched at random.
+// // The maps of a simulated drive are large and accessed at random.
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;
 

@@ -1,4 +1,4 @@
-//! Refuses runs that need more memory than there is.
+//! Memory check: refuses runs that need more memory than is available.
 
 use ssdlab_lab::Target;
 use ssdlab_lab::memory::{Need, available};
@@ -7,7 +7,7 @@ use ssdlab_units::ByteLength;
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
-/// Refuses a run that needs more memory than there is; returns how many workloads may run side by side.
+/// Refuses a run that needs more memory than is available; returns the number of workloads that may run in parallel.
 pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let Some(available) = available() else { return Ok(processors) };
@@ -28,10 +28,10 @@ pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
     ))
 }
 
-/// Less memory than this is not worth a word.
+/// Need of memory from which it is announced.
 const WORTH_SAYING: ByteLength = ByteLength::new(2 << 30);
 
-/// Says how much memory is going to be taken, where that is much.
+/// Prints how much memory the run will need, if that is much.
 pub fn announce(need: &Need, terminal: &Terminal) {
     if need.least() >= WORTH_SAYING && !terminal.quiet {
         let memory = rounded(need.least());
@@ -39,8 +39,8 @@ pub fn announce(need: &Need, terminal: &Terminal) {
     }
 }
 
-/// Returns how many runs that each need `need` may be made side by side, `wanted` at most; refuses where there
-/// is too little memory for one.
+/// Returns the number of runs that may be made in parallel, at most `wanted`, if each needs `need`; refuses if there is
+/// too little memory for one.
 pub fn runs_side_by_side(need: &Need, wanted: usize) -> Result<usize, Failure> {
     let Some(available) = available() else { return Ok(wanted) };
     match available.bytes() / need.least().bytes().max(1) {
@@ -57,7 +57,7 @@ pub fn runs_side_by_side(need: &Need, wanted: usize) -> Result<usize, Failure> {
     }
 }
 
-/// A length with the digits that an estimate is worth.
+/// Returns a length with the precision of an estimate.
 fn rounded(length: ByteLength) -> String {
     match length.gibibytes() {
         gib if gib >= 10.0 => format!("{gib:.0} GiB"),

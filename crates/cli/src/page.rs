@@ -1,5 +1,5 @@
-//! A file that a report is written to: its place is tried before a run starts, so that a wrong path
-//! fails before an hour of work and not after it.
+//! Output file of a report: it is opened before a run starts, so that a wrong path fails before an hour of work and not
+//! after it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Exit, Failure};
 
-/// Bytes in which a file shows what it is.
+/// Bytes at the beginning of a file that show its type.
 const HEAD: u64 = 4096;
 
-/// Directories made for a file: those of them that stay empty are removed again.
+/// Directories that were created for a file; those that stay empty are removed again.
 #[derive(Debug, Default)]
 pub struct Directories(Vec<PathBuf>);
 
 impl Directories {
-    /// Makes `path` a directory, and those above it that are missing.
+    /// Creates the directory `path`, and its missing parents.
     pub fn make(path: &Path) -> io::Result<Directories> {
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let made = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
@@ -29,7 +29,7 @@ impl Directories {
         Ok(made)
     }
 
-    /// Makes the directory that a file at `path` lies in.
+    /// Creates the directory of a file at `path`.
     pub fn of_file(path: &Path) -> io::Result<Directories> {
         path.parent().map_or_else(|| Ok(Directories::default()), Directories::make)
     }
@@ -38,18 +38,18 @@ impl Directories {
 impl Drop for Directories {
     fn drop(&mut self) {
         for directory in &self.0 {
-            // Only an empty one goes.
+            // // This removes the directory only if it is empty.
             let _ = fs::remove_dir(directory);
         }
     }
 }
 
-/// A file that a page, or something else, will be written to. One that was there stays as it is until then, one that
-/// was not is removed again when nothing came of it.
+/// Output file that will be written later. An existing file is unchanged until then; a new file is removed if it is not
+/// written.
 #[derive(Debug)]
 pub struct Page {
     file: File,
-    /// Goes after the file.
+    /// Directories made for the file; they are dropped after the file was removed.
     _directories: Directories,
     path: PathBuf,
     is_new: bool,
@@ -57,8 +57,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// Opens the file that was named with `option`, and creates it where there is none. `example`
-    /// is what it might be called.
+    /// Opens the file that was named with `option`, and creates it if it does not exist. `example` is a possible name
+    /// of a file.
     pub fn reserve(path: &Path, option: &str, example: &str) -> Result<Page, Failure> {
         let shown = path.display();
         if path.is_dir() {
@@ -77,14 +77,14 @@ impl Page {
         Ok(Page { file, _directories: directories, path, is_new, is_written: false })
     }
 
-    /// Reserves the file of a page. Of what is there a page alone is replaced: anything else is named by mistake, such as
-    /// the drive that the page is about.
+    /// Reserves the file of an HTML page. An existing file is replaced only if it is a page: any other was named by
+    /// mistake, such as the drive that the page is about.
     pub fn html(path: &Path) -> Result<Page, Failure> {
         refuse_other(path, "--html", "page", |head| head.starts_with(b"<!DOCTYPE html>"))?;
         Page::reserve(path, "--html", "report.html")
     }
 
-    /// Reserves the file of a log of latencies, and replaces such alone.
+    /// Reserves the file of a latency log, and replaces no other kind of file.
     pub fn latencies(path: &Path) -> Result<Page, Failure> {
         let is_log = |head: &[u8]| {
             let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -94,7 +94,7 @@ impl Page {
         Page::reserve(path, "--hdr", "latencies.hlog")
     }
 
-    /// Reserves the file of a script or job of `export`, and replaces such alone.
+    /// Reserves the file of a script or job of `export`, and replaces no other kind of file.
     pub fn script(path: &Path) -> Result<Page, Failure> {
         let is_script = |head: &[u8]| {
             let mut lines = head.split(|byte| *byte == b'\n').take(4);
@@ -104,7 +104,7 @@ impl Page {
         Page::reserve(path, "--output", "run.sh")
     }
 
-    /// Reserves the file of a history, and replaces such alone.
+    /// Reserves the file of a history, and replaces no other kind of file.
     pub fn history(path: &Path) -> Result<Page, Failure> {
         let is_history = |head: &[u8]| {
             let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -114,7 +114,7 @@ impl Page {
         Page::reserve(path, "--output", "history.txt")
     }
 
-    /// Writes it.
+    /// Writes the file.
     pub fn write(mut self, html: &str) -> Result<(), Failure> {
         self.replace(html).map_err(|source| {
             let what = format!("cannot write {}", self.path.display());
@@ -125,7 +125,7 @@ impl Page {
     }
 
     fn replace(&mut self, html: &str) -> io::Result<()> {
-        // What is not a plain file (a pipe, /dev/stdout) has no length to set.
+        // // A file that is not plain (a pipe, /dev/stdout) cannot be truncated.
         if self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
         }
@@ -136,26 +136,26 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         if self.is_new && !self.is_written {
-            // An empty page left behind would be a nuisance, but nothing to fail for.
+            // // Failing to remove the empty file is not an error.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Refuses to replace what holds no figures of ssdlab's for Prometheus.
+/// Refuses to replace a file that does not hold ssdlab's metrics for Prometheus.
 pub fn refuse_other_than_metrics(path: &Path) -> Result<(), Failure> {
     let is_metrics = |head: &[u8]| head.starts_with(b"# HELP ssdlab_");
     refuse_other(path, "--prometheus", "file of figures of ssdlab's", is_metrics)
 }
 
-/// Refuses to replace a plain file that does not begin as a `kind` does, and is not empty.
+/// Refuses to replace a plain file that is not empty and does not begin as a `kind` does.
 pub fn refuse_other(
     path: &Path,
     option: &str,
     kind: &str,
     is_kind: impl Fn(&[u8]) -> bool,
 ) -> Result<(), Failure> {
-    // Nothing else is opened: what a pipe holds is for others.
+    // // Open plain files only: reading from a pipe would take data from its reader.
     if !path.metadata().is_ok_and(|it| it.is_file()) {
         return Ok(());
     }
@@ -177,7 +177,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => Ok((file, true)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // Truncated only once there is something to put in its place.
+            // // The file is truncated only when there is something to write.
             Ok((OpenOptions::new().write(true).open(path)?, false))
         }
         Err(error) => Err(error),

@@ -1,4 +1,4 @@
-//! Shows on stderr how far a run has come, and passes a Ctrl-C on to it.
+//! Progress of a run on stderr, and the passing on of Ctrl-C to it.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -12,14 +12,14 @@ use ssdlab_serve::live::{Publisher, Subject};
 use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
 
-/// Where there is no terminal, lines come no closer than this, and none sooner: logs are read afterwards.
+/// Least time before the first line and between lines if stderr is not a terminal, since logs are read afterwards.
 const LINES_APART: Duration = Duration::from_secs(10);
-/// Sooner than this nothing can be said about the time left.
+/// Least time after which the time left is estimated.
 const FIRST_GUESS: Duration = Duration::from_secs(2);
-/// Positions of the bar.
+/// Number of positions of the bar.
 const LENGTH: u64 = 10_000;
 
-/// How progress is shown.
+/// Form in which progress is shown.
 #[derive(Debug)]
 enum Look {
     Hidden,
@@ -27,25 +27,25 @@ enum Look {
     Lines { last: Instant },
 }
 
-/// Watches a run.
+/// Progress of a run, which shows it and watches for Ctrl-C.
 #[derive(Debug)]
 pub struct Progress<'a> {
     look: Look,
     terminal: &'a Terminal,
     interrupt: Interrupt,
-    /// Tells whoever watches the run from another process.
+    /// Publisher that tells other processes about the run, if any.
     publisher: Option<Publisher>,
     started: Instant,
-    /// How long the run was expected to take, where that was worked out.
+    /// Expected time of the run, if there is an estimate.
     expected: Option<Duration>,
     step: String,
-    /// Share of the run before this step, and of this step.
+    /// Share of the run before this step; `weight` is the share of this step.
     before: f64,
     weight: f64,
 }
 
 impl<'a> Progress<'a> {
-    /// A bar on a terminal; elsewhere a line now and then, once a run has taken some time.
+    /// Creates the progress display: a bar on a terminal, otherwise lines at intervals.
     pub fn new(terminal: &'a Terminal, interrupt: Interrupt, expected: Option<Duration>) -> Self {
         let started = Instant::now();
         let look = if terminal.quiet {
@@ -68,13 +68,13 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Has the run be seen by `ssdlab serve`, too, with the blocks that `recorder` takes pictures of.
+    /// Publishes the run, so that `ssdlab serve` shows it as well, with the blocks that `recorder` takes pictures of.
     pub fn published(mut self, subject: Subject, recorder: Option<Recorder>) -> Self {
         self.publisher = Some(Publisher::new(subject, recorder));
         self
     }
 
-    /// Takes the bar away, to make room for the report; returns who is to be told that the run is over.
+    /// Removes the bar before the report is printed; returns the publisher, which is to be told how the run ended.
     pub fn finish(self) -> Option<Publisher> {
         if let Look::Bar(bar) = &self.look {
             bar.finish_and_clear();
@@ -82,7 +82,7 @@ impl<'a> Progress<'a> {
         self.publisher
     }
 
-    /// Shows that `share` of the whole is done, in the step called `name`. Returns whether to go on.
+    /// Shows that `share` of the whole is done, in the step called `name`. Returns `Cancel` if Ctrl-C was pressed.
     pub fn at(&mut self, name: String, share: f64) -> Control {
         (self.step, self.before, self.weight) = (name, 0.0, 1.0);
         self.progress(share)
@@ -141,9 +141,9 @@ fn bar(ascii: bool) -> ProgressBar {
     ProgressBar::new(LENGTH).with_style(style)
 }
 
-/// Returns the time left, once it can be said. At first what was expected counts, later the way so far: the
-/// weights of steps are rough, and rests of an hour may lie ahead. An expectation that is
-/// passed counts no more.
+/// Returns the estimated time left, or `None` at the beginning. Early in a run the estimate relies on the expected
+/// time, later on the progress so far, because the weights of steps are rough and idle times of an hour may lie ahead.
+/// An expected time that has passed is ignored.
 fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Option<Duration> {
     if elapsed < FIRST_GUESS || share < 0.005 {
         return None;
@@ -158,7 +158,7 @@ fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Optio
     })
 }
 
-/// A duration as precisely as an estimate allows: `40s`, `12m`, `1h 10m`.
+/// Returns a duration with the precision of an estimate, rounded up: `40s`, `12m`, `1h 10m`.
 pub fn about(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let steps = [(120.0, 1.0), (6_000.0, 60.0), (f64::INFINITY, 600.0)];
@@ -185,9 +185,9 @@ mod tests {
         let seconds = Duration::from_secs;
         assert_eq!(time_left(Duration::from_millis(10), 0.5, None), None);
         assert_eq!(time_left(seconds(30), 0.25, None), Some(seconds(90)));
-        // A quarter of the way in half of the time: 90 s by the way, 30 s as expected.
+        // // A quarter is done in half of the expected time: 90 s by progress, 30 s by expectation.
         assert_eq!(time_left(seconds(30), 0.25, Some(seconds(60))), Some(seconds(60)));
-        // Three quarters in half of the time.
+        // // Three quarters are done in half of the expected time.
         let left = time_left(seconds(30), 0.75, Some(seconds(60)));
         assert_eq!(left, Some(Duration::from_secs(15)));
         assert_eq!(time_left(seconds(60), 0.25, Some(seconds(60))), Some(seconds(180)));

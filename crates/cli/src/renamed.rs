@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-/// Commands that have another name now.
+/// Commands that were renamed: former and present name.
 const COMMANDS: [(&str, &str); 1] = [("age", "precondition")];
 
-/// Options that have another name now.
+/// Options that were renamed: former and present name.
 const OPTIONS: [(&str, &str); 1] = [("--make-new", "--purge")];
 
-/// Returns the arguments of a command line in today's spelling, and a notice for each former one.
+/// Returns the arguments with present names, and a notice for each former name.
 pub fn respell(arguments: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let mut notices = Vec::new();
     let mut has_command = false;
@@ -18,7 +18,7 @@ pub fn respell(arguments: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec
     for (index, argument) in arguments.enumerate() {
         let text = argument.to_str().unwrap_or_default();
         is_over |= text == "--";
-        // The one option before a command that takes a value.
+        // // This is the only option before a command that takes a value.
         let is_value = std::mem::replace(&mut is_before_value, text == "--color");
         let may_be_command = index > 0 && !text.starts_with('-') && !is_value && !has_command;
         let renamed = if is_over || index == 0 {

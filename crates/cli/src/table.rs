@@ -1,4 +1,4 @@
-//! Tables of lists, laid out as the reports lay out theirs: a rule under the head, nothing else.
+//! Tables for lists, in the layout of tables in reports: a rule below the head, and no other lines.
 
 use comfy_table::{
     Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table, TableStyle,
@@ -6,14 +6,14 @@ use comfy_table::{
 
 use crate::terminal::Terminal;
 
-/// A column's head, and what stands below it.
+/// Head of a column, with the type of its cells.
 #[derive(Clone, Copy, Debug)]
 pub enum Head {
-    /// Words, from the left; long ones take several lines.
+    /// Text, aligned left; long text takes several lines.
     Words(&'static str),
-    /// A name, from the left, to be copied and so never broken.
+    /// Name, aligned left; it is never broken, so that it can be copied.
     Name(&'static str),
-    /// Numbers, to the right.
+    /// Numbers, aligned right.
     Numbers(&'static str),
 }
 
@@ -33,12 +33,12 @@ impl Head {
     }
 }
 
-/// The last column needs this many columns; otherwise its words go below the other cells.
+/// Least width of the last column; if there is less space, its text goes below the other cells.
 const WORDS_MIN: usize = 24;
-/// What stands between two columns.
+/// Space between two columns.
 const GAP: usize = 3;
 
-/// The table as text, a line a row where the terminal is wide enough.
+/// Returns the table as text, with one line for each row if the terminal is wide enough.
 pub fn lay_out(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> String {
     let cell_width = |row: &Vec<String>, column: usize| row[column].chars().count() + GAP;
     let names: usize = (0..heads.len() - 1)
@@ -51,7 +51,7 @@ pub fn lay_out(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> Str
     in_columns(heads, rows, terminal)
 }
 
-/// A row for a narrow terminal: the names, and the words below them.
+/// Returns a row for a narrow terminal: the names, and the text below them.
 fn stacked(row: &[String], width: usize) -> String {
     let (words, names) = row.split_last().expect("a table has columns");
     let mut text = plain(&names.join("  "));
@@ -96,8 +96,8 @@ fn in_columns(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> Stri
     text
 }
 
-/// Without characters that a terminal would obey: names of targets are paths, and those may be
-/// a stranger's.
+/// Replaces control characters, which a terminal would interpret: names of targets are paths, which may come from a
+/// stranger.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }

@@ -1,4 +1,4 @@
-//! A report's figures as files for other programs: CSV and HdrHistogram logs.
+//! Figures of a report as files for other programs: CSV and HdrHistogram logs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::page::{Directories, Page, refuse_other};
 use crate::terminal::Terminal;
 
-/// The places of these files, tried before there is anything to write.
+/// Output files, reserved before there is anything to write.
 #[derive(Debug)]
 pub struct Places<'a> {
     csv: Option<Directory<'a>>,
@@ -19,7 +19,7 @@ pub struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// Makes what was asked for, empty.
+    /// Reserves the files that were asked for.
     pub fn reserve(files: &'a Files) -> Result<Places<'a>, Failure> {
         let hdr = |path: &'a PathBuf| -> Result<(&'a Path, Page), Failure> {
             Ok((path, Page::latencies(path)?))
@@ -30,7 +30,7 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// Writes them. What goes wrong with one does not keep the other.
+    /// Writes the files. An error with one of them does not affect the other.
     pub fn write(self, report: &Report, terminal: &Terminal) -> Result<(), Failure> {
         let csv = self.csv.map_or(Ok(()), |directory| {
             directory.write(report)?;
@@ -66,7 +66,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A directory for files of comma-separated values; one that is new goes again where nothing comes of it.
+/// Directory for CSV files; a new directory is removed again if nothing is written to it.
 #[derive(Debug)]
 struct Directory<'a> {
     path: &'a Path,
@@ -79,11 +79,11 @@ impl<'a> Directory<'a> {
             let what = format!("--csv {}: nothing can be written there", path.display());
             Failure::system(Exit::Usage, what, source)
         };
-        // Of what is there files of ssdlab's are replaced, and no other: `columns.csv` is the one that tells.
+        // // Only files of ssdlab are replaced; `columns.csv` identifies a directory of them.
         let is_ours = |head: &[u8]| head.starts_with(csv::COLUMNS.as_bytes());
         refuse_other(&path.join("columns.csv"), "--csv", "file of ssdlab's", is_ours)?;
         let directory = Directory { path, _made: Directories::make(path).map_err(failed)? };
-        // Whether files can be made there is what the system says, not the rights that are shown.
+        // // Create a file to see if that is possible: permission bits alone do not tell.
         let trial = path.join(format!(".ssdlab-{}", std::process::id()));
         fs::File::create_new(&trial).and_then(|_| fs::remove_file(&trial)).map_err(failed)?;
         Ok(directory)
@@ -104,7 +104,7 @@ impl<'a> Directory<'a> {
         for file in files {
             let path = self.path.join(&file.name);
             fs::write(&path, &file.text).map_err(|source| {
-                // Half a table would be taken for a whole one.
+                // // Remove a partly written table: it could be taken for a complete one.
                 let _ = fs::remove_file(&path);
                 let what = format!("--csv: cannot write {}", path.display());
                 Failure::system(Exit::Failed, what, source)

@@ -1,4 +1,4 @@
-//! The two streams: stdout carries data, stderr everything that is said about it.
+//! Output streams: stdout carries data, stderr carries messages.
 
 use std::io::{self, ErrorKind, Write};
 
@@ -8,24 +8,24 @@ use ssdlab_lab::output::text;
 use crate::cli::{Color, Common};
 use crate::failure::{Exit, Failure};
 
-/// Columns where nothing says how many there are.
+/// Width in columns if it cannot be determined.
 const WIDTH_DEFAULT: usize = 80;
 
-/// What the streams can show, and how much of it is wanted.
+/// Capabilities of the output streams, and options for messages.
 #[derive(Clone, Debug)]
 pub struct Terminal {
     /// Columns of stdout.
     pub width: usize,
-    /// True if stdout takes colour.
+    /// True if output to stdout is coloured.
     pub color: bool,
-    /// True if only ASCII is shown.
+    /// True if only ASCII characters are used.
     pub ascii: bool,
     /// True if notes and progress are left out.
     pub quiet: bool,
 }
 
 impl Terminal {
-    /// Looks at the streams, the environment and the options.
+    /// Creates it from the streams, the environment and the options.
     pub fn new(common: &Common) -> Terminal {
         let choice = match common.color {
             Color::Auto => anstream::ColorChoice::Auto,
@@ -42,19 +42,19 @@ impl Terminal {
         }
     }
 
-    /// Returns how reports are laid out here.
+    /// Returns the layout options of reports on this terminal.
     pub fn text_options(&self) -> text::Options {
         let mut options = text::Options::new(self.width, self.color);
         options.ascii = self.ascii;
         options
     }
 
-    /// Writes data to stdout. A reader that has seen enough and left is no failure.
+    /// Writes data to stdout. A reader that has closed the pipe is not an error.
     pub fn print(&self, data: &str) -> Result<(), Failure> {
         self.print_on(data).map(|_| ())
     }
 
-    /// Writes data to stdout; returns false if the reader has left.
+    /// Writes data to stdout; returns false if the reader has closed the pipe.
     pub fn print_on(&self, data: &str) -> Result<bool, Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(data.as_bytes()).and_then(|()| stdout.flush()) {
@@ -66,20 +66,20 @@ impl Terminal {
         }
     }
 
-    /// Says something on stderr that is good to know.
+    /// Prints a message on stderr, unless quiet.
     pub fn note(&self, words: &str) {
         if !self.quiet {
             say(&format!("{words}\n"));
         }
     }
 
-    /// Says what went wrong without ending the program, and the way out; also when quiet.
+    /// Prints a warning and the way out on stderr, even when quiet.
     pub fn warn(&self, sentences: &[String], way_out: &str) {
         self.chain("warning", AnsiColor::Yellow, sentences);
         say(&format!("  way out: {way_out}\n"));
     }
 
-    /// Says what ended the program.
+    /// Prints the error that ends the program.
     pub fn error(&self, failure: &Failure) {
         self.chain("error", AnsiColor::Red, &failure.chain());
     }
@@ -95,12 +95,12 @@ impl Terminal {
     }
 }
 
-/// Writes to stderr. There is no one to tell when that fails, and `eprintln!` would panic.
+/// Writes to stderr. Errors are ignored, because there is nowhere to report them; `eprintln!` would panic.
 fn say(words: &str) {
     let _ = anstream::stderr().lock().write_all(words.as_bytes());
 }
 
-/// Returns what COLUMNS says, or the terminal, or 80.
+/// Returns the width: from COLUMNS, from the terminal, or 80.
 fn width(columns: Option<&str>) -> usize {
     let told = columns.and_then(|text| text.trim().parse().ok()).filter(|&width| width > 0);
     let asked = || {
@@ -110,7 +110,7 @@ fn width(columns: Option<&str>) -> usize {
     told.or_else(asked).unwrap_or(WIDTH_DEFAULT)
 }
 
-/// Returns true if the locale is one of UTF-8: the first of the three variables that says anything.
+/// Returns true if the locale uses UTF-8, by the first of the three variables that is not empty.
 fn is_unicode(variable: impl Fn(&str) -> Option<String>) -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()

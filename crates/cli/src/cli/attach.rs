@@ -1,4 +1,4 @@
-//! A drive as a block device: made, attached, detached, looked into, checked.
+//! Arguments of `create`, `attach`, `detach`, `status` and `check`: simulated drives as block devices.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Simulated drives: used ones, and their power cuts.
+//! Arguments of `precondition` and `power-cut`: preconditioned simulated drives, and their power cuts.
 
 use std::path::PathBuf;
 

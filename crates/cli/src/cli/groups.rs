@@ -1,4 +1,4 @@
-//! The commands in groups, as the program's own help shows them.
+//! Groups of commands in the program's own help.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use clap::{Command, CommandFactory};
 
 use super::Cli;
 
-/// Groups of commands, and their commands, in the order to show them; those of other systems are left out.
+/// Groups of commands in the order of display; commands that this system does not have are left out.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Experiments", &["run", "sweep", "export", "import", "truth"]),
     (
@@ -18,10 +18,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("ssdlab itself", &["completions", "man", "help"]),
 ];
 
-/// Columns before the words about a command.
+/// Columns before the description of a command.
 const INDENT: usize = 16;
 
-/// The command line as a whole.
+/// Returns the whole command line.
 pub fn command() -> Command {
     let command = Cli::command();
     let template = template(&command);
@@ -43,9 +43,9 @@ fn template(command: &Command) -> String {
     text
 }
 
-/// Returns true if a command is there on this system.
+/// Returns true if this system has the command.
 fn is_here(command: &Command, name: &str) -> bool {
-    // clap makes this one itself, later.
+    // // clap adds this command later.
     name == "help" || command.find_subcommand(name).is_some()
 }
 

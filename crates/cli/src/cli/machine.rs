@@ -1,4 +1,4 @@
-//! This machine's storage: its layers, and what is wrong there.
+//! Arguments of `layers` and `doctor`: storage layers of this machine, and their problems.
 
 use std::path::PathBuf;
 

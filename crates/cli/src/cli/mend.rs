@@ -1,4 +1,4 @@
-//! What to do about a slow drive: over-provisioning, and writing anew.
+//! Arguments of `advise` and `refresh`: over-provisioning, and rewriting of slow data.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `profile`: profiles of drives that the program does not know.
+//! Arguments of `profile`: profiles of drives that the program does not know.
 
 use std::path::PathBuf;
 
@@ -124,7 +124,7 @@ fn duration(text: &str) -> Result<Nanoseconds, String> {
     parse_duration(text).map_err(|error| error.to_string())
 }
 
-/// Requests a second: `70000`, `70k`, `1.2M`.
+/// Parses requests a second: `70000`, `70k`, `1.2M`.
 fn rate(text: &str) -> Result<f64, String> {
     let text = text.trim();
     let (number, times) = match text.char_indices().last() {

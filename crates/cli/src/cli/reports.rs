@@ -1,4 +1,4 @@
-//! What was measured: listed, shown, compared, read from elsewhere.
+//! Arguments of the commands that list, show, compare and import results.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Experiments: run one, or write one as a script.
+//! Arguments of `run` and `export`: experiments, run here or written as a script.
 
 use std::path::PathBuf;
 

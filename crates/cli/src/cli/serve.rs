@@ -1,4 +1,4 @@
-//! The page of this machine.
+//! Arguments of `serve`: the web page of this machine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

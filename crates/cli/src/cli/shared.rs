@@ -1,4 +1,4 @@
-//! What several commands take.
+//! Arguments that several commands share.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub struct Form {
     pub html: Option<PathBuf>,
 }
 
-/// `NAME=VALUE`, taken apart.
+/// Splits `NAME=VALUE`.
 pub(super) fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => {

@@ -1,4 +1,4 @@
-//! `sweep`: many runs of one experiment.
+//! Arguments of `sweep`: many runs of one experiment.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -17,7 +17,7 @@ use crate::page::Page;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
-/// Tries amounts of over-provisioning and says what came of it.
+/// Tries several amounts of over-provisioning on a simulated drive, and prints the results.
 pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Failure> {
     let is_simulated = arguments.drive.starts_with("sim:");
     if arguments.drive.contains('(') && !Path::new(&arguments.drive).exists() {
@@ -65,7 +65,7 @@ pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Fa
     terminal.print(&words)
 }
 
-/// The workload that was typed.
+/// Returns the workload that the arguments describe.
 fn load(arguments: &AdviseArguments) -> Result<Load, Failure> {
     if let Some(path) = &arguments.workload {
         return Ok(Load::read(path)?);
@@ -87,7 +87,7 @@ fn load(arguments: &AdviseArguments) -> Result<Load, Failure> {
     Ok(Load::Blocks { pattern, block_size, read_percent, depth })
 }
 
-/// Reads `7%,15%,28%`.
+/// Parses shares such as `7%,15%,28%`; returns them in percent, in ascending order.
 fn spares(words: &[String]) -> Result<Vec<f64>, Failure> {
     if words.is_empty() {
         return Ok(advise::SPARES.to_vec());
@@ -107,7 +107,7 @@ fn spares(words: &[String]) -> Result<Vec<f64>, Failure> {
     Ok(spares)
 }
 
-/// Returns what has to be done to get over-provisioning, in order, on the layers that are there.
+/// Returns the steps that create over-provisioning on the given storage layers, in order.
 fn how_to(stack: Option<&Stack>) -> Vec<String> {
     let mut steps = vec![
         "Save the data, and make the drive new (nvme format, ATA security erase, or blkdiscard of \

@@ -1,4 +1,4 @@
-//! `attach`: an image as a block device.
+//! `attach`: makes an image a block device.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::failure::{Exit, Failure, chain};
 use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
 
-/// How often it is looked whether a drive that is to end is still used.
+/// Time between two checks of whether a drive that is to be detached is still in use.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Attaches an image until it is told to end.
+/// Attaches an image until the user ends it.
 pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Failure> {
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
@@ -65,8 +65,7 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
     Ok(())
 }
 
-/// Returns when nobody has the drive any more that would lose something with it. A second signal ends the
-/// program.
+/// Waits until no user of the drive would lose data by its end. A second signal ends the program at once.
 fn wait_for_users(attachment: &Attachment, terminal: &Terminal) {
     let mut is_tried_again = false;
     while let Err(error) = attachment.let_go(is_tried_again) {

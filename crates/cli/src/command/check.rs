@@ -1,4 +1,4 @@
-//! `check`: is what an image holds what was written?
+//! `check`: verifies that an image holds what was written to it.
 
 use ssdlab_attach::check::{self, Report};
 

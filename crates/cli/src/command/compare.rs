@@ -1,4 +1,4 @@
-//! `compare`: several runs of one experiment side by side.
+//! `compare`: compares several runs of one experiment.
 
 use std::fs;
 use std::io::Read;
@@ -23,7 +23,7 @@ pub fn compare(arguments: &CompareArguments, terminal: &Terminal) -> Result<(), 
         let report = if is_file(name) {
             from_file(name)?
         } else {
-            // Opened for the first run that needs it: files alone do without a store.
+            // // The store is opened for the first run that needs it: comparing files needs no store.
             if store.is_none() {
                 let path = keep::path(arguments.store.store.as_deref())?;
                 store = Some(Store::open_read_only(path)?);
@@ -47,7 +47,7 @@ pub fn compare(arguments: &CompareArguments, terminal: &Terminal) -> Result<(), 
     }
 }
 
-/// No report is longer, in bytes.
+/// Largest size of a report, in bytes.
 const LONGEST: u64 = 256 << 20;
 
 fn is_file(name: &str) -> bool {
@@ -69,7 +69,7 @@ fn from_file(name: &str) -> Result<Report, Failure> {
              --json | Out-File -Encoding utf8 keeps it"
         ))
     })?;
-    // Windows begins files with a mark.
+    // // Programs on Windows often begin UTF-8 files with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     json::from_json(text, name).map_err(|error| Failure::new(Exit::Usage, error))
 }

@@ -1,4 +1,4 @@
-//! `create`: the image of a new simulated drive.
+//! `create`: makes the image of a new simulated drive.
 
 use ssdlab_attach::image::Image;
 use ssdlab_lab::Target;

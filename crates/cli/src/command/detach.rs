@@ -1,4 +1,4 @@
-//! `detach` and `power-cut`: ending what is attached, in order and out of it.
+//! `detach` and `power-cut`: detach a drive cleanly, and cut its power.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use crate::cli::AttachedArguments;
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
-/// How long a drive has to flush and unmount.
+/// Longest time for a drive to flush and unmount.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Detaches a drive in order.
+/// Detaches a drive cleanly.
 pub fn detach(arguments: &AttachedArguments, terminal: &Terminal) -> Result<(), Failure> {
     let record = control::find(arguments.drive.as_deref())?;
     if !control::is_alive(&record) {

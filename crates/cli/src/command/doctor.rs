@@ -1,4 +1,4 @@
-//! `doctor`: what makes this machine's SSDs slow, short-lived or unsafe, and what mends it.
+//! `doctor`: finds what makes this machine's SSDs slow, short-lived or unsafe, and fixes some of it.
 
 #[cfg(target_os = "linux")]
 mod fix;
@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::page::{refuse_other, refuse_other_than_metrics};
 use crate::terminal::Terminal;
 
-/// Examines a machine, captures it, or mends something.
+/// Examines a machine, captures it, or applies or undoes a fix.
 pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let target = arguments.target.as_deref();
     if arguments.yes && arguments.fix.is_none() && !arguments.undo {

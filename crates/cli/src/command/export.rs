@@ -1,4 +1,4 @@
-//! `export`: an experiment as a job file or a script, for machines where only fio may be.
+//! `export`: writes an experiment as a job file or a script, for machines on which only fio may run.
 
 use ssdlab_interchange::script::{Form, Tag};
 use ssdlab_lab::experiment::{self, Settings};
@@ -11,10 +11,10 @@ use crate::failure::Failure;
 use crate::page::Page;
 use crate::terminal::Terminal;
 
-/// The most that a file may be made to hold; its script looks for the space itself.
+/// Capacity that stands for a file of any size; the script checks the free space itself.
 const LARGEST_FILE: ByteLength = ByteLength::new(1 << 50);
 
-/// Writes an experiment as a script.
+/// Writes an experiment as a job file or a script.
 pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Failure> {
     let experiment = experiment::named(&arguments.experiment)?;
     rehearsal::check(experiment)?;
@@ -56,7 +56,7 @@ pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Fa
     }
 }
 
-/// The target, which is on another machine and not looked for here.
+/// Returns the target, which is on another machine and is not looked for here.
 fn elsewhere(arguments: &ExportArguments) -> Result<Elsewhere, Failure> {
     let name = &arguments.target;
     if name.starts_with("sim:") || name.contains("(sim:") {

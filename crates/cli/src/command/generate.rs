@@ -1,4 +1,4 @@
-//! Completions and manual pages, from the definitions of the command line.
+//! Generators of completions and manual pages, from the definition of the command line.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `import`: what fio measured, as a report that is kept, shown and compared as any other.
+//! `import`: makes a report of fio's results, which is kept, shown and compared like any other.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::page::Page;
 use crate::tabular::Places;
 use crate::terminal::Terminal;
 
-/// Reads results of fio.
+/// Imports results of fio.
 pub fn import(arguments: &ImportArguments, terminal: &Terminal) -> Result<(), Failure> {
     let runs = arguments.files.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
     let names: Vec<String> =
@@ -51,7 +51,7 @@ fn read(path: &Path) -> Result<FioRun, Failure> {
         let what = format!("cannot read {}", path.display());
         Failure::system(Exit::Usage, what, source)
     })?;
-    // fio writes names of files as they are, in whatever encoding.
+    // // fio copies file names unchanged, in any encoding.
     let text = String::from_utf8_lossy(&bytes);
     let wrong = |source| LabError::Input { path: path.to_owned(), source };
     Ok(fio::parse(&text).map_err(wrong)?)

@@ -1,4 +1,4 @@
-//! `layers`: what lies between a file system and its drives.
+//! `layers`: shows the storage layers between a file system and its drives.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use crate::cli::LayersArguments;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// The layers as JSON.
+/// JSON output of `layers`.
 #[derive(Serialize)]
 struct Layers {
     schema: &'static str,
     stacks: Vec<Stack>,
 }
 
-/// Shows layers.
+/// Shows the layers of a target, or of all file systems.
 pub fn layers(arguments: &LayersArguments, terminal: &Terminal) -> Result<(), Failure> {
     let facts = machine(arguments.from.as_deref())?;
     let stacks = match &arguments.target {
@@ -34,7 +34,7 @@ pub fn layers(arguments: &LayersArguments, terminal: &Terminal) -> Result<(), Fa
     terminal.print(&trees.join("\n"))
 }
 
-/// This machine, or one that was captured.
+/// Returns the facts of this machine, or of a captured one.
 pub fn machine(from: Option<&Path>) -> Result<Box<dyn Facts>, Failure> {
     Ok(match from {
         Some(path) => Box::new(Captured::open(path)?),

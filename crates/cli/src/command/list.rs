@@ -1,4 +1,4 @@
-//! `list`: what there is to choose from, and what was kept.
+//! `list`: lists experiments, profiles, stacks and kept runs.
 
 use serde::Serialize;
 use ssdlab_lab::experiment::{self, Experiment};
@@ -13,7 +13,7 @@ use crate::keep;
 use crate::table::{Head, lay_out};
 use crate::terminal::Terminal;
 
-/// Changes that are no parameters of a profile, and what they mean.
+/// Changes in a target that are not parameters of a profile, with their meaning.
 const CHANGES: [(&str, &str); 4] = [
     ("trim=off", "a drive that ignores TRIM"),
     (
@@ -24,7 +24,7 @@ const CHANGES: [(&str, &str); 4] = [
     ("scale=1/64", "a smaller drive with the same rates, latencies and shares"),
 ];
 
-/// Lists what was asked for.
+/// Lists the things that were asked for.
 pub fn list(what: &List, terminal: &Terminal) -> Result<(), Failure> {
     match what {
         List::Experiments { name, keys, json } => {
@@ -186,10 +186,10 @@ impl From<profile::Parameter> for ParameterEntry {
     }
 }
 
-/// Prints a profile's parameters with their sources; with `all` those that it does not set as well, and
-/// what each of them is.
+/// Prints the parameters of a profile with their sources; with `all` also those that the profile does not set, and the
+/// meaning of each.
 fn parameters(name: &str, all: bool, as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
-    // The same words as in a target, so that a file and changes can be looked at too.
+    // // Parse it like a target, so that files and changes can be shown as well.
     let Target::Simulated { profile, .. } = Target::parse(&format!("sim:{name}"))? else {
         unreachable!("what begins with sim: is simulated")
     };
@@ -288,7 +288,7 @@ fn as_file(name: &str, terminal: &Terminal) -> Result<(), Failure> {
 
 fn runs(path: &std::path::Path, as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
     let runs = match Store::open_read_only(path) {
-        // Nothing kept yet is an empty list, not a mistake.
+        // // A missing store is an empty list, not an error.
         Err(StoreError::Missing { .. }) => Vec::new(),
         store => store?.list()?,
     };
@@ -328,7 +328,7 @@ fn runs(path: &std::path::Path, as_json: bool, terminal: &Terminal) -> Result<()
     terminal.print(&lay_out(&heads, &rows, terminal))
 }
 
-/// Returns what a finding says before it goes into figures.
+/// Returns the beginning of a finding, before its figures.
 fn beginning(finding: &str) -> &str {
     let end = [": ", ". "].iter().filter_map(|mark| finding.find(mark)).min();
     finding[..end.unwrap_or(finding.len())].trim_end_matches('.')

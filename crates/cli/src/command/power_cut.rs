@@ -1,4 +1,4 @@
-//! `power-cut explore`: power cuts wherever they can make a difference.
+//! `power-cut explore`: cuts power at every moment at which it can make a difference.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::page::Page;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
-/// Cuts power, and says what came of it.
+/// Explores power cuts, and prints the result.
 pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let target = &arguments.target;
     let Target::Simulated { name, profile } = Target::seeded(target, arguments.seed.number)? else {
@@ -61,7 +61,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The shortest history as a file to be put in again.
+/// Returns the shortest history that breaks a rule, as a file for `--history`.
 fn file(exploration: &Exploration, broken: &Broken) -> String {
     let mut text = format!(
         "# {}: power cut {} after the first request,\n# {}\n",
@@ -75,7 +75,7 @@ fn file(exploration: &Exploration, broken: &Broken) -> String {
     text
 }
 
-/// Returns what was tried and what came of it, for people.
+/// Returns the description of the power cuts and their result, for people.
 fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
     let Exploration { target, drive, .. } = exploration;
     let mut text = format!("Power cuts on {target}\n\n");
@@ -210,7 +210,7 @@ fn failure(exploration: &Exploration, broken: &Broken, arguments: &ExploreArgume
     text
 }
 
-/// Words in lines of 78 columns at most.
+/// Returns text wrapped at 78 columns.
 fn wrapped(words: &str) -> String {
     let mut text = String::new();
     let mut column = 0;

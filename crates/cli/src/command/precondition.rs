@@ -1,4 +1,4 @@
-//! `precondition`: a used drive, made and saved.
+//! `precondition`: makes a preconditioned drive, and saves it.
 
 use ssdlab_lab::age::{self, Ageing, CacheFill, State, Workload, Written};
 use ssdlab_lab::memory::Need;
@@ -14,7 +14,7 @@ use crate::page::Directories;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
-/// Makes a used drive and saves it.
+/// Makes a preconditioned drive, and saves it.
 pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> Result<(), Failure> {
     let changes: Vec<String> =
         arguments.set.iter().map(|(key, value)| format!(",{key}={value}")).collect();

@@ -1,4 +1,4 @@
-//! `profile new`: a profile from the figures of a data sheet.
+//! `profile new`: makes a profile from the figures of a data sheet.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,13 +12,13 @@ use crate::cli::{Flash, Interface, NewProfileArguments};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
-/// Memory of the host's that a drive without DRAM asks for, as many do.
+/// Host memory buffer of a drive without DRAM: many request this size.
 const HOST_MEMORY: ByteLength = ByteLength::new(64 << 20);
 
-/// Memory in the controller of a drive without DRAM that keeps nothing in the host's.
+/// Memory in the controller of a drive without DRAM and without host memory buffer.
 const CONTROLLER_MEMORY: ByteLength = MIB;
 
-/// Makes a profile, and writes or prints it.
+/// Makes a profile, and writes it to a file or prints it.
 pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), Failure> {
     let text = sheet(arguments)?.profile().map_err(ssdlab_lab::LabError::from)?;
     let Some(path) = &arguments.output else {
@@ -33,7 +33,7 @@ pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), F
             Failure::system(Exit::Usage, format!("cannot make the file {}", path.display()), source)
         }
     };
-    // A profile that somebody has worked on is not lost.
+    // // Never overwrite a file: it may be a profile that somebody has edited.
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     terminal.note(&format!(
@@ -43,7 +43,7 @@ pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), F
     Ok(())
 }
 
-/// A path as a target takes it: with a slash, so that it is no name.
+/// Returns a path as a target needs it: with a slash, so that it is not taken for the name of a profile.
 fn shown(path: &std::path::Path) -> String {
     let text = path.display().to_string();
     if text.contains(std::path::is_separator) { text } else { format!("./{text}") }
@@ -83,7 +83,7 @@ fn sheet(arguments: &NewProfileArguments) -> Result<DataSheet, Failure> {
     })
 }
 
-/// Returns the bytes that may be written to the drive in all, where it is rated.
+/// Returns the rated endurance in bytes, if it was given.
 fn endurance(arguments: &NewProfileArguments) -> Result<Option<ByteLength>, Failure> {
     let Some(times) = arguments.dwpd else { return Ok(arguments.tbw) };
     if !(0.01..=100.0).contains(&times) {
@@ -95,7 +95,7 @@ fn endurance(arguments: &NewProfileArguments) -> Result<Option<ByteLength>, Fail
     Ok(Some(ByteLength::new((arguments.capacity.bytes() as f64 * times * days) as u64)))
 }
 
-/// The memory that the map may take.
+/// Returns the memory for the mapping table, if it was given.
 fn map_ram(arguments: &NewProfileArguments) -> Result<Option<MapRam>, Failure> {
     let Some(dram) = arguments.dram else { return Ok(None) };
     if dram > ByteLength::ZERO {

@@ -1,4 +1,4 @@
-//! `refresh`: finds what has become slow to read, and rewrites just that.
+//! `refresh`: finds data that has become slow to read, and rewrites only that.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
-/// The least and the most that a window may be.
+/// Smallest and largest window, in bytes.
 const WINDOWS: [u64; 2] = [1 << 20, 64 << 20];
 
-/// Looks, plans, asks, rewrites, and says what came of it.
+/// Measures, plans, asks for consent, rewrites, and prints the result.
 pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit, Failure> {
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
@@ -78,8 +78,8 @@ fn only_planned(
     Ok(Exit::Done)
 }
 
-/// Says what takes far longer than it should, while it does. A bar may stand there, and nobody can take
-/// it away: who draws it is waiting.
+/// Returns the callback that reports an operation which takes far longer than it should, while it lasts. The progress
+/// bar may be visible then, and cannot be removed: the thread that draws it is waiting.
 fn tell(terminal: &Terminal) -> Tell {
     let terminal = terminal.clone();
     Tell::new(move |late| {
@@ -148,7 +148,7 @@ fn journals(arguments: &RefreshArguments) -> Result<PathBuf, Failure> {
     Ok(state.join("ssdlab").join("refresh"))
 }
 
-/// Asks on a terminal; away from one the answer is no.
+/// Asks for consent on a terminal; without a terminal the answer is no.
 fn is_agreed() -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(false);
@@ -161,7 +161,7 @@ fn is_agreed() -> Result<bool, Failure> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// Shows how far it is.
+/// Progress of a refresh on the terminal.
 struct Shown<'a> {
     terminal: &'a Terminal,
     interrupt: Interrupt,
@@ -174,7 +174,7 @@ impl<'a> Shown<'a> {
         Shown { terminal, interrupt, progress: None, step: String::new() }
     }
 
-    /// Takes the bar away before something is said.
+    /// Removes the progress bar before text is printed.
     fn hide(&mut self) {
         self.progress = None;
     }
@@ -187,7 +187,7 @@ impl Watch for Shown<'_> {
             .get_or_insert_with(|| Progress::new(self.terminal, self.interrupt.clone(), None));
         if self.step != step {
             self.step = step.to_owned();
-            // Steps differ too much for one bar over all of them.
+            // // The steps differ too much in length for one bar over all of them.
             *progress = Progress::new(self.terminal, self.interrupt.clone(), None);
             progress.step(step, 1.0);
         }
@@ -203,7 +203,7 @@ fn interval(it: &Estimate) -> String {
     format!("{:.2} (95 %: {:.2} to {:.2})", it.middle, it.low, it.high)
 }
 
-/// The plan in words.
+/// Returns the plan in words.
 fn plan_words(plan: &Plan) -> String {
     let bytes = ByteLength::new;
     let mut words =
@@ -263,7 +263,7 @@ fn plan_words(plan: &Plan) -> String {
     words
 }
 
-/// Returns what was done, in words.
+/// Returns the result in words.
 fn summary_words(summary: &Summary) -> String {
     let bytes = ByteLength::new;
     let mut words = format!("{}\n", summary.plan.path.display());

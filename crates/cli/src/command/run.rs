@@ -1,4 +1,4 @@
-//! `run`: an experiment on a drive, from the arguments to the report.
+//! `run`: runs an experiment on a drive, from the arguments to the report.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,19 +25,19 @@ use crate::tabular::Places;
 use crate::terminal::Terminal;
 use crate::{estimate, keep, memory};
 
-/// What was asked for, understood and checked; no drive was touched yet.
+/// Checked arguments of a run; no drive has been accessed yet.
 struct Request {
     experiment: &'static dyn Experiment,
     settings: Settings,
     target: Target,
     seed: u64,
     as_json: bool,
-    /// Where to keep the run.
+    /// Path of the store; `None` if the run is not to be kept.
     store: Option<PathBuf>,
     options: RealOptions,
-    /// How a simulated drive is made new.
+    /// Purge method of a simulated drive.
     make_new: MakeNew,
-    /// The file that the experiment is about.
+    /// File that the experiment reads, if any.
     file: Option<String>,
     consent: Consent,
 }
@@ -86,10 +86,10 @@ impl Request {
     }
 }
 
-/// A parameter's name and value.
+/// Name and value of a parameter.
 type Setting = (String, String);
 
-/// The file that an experiment is about, as the parameter it is, and the target.
+/// Returns the file that the experiment reads, as a parameter, and the target.
 fn operands<'a>(
     experiment: &dyn Experiment,
     arguments: &'a RunArguments,
@@ -121,7 +121,7 @@ fn operands<'a>(
     }
 }
 
-/// A target in the experiment's place is the slip to expect.
+/// Returns the error for an unknown experiment, with a hint if the text looks like a target.
 fn unknown_experiment(error: LabError, text: &str) -> Failure {
     if text.starts_with("sim:") || Path::new(text).exists() {
         return Failure::usage(format!(
@@ -142,7 +142,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
                 .to_owned(),
         ));
     }
-    // Before signals are listened to, so that Ctrl-C ends the question too.
+    // // The gate comes before the signal handler, so that Ctrl-C ends the program during its question.
     let gate = match &request.target {
         Target::Path(path) => {
             let options = &request.options;
@@ -183,8 +183,8 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
     deliver(&request, outcome, publisher, page, files, terminal)
 }
 
-/// Opens the drive and makes room on it. What fails here has not begun, and leaves no report;
-/// what has begun always leaves one. Of a real drive also says how long the run will take.
+/// Opens the drive and reserves space on it. An error here leaves no report; a run that has begun always leaves one.
+/// Returns the drive, and the expected time of the run if there is an estimate.
 fn open(
     request: &mut Request,
     gate: Gate,
@@ -227,8 +227,7 @@ fn open(
     Ok((Box::new(drive), expected))
 }
 
-/// Hands the report to everyone who wants it: the store, stdout, the page. What goes wrong with
-/// one does not keep it from the others.
+/// Delivers the report to the store, to stdout and to the page. An error with one of them does not affect the others.
 fn deliver(
     request: &Request,
     outcome: Outcome,
@@ -260,7 +259,7 @@ fn deliver(
             _ => error.into(),
         })
     });
-    // The last is the one that the exit code is about.
+    // // The last failure decides the exit code.
     let mut failures: Vec<Failure> =
         [printed, written, files, ended].into_iter().filter_map(Result::err).collect();
     let last = failures.pop();
@@ -275,7 +274,7 @@ fn interrupted() -> Failure {
     Failure::new(Exit::Interrupted, anyhow::Error::msg(words))
 }
 
-/// Returns what one may want to do after this run, as commands to copy.
+/// Returns commands that the user may want to run next.
 fn next_steps(request: &Request, kept: Option<(RunId, Option<RunId>)>, has_page: bool) -> String {
     let Some((id, earlier)) = kept else { return String::new() };
     let mut steps = Vec::new();

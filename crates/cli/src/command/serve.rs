@@ -1,4 +1,4 @@
-//! `serve`: runs, drives and this machine as a page in the browser.
+//! `serve`: shows runs, drives and this machine in the browser.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::interrupt::Interrupt;
 use crate::keep;
 use crate::terminal::Terminal;
 
-/// The variable that holds the token.
+/// Environment variable that holds the token.
 const VARIABLE: &str = "SSDLAB_TOKEN";
-/// Drives are not asked more often.
+/// Shortest interval at which drives are read.
 const EVERY_LEAST: Duration = Duration::from_secs(60);
-/// How often it is looked whether it is to end.
+/// Time between two checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves the page until it is interrupted.
@@ -48,7 +48,7 @@ pub fn serve(arguments: &ServeArguments, terminal: &Terminal) -> Result<(), Fail
     let address = listener.local_addr().map_err(failed(format!("cannot listen at {listen}")))?;
     let interrupt = Interrupt::listen().map_err(failed("cannot listen for Ctrl-C".to_owned()))?;
     let store = keep::path(arguments.store.store.as_deref())?;
-    // What is wrong with it now and for good is said now. There may be none yet, and one in use is free again.
+    // // Report permanent errors of the store at once. A missing store will be created, and a lock will be released.
     match Store::open_read_only(&store) {
         Ok(_) | Err(StoreError::Missing { .. } | StoreError::Locked { .. }) => {}
         Err(error) => return Err(error.into()),
@@ -78,7 +78,7 @@ pub fn serve(arguments: &ServeArguments, terminal: &Terminal) -> Result<(), Fail
     Ok(())
 }
 
-/// Returns the token that the user has given.
+/// Returns the token that the user has given, or `None`.
 fn token(arguments: &ServeArguments) -> Result<Option<Token>, Failure> {
     let (text, from) = match &arguments.token_file {
         Some(path) => (read(path)?, path.display().to_string()),
@@ -108,7 +108,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     std::fs::read_to_string(path).map_err(cannot)
 }
 
-/// Reads the two words of `--every`.
+/// Parses the two words of `--every`.
 fn every(words: &[String]) -> Result<Option<Duration>, Failure> {
     let [time, what] = words else { return Ok(None) };
     if what != "doctor" {

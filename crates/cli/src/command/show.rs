@@ -1,4 +1,4 @@
-//! `show`: the report of an earlier run.
+//! `show`: shows the report of an earlier run.
 
 use ssdlab_lab::output::{html, text};
 use ssdlab_lab::store::Store;
@@ -16,7 +16,7 @@ pub fn show(arguments: &ShowArguments, terminal: &Terminal) -> Result<(), Failur
     let id = store.resolve(&arguments.run)?;
     Places::reserve(&arguments.files)?.write(&store.get(id)?, terminal)?;
     if arguments.form.json {
-        // Byte for byte what was kept: a later version may know more fields than this one.
+        // // Print the stored bytes unchanged: a later version may have written fields that this one does not know.
         return terminal.print(&store.get_json(id)?);
     }
     let report = store.get(id)?;

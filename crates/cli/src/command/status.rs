@@ -1,4 +1,4 @@
-//! `status`: the inside of a drive that is attached, once or again and again.
+//! `status`: shows the inside of an attached drive, once or repeatedly.
 
 mod live;
 
@@ -15,7 +15,7 @@ use crate::page::refuse_other_than_metrics;
 use crate::terminal::Terminal;
 use live::{Look, Screen};
 
-/// Time between two looks at whether the user has asked for the end.
+/// Time between two checks for Ctrl-C.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Shows the inside of a drive.
@@ -71,7 +71,7 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
     }
 }
 
-/// Waits; returns false as soon as the user has asked for the end.
+/// Waits for `interval`; returns false as soon as Ctrl-C was pressed.
 fn pause(interval: Duration, interrupt: &Interrupt) -> bool {
     let until = Instant::now() + interval;
     while !interrupt.is_wanted() {
@@ -84,7 +84,7 @@ fn pause(interval: Duration, interrupt: &Interrupt) -> bool {
     false
 }
 
-/// Returns the cells of the drive's blocks; `None` where its program is an older one, which has none to give.
+/// Returns the cells of the drive's blocks; `None` if its program is too old to give them.
 fn cells(record: &Record) -> Option<Vec<u8>> {
     let blocks: Blocks = serde_json::from_str(&control::ask(record, Ask::Blocks).ok()?).ok()?;
     blocks.cells()
@@ -117,13 +117,13 @@ fn micros(ns: f64) -> String {
     }
 }
 
-/// Units that the flash was written with, for whatever reason.
+/// Returns the units programmed to the flash, for all reasons.
 fn flash_units(status: &Value) -> f64 {
     let causes = ["host", "collection", "condensing", "padding", "map", "metadata", "merge"];
     causes.iter().map(|cause| number(status, &format!("/counters/program_units_{cause}"))).sum()
 }
 
-/// The figures for people, in 80 columns.
+/// Returns the figures as text for people, in 80 columns.
 fn words(status: &Value, before: Option<&Value>) -> String {
     let n = |path: &str| number(status, path);
     let unit = n("/unit_bytes");
@@ -158,7 +158,7 @@ fn words(status: &Value, before: Option<&Value>) -> String {
     );
     if status["map_cache"].is_object() {
         let (hits, misses) = (n("/counters/map_hits"), n("/counters/map_misses"));
-        // Behind the line on blocks, before the empty one.
+        // // The line goes below that on blocks, before the empty line.
         out.pop();
         out += &format!(
             "map cache: {} of {} pages in RAM, {} to be written, {:.1} % hits\n\n",
@@ -187,7 +187,7 @@ fn words(status: &Value, before: Option<&Value>) -> String {
     out
 }
 
-/// Requests by their kind: how many, how often, how long they took.
+/// Returns a table of requests by kind: number, rate and latencies.
 fn requests(status: &Value, before: Option<&Value>) -> String {
     let n = |path: &str| number(status, path);
     let mut out = String::new();
@@ -211,7 +211,7 @@ fn requests(status: &Value, before: Option<&Value>) -> String {
     out
 }
 
-/// Returns where the time of reads and writes went, the largest parts first.
+/// Returns the largest parts of the time of reads and writes, in descending order.
 fn attribution(status: &Value) -> String {
     let mut out = String::from("\n");
     for kind in ["reads", "writes", "others"] {

@@ -1,4 +1,4 @@
-//! `sweep`: many runs of one experiment, from the arguments to the page.
+//! `sweep`: makes many runs of one experiment, from the arguments to the page.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::progress::{Progress, about};
 use crate::terminal::Terminal;
 use crate::{estimate, keep, memory};
 
-/// Points that cannot be are named up to here; the rest are counted.
+/// Number of impossible points that are listed; the others are counted.
 const NAMED: usize = 5;
 
 /// Makes the runs of a sweep.
@@ -77,7 +77,7 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
     })?;
     progress.finish();
     if let Err(why) = sweep.show(&arguments.measure) {
-        // The runs are made, and worth more than the choice of a figure.
+        // // The runs are kept even if the choice of a figure is wrong.
         terminal.warn(&[format!("--measure: {why}")], "the figures are chosen by rule");
     }
     let circumstances = Circumstances {
@@ -95,7 +95,7 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
     deliver(&sweep, &report, arguments, store.as_deref(), html, terminal)
 }
 
-/// Returns what was asked for.
+/// Returns the question that the arguments describe.
 fn question(arguments: &SweepArguments) -> Result<Question, Failure> {
     let experiment = experiment::named(&arguments.experiment)?;
     let protocol = &arguments.protocol;
@@ -135,7 +135,7 @@ fn question(arguments: &SweepArguments) -> Result<Question, Failure> {
     })
 }
 
-/// Names the points that cannot be; refuses where none can.
+/// Warns of the points that cannot be run; returns an error if that is all of them.
 fn refuse_impossible(
     design: &Design,
     impossible: &[Impossible],
@@ -161,7 +161,7 @@ fn refuse_impossible(
     Ok(())
 }
 
-/// Refuses what was said of a block device where there is none.
+/// Refuses options for block devices if no target is one.
 fn refuse_idle_consent(design: &Design, arguments: &SweepArguments) -> Result<(), Failure> {
     let paths = design.question().targets.iter();
     let has_device = paths.map(Path::new).any(ssdlab_blockio::is_block_device);
@@ -175,7 +175,7 @@ fn refuse_idle_consent(design: &Design, arguments: &SweepArguments) -> Result<()
     ))
 }
 
-/// Opens real drives, block devices behind the gate each time.
+/// Opener of real drives; a block device passes the gate before each run.
 struct Real {
     options: RealOptions,
     consent: Consent,
@@ -224,7 +224,8 @@ impl Real {
         })
     }
 
-    /// Tries every target, and says what the runs will write and how long they take; returns that.
+    /// Opens every target once, prints what a run will write and how long it will take, and returns the time of all
+    /// runs.
     fn announce(
         &self,
         design: &Design,
@@ -276,17 +277,18 @@ impl Opener for Real {
     }
 }
 
-/// More points than this are no table to read on a terminal.
+/// Largest number of points in a table on a terminal.
 const POINTS_SHOWN: usize = 100;
 
-/// Returns the report with tables of many points left out; files, JSON and the store have them.
+/// Returns the report without tables of many points; files, JSON and the store have them.
 fn without_long_tables(report: &Report) -> Report {
     let mut shown = report.clone();
     shown.tables.retain(|table| table.rows.len() <= POINTS_SHOWN);
     shown
 }
 
-/// Hands the result to everyone who wants it. What goes wrong with one does not keep it from the others.
+/// Delivers the result to the store, to stdout, to the page and to the files. An error with one of them does not affect
+/// the others.
 fn deliver(
     sweep: &Sweep,
     report: &Report,

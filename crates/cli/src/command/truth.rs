@@ -1,4 +1,4 @@
-//! `truth`: what others have measured of real drives, beside what the profiles make of it.
+//! `truth`: compares published measurements of real drives with simulations by their profiles.
 
 use ssdlab_lab::output::{html, text};
 use ssdlab_lab::truth::{self, Published};
@@ -11,7 +11,7 @@ use crate::page::Page;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
-/// Runs what has published figures, and shows both.
+/// Simulates the drives that have published figures, and shows both.
 pub fn truth(arguments: &TruthArguments, terminal: &Terminal) -> Result<(), Failure> {
     let drives = drives(arguments)?;
     let page = arguments.report.html.as_deref().map(Page::html).transpose()?;
@@ -33,7 +33,7 @@ pub fn truth(arguments: &TruthArguments, terminal: &Terminal) -> Result<(), Fail
     terminal.print(&words)
 }
 
-/// The figures that were asked for.
+/// Returns the published figures that were asked for.
 fn drives(arguments: &TruthArguments) -> Result<Vec<Published>, Failure> {
     let mut drives = Published::bundled();
     if !arguments.drives.is_empty() {

@@ -1,4 +1,4 @@
-//! Completion in bash, which takes `sim:toshiba-xg5,spare=7%` for five words.
+//! Completion in bash, which splits `sim:toshiba-xg5,spare=7%` into five words.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -7,8 +7,8 @@ use std::path::Path;
 use clap::Command;
 use clap_complete::env::{self, EnvCompleter};
 
-/// Joins what bash has parted at colons and equals signs before the program is asked, and takes the part
-/// that bash keeps away from the answers.
+/// Completer for bash. It joins the words that bash has split at colons and equals signs before it asks the program,
+/// and removes from the answers the part that bash keeps.
 pub struct Bash;
 
 const SCRIPT: &str = r#"_NAME() {

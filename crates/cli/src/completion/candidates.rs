@@ -1,4 +1,4 @@
-//! What can stand where: names that the program knows, files of the kinds that it takes, runs it kept.
+//! Candidates for completion: names that the program knows, files of the right kinds, and kept runs.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn candidate(value: impl Into<std::ffi::OsString>, help: &str) -> CompletionCand
     CompletionCandidate::new(value).help(help)
 }
 
-/// Those that go on as `current` begins.
+/// Returns the candidates that begin with `current`.
 fn beginning(
     all: impl IntoIterator<Item = CompletionCandidate>,
     current: &str,
@@ -27,23 +27,23 @@ fn beginning(
     all.into_iter().filter(begins).collect()
 }
 
-/// The words that were typed so far: shells give them behind `--`.
+/// Returns the words typed so far, which shells pass after `--`.
 fn words() -> Vec<String> {
     let given = std::env::args_os().skip_while(|word| word != "--").skip(1);
     given.filter_map(|word| word.into_string().ok()).collect()
 }
 
-/// The experiment that was typed.
+/// Returns the experiment among the words typed, if any.
 fn typed_experiment() -> Option<&'static dyn Experiment> {
     words().iter().find_map(|word| experiment::named(word).ok())
 }
 
-/// The experiments, each with its question.
+/// Returns the experiments, each with its question.
 pub fn experiments() -> Vec<CompletionCandidate> {
     experiment::all().iter().map(|one| candidate(one.name(), one.question())).collect()
 }
 
-/// Returns what `doctor --fix` mends.
+/// Returns the checks that `doctor --fix` can fix.
 pub fn fixes() -> Vec<CompletionCandidate> {
     #[cfg(target_os = "linux")]
     let names = &ssdlab_host::fix::FIXABLE;
@@ -52,7 +52,7 @@ pub fn fixes() -> Vec<CompletionCandidate> {
     names.iter().map(|name| candidate(*name, "")).collect()
 }
 
-/// `NAME=` for each parameter of the experiment that was typed, and its words after that.
+/// Returns `NAME=` for each parameter of the experiment typed, or the values of the parameter that is being typed.
 pub fn settings(current: &OsStr) -> Vec<CompletionCandidate> {
     let (Some(current), Some(experiment)) = (current.to_str(), typed_experiment()) else {
         return Vec::new();
@@ -79,19 +79,19 @@ pub fn settings(current: &OsStr) -> Vec<CompletionCandidate> {
     }
 }
 
-/// `KEY=` for each parameter of simulated drives.
+/// Returns `KEY=` for each parameter of simulated drives.
 pub fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else { return Vec::new() };
     let keys = SHORT_KEYS.iter().chain(parameter_keys());
     beginning(keys.map(|key| candidate(format!("{key}="), "")), current)
 }
 
-/// `KEY=` for each key that a sweep varies: parameters of the experiment that was typed, and of drives.
+/// Returns `KEY=` for each key that a sweep can vary: parameters of the experiment typed, and of drives.
 pub fn varied(current: &OsStr) -> Vec<CompletionCandidate> {
     settings(current).into_iter().chain(keys(current)).collect()
 }
 
-/// Files whose names end in one of `endings`, and directories on the way to them.
+/// Returns the files with one of `endings`, and directories.
 fn files(current: &str, endings: &'static [&'static str]) -> Vec<CompletionCandidate> {
     let is_wanted = move |path: &Path| {
         let ending = path.extension().and_then(OsStr::to_str);
@@ -107,7 +107,7 @@ fn profiles() -> impl Iterator<Item = (&'static str, String)> {
     })
 }
 
-/// The names of the profiles, and profiles in files.
+/// Completer of profiles: names of built-in ones, and files.
 pub struct Profiles;
 
 impl ValueCompleter for Profiles {
@@ -119,7 +119,7 @@ impl ValueCompleter for Profiles {
     }
 }
 
-/// One simulated drive: `sim:`, a profile or a file, and changes behind commas.
+/// Returns candidates for one simulated drive: `sim:`, a profile or a file, and changes after commas.
 fn simulated(current: &str) -> Vec<CompletionCandidate> {
     let Some(rest) = current.strip_prefix("sim:") else {
         let names = profiles().map(|(name, help)| candidate(format!("sim:{name}"), &help));
@@ -135,7 +135,7 @@ fn simulated(current: &str) -> Vec<CompletionCandidate> {
     found.into_iter().map(|one| one.add_prefix("sim:")).collect()
 }
 
-/// A simulated drive, or the beginning of a stack of them.
+/// Completer of a simulated drive, or of a stack of them.
 pub struct Simulated;
 
 impl ValueCompleter for Simulated {
@@ -154,7 +154,7 @@ impl ValueCompleter for Simulated {
     }
 }
 
-/// The target of a run, or the file before it.
+/// Completer of a run's operands: the target, or the file before it.
 pub struct Operands;
 
 impl ValueCompleter for Operands {
@@ -176,7 +176,7 @@ impl ValueCompleter for Operands {
     }
 }
 
-/// Operands between the experiment and the word that is being completed.
+/// Returns the number of operands between the experiment and the word that is being completed.
 fn operands_before() -> usize {
     let words = words();
     let command = cli::command();
@@ -193,11 +193,11 @@ fn operands_before() -> usize {
         operands += usize::from(!is_value && !word.starts_with('-'));
         is_value = takes_value(word);
     }
-    // The first is the experiment.
+    // // The first operand is the experiment.
     operands.saturating_sub(1)
 }
 
-/// Drives that are attached: their devices, files or addresses, and their images.
+/// Returns the attached drives: their devices, files or addresses, and their images.
 #[cfg(target_os = "linux")]
 pub fn attached(current: &OsStr) -> Vec<CompletionCandidate> {
     use ssdlab_attach::control::{self, Record};
@@ -214,7 +214,7 @@ pub fn attached(current: &OsStr) -> Vec<CompletionCandidate> {
     beginning(records.iter().flat_map(names).collect::<Vec<_>>(), current)
 }
 
-/// The runs that were kept, newest first.
+/// Completer of the kept runs, newest first.
 pub struct Runs;
 
 impl ValueCompleter for Runs {
@@ -237,7 +237,7 @@ impl ValueCompleter for Runs {
     }
 }
 
-/// Runs, and reports in files.
+/// Completer of kept runs, and of reports in files.
 pub struct RunsAndFiles;
 
 impl ValueCompleter for RunsAndFiles {

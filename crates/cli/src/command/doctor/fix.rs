@@ -1,4 +1,4 @@
-//! `doctor --fix` and `--undo`: what changes is shown first, and asked about.
+//! `doctor --fix` and `--undo`: show the changes first, and ask for consent.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -8,7 +8,7 @@ use ssdlab_host::{Live, layers};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
-/// Mends what a check has found.
+/// Fixes the problem that a check has found.
 pub fn fix(
     check: &str,
     target: Option<&str>,
@@ -31,12 +31,12 @@ pub fn fix(
     Ok(())
 }
 
-/// Takes the newest fix back.
+/// Undoes the newest fix.
 pub fn undo(yes: bool, terminal: &Terminal) -> Result<Exit, Failure> {
     let place = Place::here();
     let last = fix::last(&place)?;
     let head = format!("The fix of {} is going to be taken back:", last.check);
-    // In this order it is done.
+    // // Changes are undone in reverse order.
     let changes: String = last.changes.iter().rev().map(Change::words_back).collect();
     agree(&head, &changes, yes, terminal)?;
     let undone = fix::undo(&place)?;

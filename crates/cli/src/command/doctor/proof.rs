@@ -1,4 +1,4 @@
-//! `doctor --proof`: a marker is written, deleted and trimmed, and looked for below the file system.
+//! `doctor --proof`: writes a marker, deletes and trims it, and looks for it below the file system.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
-/// Puts the file system of the only target to the test.
+/// Tests TRIM on the file system of the only target.
 pub fn prove(diagnosis: &mut Diagnosis, terminal: &Terminal) -> Result<(), Failure> {
     let found = diagnosis.targets.first().and_then(|target| {
         let mount = target.layers.mount.as_ref()?;
@@ -26,13 +26,13 @@ pub fn prove(diagnosis: &mut Diagnosis, terminal: &Terminal) -> Result<(), Failu
             "--proof needs a file system to write a file to: name a directory".to_owned(),
         ));
     };
-    // Where the user may write, rather than at the top.
+    // // Use a directory that the user named, who may not be allowed to write to the mount point.
     let directory = if Path::new(&target).is_dir() { target.clone() } else { point };
     let outcome = run(Path::new(&directory), terminal)?;
     if let Some(error) = outcome.error {
         return Err(error.into());
     }
-    // The first finding is the verdict.
+    // // The first finding is the verdict of the experiment.
     let Some(finding) = outcome.report.findings.first() else {
         let words = "trim-check has found nothing at all".to_owned();
         return Err(Failure::new(Exit::Failed, anyhow::Error::msg(words)));
@@ -46,8 +46,8 @@ pub fn prove(diagnosis: &mut Diagnosis, terminal: &Terminal) -> Result<(), Failu
     Ok(())
 }
 
-/// What has to stay free beside the marker of a few MiB: less than experiments leave, so that the
-/// small file systems that machines start from can be proved, too.
+/// Space that stays free beside the marker of a few MiB. It is less than for experiments, so that small boot file
+/// systems can be tested, too.
 const RESERVE: ByteLength = ByteLength::new(64 << 20);
 
 fn run(directory: &Path, terminal: &Terminal) -> Result<Outcome, Failure> {

@@ -1,5 +1,5 @@
-//! `status --watch` on a terminal: the inside as a full screen that is drawn anew in place, with bars and
-//! the last minutes as curves. Elsewhere `--watch` prints plain text, one picture after the other.
+//! `status --watch` on a terminal: a full-screen display that is redrawn in place, with bars and with curves of the
+//! last minutes. Elsewhere `--watch` prints plain text repeatedly.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Read};
@@ -15,48 +15,48 @@ use super::{bytes, flash_units, number, text};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
-/// Samples that a curve shows.
+/// Number of samples in a curve.
 const HISTORY: usize = 40;
 
-/// Enters the other screen, without a cursor; and leaves it.
+/// Escape sequences that enter the alternate screen and hide the cursor, and that leave it.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 
-/// Signs of the picture of the blocks: so many in a line, and lines at most.
+/// Picture of the blocks: signs in a line, and largest number of lines.
 const SIGNS_PER_LINE: usize = 64;
 const SIGN_LINES: usize = 4;
 
-/// A drive at one moment.
+/// State of a drive at one moment.
 pub struct Look<'a> {
-    /// Its figures.
+    /// Figures of the drive.
     pub status: &'a Value,
-    /// Its figures at the moment before.
+    /// Figures at the previous moment, if any.
     pub before: Option<&'a Value>,
-    /// The cells of its blocks, four bytes each.
+    /// Cells of the blocks, four bytes each, if known.
     pub cells: Option<Vec<u8>>,
 }
 
-/// The screen while it is ours. What was there before comes back however this ends.
+/// Alternate screen, while it is shown. The previous screen is restored when this is dropped.
 pub struct Screen {
-    /// How the keyboard was.
+    /// Terminal settings before, if stdin is a terminal.
     before: Option<Termios>,
     history: History,
 }
 
 impl Screen {
-    /// Takes the screen over, if stdout is one.
+    /// Switches to the alternate screen; returns `None` if stdout is not a terminal.
     ///
     /// # Errors
-    /// When stdout cannot be written.
+    /// Returns an error if stdout cannot be written.
     pub fn open(terminal: &Terminal) -> Result<Option<Screen>, Failure> {
         if !io::stdout().is_terminal() {
             return Ok(None);
         }
         let before = tcgetattr(io::stdin()).ok();
         if let Some(mut now) = before.clone() {
-            // Keys come one by one and unseen; Ctrl-C stays a signal.
+            // // Read single keys without echo; Ctrl-C remains a signal.
             now.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-            // Without, 'q' needs Enter.
+            // // If this fails, 'q' needs Enter.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &now);
         }
         let screen = Screen { before, history: History::default() };
@@ -64,10 +64,10 @@ impl Screen {
         Ok(Some(screen))
     }
 
-    /// Draws a drive.
+    /// Draws the state of a drive.
     ///
     /// # Errors
-    /// When stdout cannot be written.
+    /// Returns an error if stdout cannot be written.
     pub fn draw(&mut self, look: &Look, terminal: &Terminal) -> Result<(), Failure> {
         self.history.note(look.status, look.before);
         let (width, height) = match tcgetwinsize(io::stdout()) {
@@ -77,7 +77,7 @@ impl Screen {
         let mut picture = String::from("\x1b[H");
         let lines = self.history.frame(look, width, terminal.ascii);
         for (index, line) in lines.iter().take(height).enumerate() {
-            // A line break behind the last line would scroll.
+            // // A line break after the last line would scroll the screen.
             picture += if index > 0 { "\r\n" } else { "" };
             picture += line;
             picture += "\x1b[K";
@@ -85,7 +85,7 @@ impl Screen {
         terminal.print(&(picture + "\x1b[J"))
     }
 
-    /// Waits, and returns whether somebody has pressed 'q' meanwhile.
+    /// Waits for `duration` or until a key is pressed; returns true if the key was 'q' or stdin has ended.
     pub fn wait(&self, duration: Duration) -> bool {
         let stdin = io::stdin();
         if self.before.is_none() {
@@ -113,14 +113,14 @@ impl Drop for Screen {
     }
 }
 
-/// What is drawn as a curve: a number for each time the drive was asked, the newest last.
+/// Samples of the curves, one for each poll of the drive, the newest last.
 #[derive(Debug, Default)]
 struct History {
-    /// Bytes a second that the host wrote and read, and that the flash was written with.
+    /// Bytes a second that the host wrote, that the host read, and that were programmed to the flash.
     rates: [VecDeque<f64>; 3],
 }
 
-/// Units that the host wrote and read, and that the flash was written with.
+/// Returns the units that the host wrote, that the host read, and that were programmed to the flash.
 fn totals(status: &Value) -> [f64; 3] {
     let n = |key: &str| number(status, &format!("/counters/{key}"));
     [n("host_write_units"), n("host_read_units"), flash_units(status)]
@@ -141,7 +141,7 @@ impl History {
         }
     }
 
-    /// The picture, line by line, each of at most `width` characters.
+    /// Returns the lines of the display, each of at most `width` characters.
     fn frame(&self, look: &Look, width: usize, ascii: bool) -> Vec<String> {
         let Look { status, before, cells } = look;
         let (status, before) = (*status, *before);
@@ -223,14 +223,14 @@ fn clock(seconds: f64) -> String {
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// A bar of `width` places that is full as far as `share` says.
+/// Returns a bar of `width` characters, of which `share` is full.
 fn bar(share: f64, width: usize, ascii: bool) -> String {
     let (full, empty) = if ascii { ("#", ".") } else { ("\u{2588}", "\u{2591}") };
     let count = (share.clamp(0.0, 1.0) * width as f64).round() as usize;
     full.repeat(count) + &empty.repeat(width - count)
 }
 
-/// Values up to `most` as a row of columns of eight heights.
+/// Returns values up to `most` as columns of eight heights.
 fn curve(values: &VecDeque<f64>, most: f64, ascii: bool) -> String {
     let steps: Vec<char> = if ascii { "_.-:=+*#" } else { "▁▂▃▄▅▆▇█" }.chars().collect();
     let height = |value: &f64| steps[((value / most * 8.0).ceil() as usize).clamp(1, 8) - 1];
