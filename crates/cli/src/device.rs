@@ -130,7 +130,7 @@ pub fn gate(
         return Ok(Gate::NotADevice);
     }
     if !experiment.takes_devices() {
-        // // If the device is in use, report that first.
+        // If the device is in use, report that first.
         Candidate::look_at(path).map_err(LabError::from)?;
         return Err(LabError::Unsupported(format!(
             "{} is not done on a raw block device ({} are); give a directory of a file system on \
@@ -141,13 +141,13 @@ pub fn gate(
         ))
         .into());
     }
-    // // The plan needs the description of an open drive.
+    // The plan needs the description of an open drive.
     let planned = match RealDrive::open_device_to_read(path, options.clone()) {
         Ok(drive) => match experiment.plan(settings, &drive.description()) {
             Ok(plan) if !plan.is_writing() => return Ok(Gate::ToRead(Box::new(drive))),
             planned => planned.map(|_| ()),
         },
-        // // The check below reports why the device cannot be opened.
+        // The check below reports why the device cannot be opened.
         Err(_) => Ok(()),
     };
     let candidate = Candidate::look_at(path).map_err(LabError::from)?;

@@ -96,7 +96,7 @@ impl From<LabError> for Failure {
             ErrorKind::Refused => Exit::Refused,
             ErrorKind::Unsupported | ErrorKind::NoSpace | ErrorKind::EndOfLife => Exit::Unsupported,
             ErrorKind::Cancelled => Exit::Interrupted,
-            // // The enumeration is non-exhaustive: unknown kinds are plain failures.
+            // The enumeration is non-exhaustive: unknown kinds are plain failures.
             _ => Exit::Failed,
         };
         Failure::new(exit, error)

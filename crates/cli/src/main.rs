@@ -27,7 +27,7 @@ use ssdlab_drive::memory::LargePages;
 use crate::cli::Cli;
 use crate::terminal::Terminal;
 
-// // The maps of a simulated drive are large and accessed at random.
+// The maps of a simulated drive are large and accessed at random.
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;
 

@@ -28,7 +28,7 @@ pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
     ))
 }
 
-/// Need of memory from which it is announced.
+/// Least need of memory that is announced.
 const WORTH_SAYING: ByteLength = ByteLength::new(2 << 30);
 
 /// Prints how much memory the run will need, if that is much.

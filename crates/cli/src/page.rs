@@ -38,7 +38,7 @@ impl Directories {
 impl Drop for Directories {
     fn drop(&mut self) {
         for directory in &self.0 {
-            // // This removes the directory only if it is empty.
+            // This removes the directory only if it is empty.
             let _ = fs::remove_dir(directory);
         }
     }
@@ -125,7 +125,7 @@ impl Page {
     }
 
     fn replace(&mut self, html: &str) -> io::Result<()> {
-        // // A file that is not plain (a pipe, /dev/stdout) cannot be truncated.
+        // A file that is not plain (a pipe, /dev/stdout) cannot be truncated.
         if self.file.metadata()?.is_file() {
             self.file.set_len(0)?;
         }
@@ -136,7 +136,7 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         if self.is_new && !self.is_written {
-            // // Failing to remove the empty file is not an error.
+            // Failing to remove the empty file is not an error.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -155,7 +155,7 @@ pub fn refuse_other(
     kind: &str,
     is_kind: impl Fn(&[u8]) -> bool,
 ) -> Result<(), Failure> {
-    // // Open plain files only: reading from a pipe would take data from its reader.
+    // Open plain files only: reading from a pipe would take data from its reader.
     if !path.metadata().is_ok_and(|it| it.is_file()) {
         return Ok(());
     }
@@ -177,7 +177,7 @@ fn open(path: &Path) -> io::Result<(File, bool)> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => Ok((file, true)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            // // The file is truncated only when there is something to write.
+            // The file is truncated only when there is something to write.
             Ok((OpenOptions::new().write(true).open(path)?, false))
         }
         Err(error) => Err(error),

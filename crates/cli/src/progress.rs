@@ -185,9 +185,9 @@ mod tests {
         let seconds = Duration::from_secs;
         assert_eq!(time_left(Duration::from_millis(10), 0.5, None), None);
         assert_eq!(time_left(seconds(30), 0.25, None), Some(seconds(90)));
-        // // A quarter is done in half of the expected time: 90 s by progress, 30 s by expectation.
+        // A quarter is done in half of the expected time: 90 s by progress, 30 s by expectation.
         assert_eq!(time_left(seconds(30), 0.25, Some(seconds(60))), Some(seconds(60)));
-        // // Three quarters are done in half of the expected time.
+        // Three quarters are done in half of the expected time.
         let left = time_left(seconds(30), 0.75, Some(seconds(60)));
         assert_eq!(left, Some(Duration::from_secs(15)));
         assert_eq!(time_left(seconds(60), 0.25, Some(seconds(60))), Some(seconds(180)));

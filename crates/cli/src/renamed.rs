@@ -18,7 +18,7 @@ pub fn respell(arguments: impl Iterator<Item = OsString>) -> (Vec<OsString>, Vec
     for (index, argument) in arguments.enumerate() {
         let text = argument.to_str().unwrap_or_default();
         is_over |= text == "--";
-        // // This is the only option before a command that takes a value.
+        // This is the only option before a command that takes a value.
         let is_value = std::mem::replace(&mut is_before_value, text == "--color");
         let may_be_command = index > 0 && !text.starts_with('-') && !is_value && !has_command;
         let renamed = if is_over || index == 0 {

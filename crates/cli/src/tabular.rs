@@ -79,11 +79,11 @@ impl<'a> Directory<'a> {
             let what = format!("--csv {}: nothing can be written there", path.display());
             Failure::system(Exit::Usage, what, source)
         };
-        // // Only files of ssdlab are replaced; `columns.csv` identifies a directory of them.
+        // Only files of ssdlab are replaced; `columns.csv` identifies a directory of them.
         let is_ours = |head: &[u8]| head.starts_with(csv::COLUMNS.as_bytes());
         refuse_other(&path.join("columns.csv"), "--csv", "file of ssdlab's", is_ours)?;
         let directory = Directory { path, _made: Directories::make(path).map_err(failed)? };
-        // // Create a file to see if that is possible: permission bits alone do not tell.
+        // Create a file to see if that is possible: permission bits alone do not tell.
         let trial = path.join(format!(".ssdlab-{}", std::process::id()));
         fs::File::create_new(&trial).and_then(|_| fs::remove_file(&trial)).map_err(failed)?;
         Ok(directory)
@@ -104,7 +104,7 @@ impl<'a> Directory<'a> {
         for file in files {
             let path = self.path.join(&file.name);
             fs::write(&path, &file.text).map_err(|source| {
-                // // Remove a partly written table: it could be taken for a complete one.
+                // Remove a partly written table: it could be taken for a complete one.
                 let _ = fs::remove_file(&path);
                 let what = format!("--csv: cannot write {}", path.display());
                 Failure::system(Exit::Failed, what, source)

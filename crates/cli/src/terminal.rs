@@ -25,7 +25,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Creates it from the streams, the environment and the options.
+    /// Creates the terminal from the streams, the environment and the options.
     pub fn new(common: &Common) -> Terminal {
         let choice = match common.color {
             Color::Auto => anstream::ColorChoice::Auto,

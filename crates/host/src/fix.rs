@@ -178,10 +178,10 @@ fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<
     }
     let is_twice = |stack: &&Stack| {
         let layer = stack.file_system();
-        // // Under btrfs, discards in the background do no harm beside a timer.
+        // Under btrfs, discards in the background do no harm beside a timer.
         layer.is_some_and(|layer| {
             let is_btrfs = matches!(&layer.kind, LayerKind::FileSystem { file_system } if file_system == "btrfs");
-            // // If no regular job covers the mount, it would not be trimmed at all without the option.
+            // If no regular job covers the mount, it would not be trimmed at all without the option.
             let is_both = |mount: &Mounted| {
                 mount.has("discard") && regular.covering(facts, mount).is_any()
             };
@@ -226,7 +226,7 @@ fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> 
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        // // Remove the draft of an interrupted run.
+        // Remove the draft of an interrupted run.
         let _ = std::fs::remove_file(&draft);
         let mut options = OpenOptions::new();
         #[cfg(unix)]
@@ -234,7 +234,7 @@ fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> 
         let mut file = options.write(true).create_new(true).open(&draft)?;
         file.write_all(text.as_bytes())?;
         if let Some(found) = like.and_then(|like| std::fs::metadata(like).ok()) {
-            // // Set the owner first: changing the owner may clear permission bits.
+            // Set the owner first: changing the owner may clear permission bits.
             #[cfg(unix)]
             give_owner_of(&found, &file)?;
             file.set_permissions(found.permissions())?;
@@ -264,7 +264,7 @@ fn copy_label(from: Option<&Path>, to: &std::fs::File) {
     const NAME: &str = "security.selinux";
     let mut label = [0; 256];
     if let Some(Ok(length)) = from.map(|from| getxattr(from, NAME, &mut label[..])) {
-        // // If that fails, the policy's label of the directory stays.
+        // If that fails, the policy's label of the directory stays.
         let _ = fsetxattr(to, NAME, &label[..length], XattrFlags::empty());
     }
 }
@@ -276,7 +276,7 @@ impl Fix {
     /// # Errors
     /// Returns an error if a change fails. The changes before it stay, and can be undone.
     pub fn carry_out(&self, place: &Place) -> Result<(), HostError> {
-        // // If somebody edited a file since the fix was planned, change nothing.
+        // If somebody edited a file since the fix was planned, change nothing.
         for change in &self.changes {
             if let Change::Write { path, before, .. } = change
                 && read(place, path)? != *before
@@ -293,7 +293,7 @@ impl Fix {
             state.save(place)?;
             let Err(error) = change.make(place) else { continue };
             let fix = state.done.last_mut();
-            // // A unit may be enabled in part although the command failed, so the record stays for undo.
+            // A unit may be enabled in part although the command failed, so the record stays for undo.
             if let Some(fix) = fix.filter(|_| !matches!(change, Change::Enable { .. })) {
                 fix.changes.pop();
                 if fix.changes.is_empty() {
@@ -308,7 +308,7 @@ impl Fix {
 
     /// Undoes the changes; returns in words what was left as it is.
     fn take_back(&self, place: &Place) -> Result<Vec<String>, HostError> {
-        // // Check all files before anything is changed.
+        // Check all files before anything is changed.
         for change in &self.changes {
             if let Change::Write { path, before, after } = change {
                 let now = read(place, path)?;

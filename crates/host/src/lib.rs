@@ -46,7 +46,7 @@ pub fn capture(facts: &dyn Facts, target: Option<&str>) -> Result<Captured, Host
         doctor::examine(&recorder, Some(target))?;
     }
     doctor::examine(&recorder, None)?;
-    // // This output is for people who read the capture: no code reads it.
+    // This output is for people who read the capture: no code reads it.
     let _ = recorder.run("lsblk", &["--json", "-b", "-O"]);
     Ok(recorder.noted())
 }

@@ -71,7 +71,7 @@ impl Held {
     /// Adds to the history what was done to the drive.
     fn note(&mut self, what: &str) {
         self.is_untouched = false;
-        // // Repeated phases are listed once, to keep the history readable.
+        // Repeated phases are listed once, to keep the history readable.
         if !self.history.ends_with(what) {
             self.history = format!("{}; then {what}", self.history);
         }
@@ -142,7 +142,7 @@ impl Drive {
     fn lock(&self) -> Result<MutexGuard<'_, Held>, Failure> {
         match self.0.try_lock() {
             Ok(held) => Ok(held),
-            // // The panic was reported already; the drive is in the state at which it was interrupted.
+            // The panic was reported already; the drive is in the state at which it was interrupted.
             Err(TryLockError::Poisoned(held)) => Ok(held.into_inner()),
             Err(TryLockError::WouldBlock) => Err(Failure::usage(
                 "another thread uses this drive right now; give each thread its own with copy()",

@@ -55,7 +55,7 @@ impl Failure {
             ErrorKind::Io => "IoError",
             ErrorKind::EndOfLife => "EndOfLifeError",
             ErrorKind::Cancelled => "Interrupted",
-            // // The enumeration is non-exhaustive: unknown kinds become the base class.
+            // The enumeration is non-exhaustive: unknown kinds become the base class.
             _ => "Error",
         }
     }
@@ -86,7 +86,7 @@ pub fn exception(
         }
         Ok(PyErr::from_value(error))
     });
-    // // If the Python package is missing, there are no classes; the message is kept in a RuntimeError.
+    // If the Python package is missing, there are no classes; the message is kept in a RuntimeError.
     made.unwrap_or_else(|_| PyRuntimeError::new_err(message.to_owned()))
 }
 

@@ -28,7 +28,7 @@ mod watch;
 use pyo3::prelude::*;
 use ssdlab_drive::memory::LargePages;
 
-// // As in the program, large pages: the maps of a simulated drive are large and accessed at random.
+// As in the program, large pages: the maps of a simulated drive are large and accessed at random.
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;
 

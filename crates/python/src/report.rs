@@ -137,7 +137,7 @@ fn kind(table: &Table, column: usize) -> &'static str {
             _ => return "text",
         };
     }
-    // // An empty column was meant for measured numbers.
+    // An empty column was meant for measured numbers.
     kind.unwrap_or("float")
 }
 

@@ -1,4 +1,4 @@
-//! Run of an experiment from Python, with the same checks as `ssdlab run`.
+//! Run of an experiment from Python, in the way of `ssdlab run`.
 
 use pyo3::prelude::*;
 use ssdlab_blockio::{RealOptions, is_block_device};
@@ -82,7 +82,7 @@ pub fn deliver(py: Python<'_>, outcome: Outcome, watch: Watch) -> PyResult<Repor
     let failure = Failure::from(error);
     let result = Bound::new(py, report)?.into_any();
     match watch.stopped(py).filter(|_| failure.is_cancelled()) {
-        // // An exception in the callback is passed on unchanged.
+        // An exception in the callback is passed on unchanged.
         Some((error, false)) => Err(error),
         Some((error, true)) => {
             let words = "interrupted; .result holds what was measured until then";

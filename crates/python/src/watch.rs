@@ -65,7 +65,7 @@ impl Watch {
 
 impl Watcher for Watch {
     fn step(&mut self, name: &str, weight: f64) {
-        // // Nothing precedes the first step.
+        // Nothing precedes the first step.
         self.before += if self.step.is_empty() { 0.0 } else { self.weight };
         self.weight = weight;
         name.clone_into(&mut self.step);

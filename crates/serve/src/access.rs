@@ -14,7 +14,7 @@ pub(crate) const COOKIE_NAME: &str = "ssdlab_token";
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Least length of a token, in characters: too many to be guessed over a network.
+/// Least length of a token, in characters: a token of this length cannot be guessed over a network.
 pub const TOKEN_LEAST: usize = 16;
 
 /// Secret that permits changes.
@@ -120,7 +120,7 @@ impl Access {
             Some((name, digits)) if !host.ends_with(']') => (name, digits.parse().ok()),
             _ => (host, Some(80)),
         };
-        // // Clients that use such a name may come through a proxy, which has its own port.
+        // Clients that use such a name may come through a proxy, which has its own port.
         if self.names.iter().any(|own| own.eq_ignore_ascii_case(name)) {
             return given.is_some();
         }
@@ -130,7 +130,7 @@ impl Access {
         let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
         let is_any = self.address.ip().is_unspecified();
         match address {
-            // // DNS can point another site's name at this address, but a literal address cannot be forged.
+            // DNS can point another site's name at this address, but a literal address cannot be forged.
             Some(address) => is_any || address == self.address.ip() || self.is_local(address),
             None => name == "localhost" && (is_any || self.address.ip().is_loopback()),
         }
@@ -155,7 +155,7 @@ impl Access {
         };
         match (origins.next(), origins.next()) {
             (Some(only), None) if only.to_str().is_ok_and(is_same) => Ok(()),
-            // // Browsers always send Origin with changes. Other programs send a bearer token, which no browser adds by
+            // Browsers always send Origin with changes. Other programs send a bearer token, which no browser adds by
             // itself.
             (None, None) if bearer(headers).is_some() => Ok(()),
             _ => Err(Refusal::Origin),

@@ -150,7 +150,7 @@ async fn describe(request: Request, next: Next) -> Response {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // // Private data must not be kept in caches.
+    // Private data must not be kept in caches.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("text/plain"));
     response

@@ -27,7 +27,7 @@ impl Topic {
     /// Returns the time between two polls.
     fn interval(self) -> Duration {
         match self {
-            // // Runs write their state twice a second.
+            // Runs write their state twice a second.
             Topic::Run(_) => Duration::from_millis(500),
             #[cfg(target_os = "linux")]
             Topic::Drive(_) => Duration::from_millis(1_000),
@@ -106,7 +106,7 @@ impl Hub {
                     *known = fragment;
                     differs
                 });
-                // // Later watchers start a new poll; present watchers still receive the last fragment.
+                // Later watchers start a new poll; present watchers still receive the last fragment.
                 if is_final || sender.receiver_count() == 0 {
                     topics.remove(&topic);
                     return;

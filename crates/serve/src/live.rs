@@ -284,7 +284,7 @@ fn is_alive(run: &LiveRun) -> bool {
 #[cfg(not(windows))]
 fn process_start(pid: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // // The program's name, before this bracket, may contain any characters.
+    // The program's name, before this bracket, may contain any characters.
     let (_, fields) = text.rsplit_once(')')?;
     fields.split_whitespace().nth(19)?.parse().ok()
 }

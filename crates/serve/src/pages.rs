@@ -84,7 +84,7 @@ impl View {
                     footer {
                         p { "ssdlab " (env!("CARGO_PKG_VERSION")) " on this machine." }
                         @if self.part.is_empty() {
-                            // // Such pages are made without checking the user's rights.
+                            // Such pages are made without checking the user's rights.
                         } @else if self.may_change {
                             form method="post" action="/token" {
                                 input type="hidden" name="token" value="";
@@ -138,7 +138,7 @@ impl Problem {
 
 /// Returns the text of an error, which may be a part of a sentence, with a capital first letter.
 fn capital(words: &str) -> String {
-    // // The name of a key or setting keeps its spelling.
+    // The name of a key or setting keeps its spelling.
     let first = words.split_whitespace().next().unwrap_or_default();
     if first.ends_with(':') || first.contains(['.', '_', '=']) {
         return words.to_owned();

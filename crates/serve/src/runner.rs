@@ -187,7 +187,7 @@ impl Runner {
         newest_before: Option<RunId>,
     ) -> Result<u32, OrderError> {
         let checked = Checked::new(order)?;
-        // // Hold the lock until the process is in the list, so that the limit also holds for simultaneous requests.
+        // Hold the lock until the process is in the list, so that the limit also holds for simultaneous requests.
         let mut started = locked(&self.started);
         let running = started.iter().filter(|one| one.ended.is_none()).count();
         let most = std::thread::available_parallelism().map_or(1, |count| count.get());
@@ -199,7 +199,7 @@ impl Runner {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = alone(&mut command).spawn().map_err(OrderError::Start)?;
         let pid = child.id();
-        // // Remove an earlier process that had the same number.
+        // Remove an earlier process that had the same number.
         started.retain(|one| one.pid != pid);
         let too_many = started.len().saturating_sub(ENDED_MOST);
         let mut ended = (0..too_many).collect::<Vec<_>>().into_iter();
@@ -219,7 +219,7 @@ impl Runner {
 
     /// Asks a process that was started here to end, as Ctrl-C does. Returns true if it was running and could be asked.
     pub(crate) fn stop(&self, pid: u32) -> bool {
-        // // While the list is locked, the process is not reaped, so its number cannot belong to another process.
+        // While the list is locked, the process is not reaped, so its number cannot belong to another process.
         let started = locked(&self.started);
         let is_running = started.iter().any(|one| one.pid == pid && one.ended.is_none());
         is_running && interrupt(pid)
@@ -249,7 +249,7 @@ impl Runner {
 }
 
 fn locked(list: &Mutex<Vec<Started>>) -> MutexGuard<'_, Vec<Started>> {
-    // // The list is consistent at every moment, so a poisoned lock is harmless.
+    // The list is consistent at every moment, so a poisoned lock is harmless.
     list.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
@@ -268,7 +268,7 @@ fn interrupt(pid: u32) -> bool {
 fn interrupt(pid: u32) -> bool {
     use windows_sys::Win32::System::Console::{CTRL_BREAK_EVENT, GenerateConsoleCtrlEvent};
 
-    // // SAFETY: the call takes two numbers only. The process leads a group of its own with that number.
+    // SAFETY: the call takes two numbers only. The process leads a group of its own with that number.
     unsafe { GenerateConsoleCtrlEvent(CTRL_BREAK_EVENT, pid) != 0 }
 }
 
@@ -407,9 +407,8 @@ mod tests {
     fn processes_are_limited_and_stopped_and_what_they_said_is_kept() {
         let directory = tempfile::tempdir().unwrap();
         let program = directory.path().join("ssdlab");
-        // // This script stands in for the program: it prints a word and runs until it is interrupted. A shell cannot
-        // trap a signal that was ignored when it began, as interrupts are for processes that are started in the
-        // background.
+        // This script stands in for the program: it prints a word and runs until it is interrupted. A shell cannot trap
+        // a signal that was ignored when it began, as interrupts are for processes that are started in the background.
         let script = "#!/usr/bin/env -S --default-signal=INT /bin/sh\n\
                       trap 'echo stopped >&2; exit 130' INT\necho began >&2\n\
                       while :; do sleep 0.01; done\n";
@@ -423,7 +422,7 @@ mod tests {
         assert!(matches!(runner.start(&order, None), Err(OrderError::Busy(_))));
         assert!(!runner.stop(1), "it stops what it has started and nothing else");
         for pid in &pids {
-            // // The signal may come before the shell has set its trap; the shell then ends without output.
+            // The signal may come before the shell has set its trap; the shell then ends without output.
             while runner.find(*pid).unwrap().ended.is_none() {
                 runner.stop(*pid);
                 std::thread::sleep(std::time::Duration::from_millis(20));

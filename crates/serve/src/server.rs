@@ -32,7 +32,7 @@ pub(crate) async fn serve(listener: TcpListener, router: Router) {
         tokio::spawn(async move {
             let mut builder = http1::Builder::new();
             builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_MOST);
-            // // Errors of a connection are ignored: the client broke off, or does not speak HTTP.
+            // Errors of a connection are ignored: the client broke off, or does not speak HTTP.
             let _ = builder.serve_connection(TokioIo::new(stream), service).await;
             drop(place);
         });

@@ -231,7 +231,7 @@ impl Design {
         if changes.is_empty() {
             return Ok(name.clone());
         }
-        // // The order in which keys are varied must not change the name of the drive.
+        // The order in which keys are varied must not change the name of the drive.
         changes.sort_unstable();
         let target = Target::parse(name)?;
         Ok(target.name_with(&changes).unwrap_or_else(|| name.clone()))
@@ -538,7 +538,7 @@ mod tests {
             let drawn = latin(&columns, points, &mut random);
             prop_assert!(drawn.len() <= points);
             if lengths.len() == 1 {
-                // // With one key the sample has as many levels as there are points for.
+                // With one key the sample has as many levels as there are points for.
                 prop_assert_eq!(drawn.len(), points.min(lengths[0]));
             }
             for (key, &length) in lengths.iter().enumerate() {

@@ -101,7 +101,7 @@ mod tests {
         let width = |it: &Estimate| it.interval.map(|(low, high)| high - low).unwrap();
         assert!((steady.mean - 300.0).abs() < 1e-9 && (scattered.mean - 300.0).abs() < 1e-9);
         assert!(width(&scattered) > 10.0 * width(&steady), "{steady:?}, {scattered:?}");
-        // // If both means move together, the interval of the ratio is narrow.
+        // If both means move together, the interval of the ratio is narrow.
         let together = change(&[&[90.0, 110.0, 100.0], &[360.0, 440.0, 400.0]]);
         assert!(width(&together) < 1e-9, "{together:?}");
     }

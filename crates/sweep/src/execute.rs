@@ -126,7 +126,7 @@ pub fn run(
     }
     let found = states.iter().filter(|state| matches!(state, RunState::Done(_))).count();
     if design.is_real() {
-        // // In random order, changes over time, such as a drive that warms up, affect all points alike.
+        // In random order, changes over time, such as a drive that warms up, affect all points alike.
         jobs.shuffle(&mut Pcg64::seed_from_u64(design.question().seed));
     }
     let is_ended = carry_out(design, jobs, found, options, &mut states, observer)?;
@@ -200,7 +200,7 @@ pub fn keys(design: &Design, impossible: &[Impossible]) -> Result<Vec<Option<Key
         if impossible.iter().any(|it| it.point == point) {
             return Ok(vec![None; seeds.len()]);
         }
-        // // Drive and settings of a point depend on the seed only in what they draw at random.
+        // Drive and settings of a point depend on the seed only in what they draw at random.
         let case = design.case(point, seeds[0])?;
         seeds.iter().map(|&seed| Key::of(design.experiment(), &case, seed).map(Some)).collect()
     };
@@ -235,7 +235,7 @@ fn carry_out(
             let (sender, shared) = (sender.clone(), &shared);
             scope.spawn_fifo(move |_| {
                 let state = carry_out_one(shared, &job, turn);
-                // // The receiver outlives all senders, so sending cannot fail.
+                // The receiver outlives all senders, so sending cannot fail.
                 let _ = sender.send((job.place, state));
             });
         }
@@ -271,7 +271,7 @@ fn carry_out_one(shared: &Shared, job: &Job, turn: usize) -> RunState {
     if shared.is_ended.load(Relaxed) {
         return RunState::Missing;
     }
-    // // A panic is an error of this program; the results of the other runs are worth keeping.
+    // A panic is an error of this program; the results of the other runs are worth keeping.
     let measured = catch_unwind(AssertUnwindSafe(|| measure(shared, job, part)));
     part.store(0, Relaxed);
     match measured {

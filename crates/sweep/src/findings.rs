@@ -133,7 +133,7 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
     let whole = effect.change(0, last)?;
     let is_seen = (1..=last).any(|to| effect.change(0, to).is_some_and(|it| it.is_certain()));
     match effect.knee() {
-        // // Without a certain change there is no level at which it ends.
+        // Without a certain change there is no level at which it ends.
         None | Some(1..) if whole.interval.is_some() && !is_seen => finding(
             "no-effect",
             format!(
@@ -186,7 +186,7 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
 
 /// Returns a change with its interval, such as `+1.3 % (95 %: 0.2 to 2.4)`.
 fn percent(change: &Estimate) -> String {
-    // // Less than a hundredth of a percent is shown as 0.00.
+    // Less than a hundredth of a percent is shown as 0.00.
     let share = |value: f64| match value.abs() < 0.005 {
         true => "0.00".to_owned(),
         false => significant(value),
@@ -234,7 +234,7 @@ mod tests {
         assert!(text.contains("does not depend measurably on spare"), "{text}");
         let (code, text) = said("greedy,fifo", &[&[100.0, 120.0], &[121.0, 99.0]]);
         assert_eq!(code, "no-effect", "{text}");
-        // // Two levels with much scatter before one with little are not a rise that ends.
+        // Two levels with much scatter before one with little are not a rise that ends.
         let (code, text) = said("1,2,3", &[&[100.0, 108.0], &[104.0, 104.1], &[104.0, 104.1]]);
         assert!(code == "no-effect" && !text.contains("Beyond"), "{text}");
         let (code, text) = said("7%,28%", &[&[100.0, 101.0], &[100.1, 101.0]]);

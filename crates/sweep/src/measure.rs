@@ -65,7 +65,7 @@ fn of_table(table: &Table) -> Vec<Measure> {
     for row in &table.rows {
         let words: Vec<String> = row.iter().take(keys).map(words).collect();
         let mut key = words.join(", ");
-        // // Rows with the same words are numbered in their order.
+        // Rows with the same words are numbered in their order.
         let alike = seen.iter().filter(|other| **other == key).count();
         seen.push(key.clone());
         if alike > 0 {

@@ -56,7 +56,7 @@ impl Results {
         for place in [path, results.directory.as_path()] {
             remove_left_behind(place).map_err(failed("read"))?;
         }
-        // // Try to write before hours of work, not after them.
+        // Try to write before hours of work, not after them.
         results.write("trial", b"").map_err(failed("write to"))?;
         fs::remove_file(results.directory.join("trial")).map_err(failed("write to"))?;
         Ok(results)
@@ -97,7 +97,7 @@ const PARTIAL: &str = ".partial-";
 pub(crate) fn write_whole(directory: &Path, name: &str, text: &[u8]) -> io::Result<()> {
     let mut file = begun(directory)?;
     file.write_all(text)?;
-    // // Only the owner can read a temporary file; results get the usual permissions.
+    // Only the owner can read a temporary file; results get the usual permissions.
     #[cfg(unix)]
     file.as_file().set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644))?;
     file.persist(directory.join(name)).map(|_| ()).map_err(|error| error.error)
@@ -107,7 +107,7 @@ pub(crate) fn write_whole(directory: &Path, name: &str, text: &[u8]) -> io::Resu
 fn begun(directory: &Path) -> io::Result<NamedTempFile> {
     loop {
         let file = tempfile::Builder::new().prefix(PARTIAL).tempfile_in(directory)?;
-        // // Another program may have locked and removed the file before this one locked it.
+        // Another program may have locked and removed the file before this one locked it.
         if file.as_file().lock().is_err() || file.path().try_exists()? {
             return Ok(file);
         }
@@ -121,7 +121,7 @@ fn remove_left_behind(directory: &Path) -> io::Result<()> {
         let is_partial = path
             .file_name()
             .is_some_and(|it| it.as_encoded_bytes().starts_with(PARTIAL.as_bytes()));
-        // // The file may have been renamed or removed since.
+        // The file may have been renamed or removed since.
         let Some(file) = is_partial.then(|| fs::File::open(&path).ok()).flatten() else { continue };
         if file.try_lock().is_ok() {
             let _ = fs::remove_file(&path);
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(results.load(&key('b')), None);
         let path = results.path(&key('a'));
         let whole = fs::read(&path).unwrap();
-        // // A result under another key's name is not accepted.
+        // A result under another key's name is not accepted.
         fs::write(results.path(&key('b')), &whole).unwrap();
         assert_eq!(results.load(&key('b')), None);
         for length in 0..whole.len() {

@@ -26,7 +26,7 @@ impl Estimate {
             return None;
         }
         let count = values.len() as f64;
-        // // If all values are equal, the mean is exactly that value; their sum could miss it by a rounding error.
+        // If all values are equal, the mean is exactly that value; their sum could miss it by a rounding error.
         let is_constant = values.iter().all(|value| *value == values[0]);
         let mean = if is_constant { values[0] } else { values.iter().sum::<f64>() / count };
         let interval = (values.len() > 1).then(|| {

@@ -158,7 +158,7 @@ impl Sweep {
             .enumerate()
             .map(|(point, runs)| Point {
                 values: design.values(point),
-                // // A point that cannot be run may have no name either.
+                // A point that cannot be run may have no name either.
                 target: design.target_name(point).unwrap_or_default(),
                 estimates: (0..measures.len()).map(|measure| estimate(runs, measure)).collect(),
                 runs: runs.to_vec(),

@@ -128,7 +128,7 @@ fn digits(value: Option<f64>) -> String {
 }
 
 fn keys(sweep: &Sweep) -> impl Iterator<Item = String> {
-    // // A key may have the same name as one of our columns: readers distinguish them by their position.
+    // A key may have the same name as one of our columns: readers distinguish them by their position.
     sweep.dimensions.iter().map(|dimension| dimension.key.clone())
 }
 

@@ -45,7 +45,7 @@ fn template(command: &Command) -> String {
 
 /// Returns true if this system has the command.
 fn is_here(command: &Command, name: &str) -> bool {
-    // // clap adds this command later.
+    // clap adds this command later.
     name == "help" || command.find_subcommand(name).is_some()
 }
 

@@ -23,7 +23,7 @@ pub fn compare(arguments: &CompareArguments, terminal: &Terminal) -> Result<(), 
         let report = if is_file(name) {
             from_file(name)?
         } else {
-            // // The store is opened for the first run that needs it: comparing files needs no store.
+            // The store is opened for the first run that needs it: comparing files needs no store.
             if store.is_none() {
                 let path = keep::path(arguments.store.store.as_deref())?;
                 store = Some(Store::open_read_only(path)?);
@@ -69,7 +69,7 @@ fn from_file(name: &str) -> Result<Report, Failure> {
              --json | Out-File -Encoding utf8 keeps it"
         ))
     })?;
-    // // Programs on Windows often begin UTF-8 files with a byte order mark.
+    // Programs on Windows often begin UTF-8 files with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     json::from_json(text, name).map_err(|error| Failure::new(Exit::Usage, error))
 }

@@ -51,7 +51,7 @@ fn read(path: &Path) -> Result<FioRun, Failure> {
         let what = format!("cannot read {}", path.display());
         Failure::system(Exit::Usage, what, source)
     })?;
-    // // fio copies file names unchanged, in any encoding.
+    // fio copies file names unchanged, in any encoding.
     let text = String::from_utf8_lossy(&bytes);
     let wrong = |source| LabError::Input { path: path.to_owned(), source };
     Ok(fio::parse(&text).map_err(wrong)?)

@@ -189,7 +189,7 @@ impl From<profile::Parameter> for ParameterEntry {
 /// Prints the parameters of a profile with their sources; with `all` also those that the profile does not set, and the
 /// meaning of each.
 fn parameters(name: &str, all: bool, as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
-    // // Parse it like a target, so that files and changes can be shown as well.
+    // Parse it like a target, so that files and changes can be shown as well.
     let Target::Simulated { profile, .. } = Target::parse(&format!("sim:{name}"))? else {
         unreachable!("what begins with sim: is simulated")
     };
@@ -288,7 +288,7 @@ fn as_file(name: &str, terminal: &Terminal) -> Result<(), Failure> {
 
 fn runs(path: &std::path::Path, as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
     let runs = match Store::open_read_only(path) {
-        // // A missing store is an empty list, not an error.
+        // A missing store is an empty list, not an error.
         Err(StoreError::Missing { .. }) => Vec::new(),
         store => store?.list()?,
     };

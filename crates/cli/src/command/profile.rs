@@ -33,7 +33,7 @@ pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), F
             Failure::system(Exit::Usage, format!("cannot make the file {}", path.display()), source)
         }
     };
-    // // Never overwrite a file: it may be a profile that somebody has edited.
+    // Never overwrite a file: it may be a profile that somebody has edited.
     let mut file = OpenOptions::new().write(true).create_new(true).open(path).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)?;
     terminal.note(&format!(

@@ -187,7 +187,7 @@ impl Watch for Shown<'_> {
             .get_or_insert_with(|| Progress::new(self.terminal, self.interrupt.clone(), None));
         if self.step != step {
             self.step = step.to_owned();
-            // // The steps differ too much in length for one bar over all of them.
+            // The steps differ too much in length for one bar over all of them.
             *progress = Progress::new(self.terminal, self.interrupt.clone(), None);
             progress.step(step, 1.0);
         }

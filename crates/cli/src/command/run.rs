@@ -142,7 +142,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
                 .to_owned(),
         ));
     }
-    // // The gate comes before the signal handler, so that Ctrl-C ends the program during its question.
+    // The gate comes before the signal handler, so that Ctrl-C ends the program during its question.
     let gate = match &request.target {
         Target::Path(path) => {
             let options = &request.options;
@@ -259,7 +259,7 @@ fn deliver(
             _ => error.into(),
         })
     });
-    // // The last failure decides the exit code.
+    // The last failure decides the exit code.
     let mut failures: Vec<Failure> =
         [printed, written, files, ended].into_iter().filter_map(Result::err).collect();
     let last = failures.pop();

@@ -48,7 +48,7 @@ pub fn serve(arguments: &ServeArguments, terminal: &Terminal) -> Result<(), Fail
     let address = listener.local_addr().map_err(failed(format!("cannot listen at {listen}")))?;
     let interrupt = Interrupt::listen().map_err(failed("cannot listen for Ctrl-C".to_owned()))?;
     let store = keep::path(arguments.store.store.as_deref())?;
-    // // Report permanent errors of the store at once. A missing store will be created, and a lock will be released.
+    // Report permanent errors of the store at once. A missing store will be created, and a lock will be released.
     match Store::open_read_only(&store) {
         Ok(_) | Err(StoreError::Missing { .. } | StoreError::Locked { .. }) => {}
         Err(error) => return Err(error.into()),

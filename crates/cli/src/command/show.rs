@@ -16,7 +16,7 @@ pub fn show(arguments: &ShowArguments, terminal: &Terminal) -> Result<(), Failur
     let id = store.resolve(&arguments.run)?;
     Places::reserve(&arguments.files)?.write(&store.get(id)?, terminal)?;
     if arguments.form.json {
-        // // Print the stored bytes unchanged: a later version may have written fields that this one does not know.
+        // Print the stored bytes unchanged: a later version may have written fields that this one does not know.
         return terminal.print(&store.get_json(id)?);
     }
     let report = store.get(id)?;

@@ -158,7 +158,7 @@ fn words(status: &Value, before: Option<&Value>) -> String {
     );
     if status["map_cache"].is_object() {
         let (hits, misses) = (n("/counters/map_hits"), n("/counters/map_misses"));
-        // // The line goes below that on blocks, before the empty line.
+        // The line goes below that on blocks, before the empty line.
         out.pop();
         out += &format!(
             "map cache: {} of {} pages in RAM, {} to be written, {:.1} % hits\n\n",

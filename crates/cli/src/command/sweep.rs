@@ -77,7 +77,7 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
     })?;
     progress.finish();
     if let Err(why) = sweep.show(&arguments.measure) {
-        // // The runs are kept even if the choice of a figure is wrong.
+        // The runs are kept even if the choice of a figure is wrong.
         terminal.warn(&[format!("--measure: {why}")], "the figures are chosen by rule");
     }
     let circumstances = Circumstances {

@@ -193,7 +193,7 @@ fn operands_before() -> usize {
         operands += usize::from(!is_value && !word.starts_with('-'));
         is_value = takes_value(word);
     }
-    // // The first operand is the experiment.
+    // The first operand is the experiment.
     operands.saturating_sub(1)
 }
 

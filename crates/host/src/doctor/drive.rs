@@ -50,7 +50,7 @@ impl<'a> Drive<'a> {
             reads_zeros = smart::reads_zeros(&text(ask("nvme", &["id-ns", path, "-o", "json"])));
             let log = ask("nvme", &["smart-log", path, "-o", "json"]).and_then(|it| it.json());
             let health = log.as_ref().map(smart::from_nvme).unwrap_or_default();
-            // // Both programs read the same log: fill what smartctl did not print. Signs are taken from one of the two
+            // Both programs read the same log: fill what smartctl did not print. Signs are taken from one of the two
             // only.
             smart = if smart.passed.is_some() {
                 smart.or(Smart { signs: Vec::new(), ..health })
@@ -98,7 +98,7 @@ impl<'a> Drive<'a> {
             return Some(true);
         }
         match (&self.layer.kind, self.layer.limits.is_rotational) {
-            // // These report every drive as rotational.
+            // Bridges, RAID controllers and virtual disks report every drive as rotational.
             (
                 LayerKind::Usb { .. } | LayerKind::HardwareRaid { .. } | LayerKind::Virtual,
                 Some(true),
@@ -124,7 +124,7 @@ impl<'a> Drive<'a> {
 /// Returns the output of a program, or an error if it could not get at the drive.
 fn asked(facts: &dyn Facts, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
     let output = facts.run(program, arguments)?;
-    // // smartctl's exit code is a bit mask; the lowest two bits mean that it got nothing from the drive.
+    // smartctl's exit code is a bit mask; the lowest two bits mean that it got nothing from the drive.
     let is_lost = match program {
         "smartctl" => output.status.is_none_or(|status| status & 3 != 0),
         _ => output.status != Some(0),
@@ -163,7 +163,7 @@ pub(super) fn examine(context: &Context) -> Vec<DriveDiagnosis> {
                 | LayerKind::Loop { .. }
                 | LayerKind::Mapper { .. }
         );
-        // // A card reader without a card, or a network disk that is not connected.
+        // A card reader without a card, or a network disk that is not connected.
         let is_ours = is_ours && layer.size_bytes != Some(0);
         if is_ours && !seen.contains(&layer.name.as_str()) {
             seen.push(&layer.name);

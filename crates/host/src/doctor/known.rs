@@ -95,7 +95,7 @@ impl Known {
 pub(super) fn find(model: &str, size: ByteLength) -> Option<Known> {
     let model = model.to_uppercase();
     let gigabytes = size.bytes() as f64 / 1e9;
-    // // Makers sell drives of 500.1 and of 512.1 GB as 500 GB. A drive that was made smaller than sold (host protected
+    // Makers sell drives of 500.1 and of 512.1 GB as 500 GB. A drive that was made smaller than sold (host protected
     // area, namespaces) is only recognised by a name that has the size in it.
     let fits = |one: &&Size| {
         let has_name = one.models.iter().any(|name| model.contains(name));
@@ -119,7 +119,7 @@ mod tests {
         let size = ByteLength::new(512_110_190_592);
         let found = find("Samsung SSD 840 PRO Series", size).unwrap();
         let raw = found.raw().unwrap();
-        // // 6.85 % of the physical capacity is spare, according to the article.
+        // 6.85 % of the physical capacity is spare, according to the article.
         let spare = (raw.bytes() - size.bytes()) as f64 / raw.bytes() as f64;
         assert!((spare - 0.0685).abs() < 0.0001, "{spare}");
         assert!(find("Samsung SSD 840 PRO Series", ByteLength::new(1_000_000_000_000)).is_none());
@@ -161,7 +161,7 @@ mod tests {
             ("Force MP510", 700, None),
             ("Force MP600", 1_000, Some(1_800)),
             ("SAMSUNG MZ7LH1T9HMLT-00005", 1_920, Some(2_733)),
-            // // Part of the drive's capacity is in another namespace.
+            // Part of the drive's capacity is in another namespace.
             ("Samsung SSD 980 PRO 1000GB", 400, None),
             ("CT1000MX500SSD1", 400, Some(360)),
             ("CT1000MX500SSD1", 2_000, None),
@@ -208,7 +208,7 @@ mod tests {
                     Endurance::Unknown => assert!(size.raw_gib > 0, "{size:?}"),
                     Endurance::NotGiven => {}
                     Endurance::Read { gb } | Endurance::Unverified { gb } => {
-                        // // From 0.1 drive writes a day for three years to 17 for five years.
+                        // From 0.1 drive writes a day for three years to 17 for five years.
                         let drives = gb as f64 / size.sold_as as f64;
                         assert!((70.0..32_000.0).contains(&drives), "{size:?}");
                     }

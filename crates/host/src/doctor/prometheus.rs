@@ -141,7 +141,7 @@ pub(super) fn text(diagnosis: &Diagnosis) -> String {
             verdict: check.verdict.word().to_owned(),
         };
         outcomes.get_or_create(&labels).set(level(check.verdict));
-        // // The metric is left out if another machine provides the drive: its use of TRIM is not known here.
+        // The metric is left out if another machine provides the drive: its use of TRIM is not known here.
         let known = check.reach.as_ref().filter(|reach| reach.left_to_host.is_empty());
         if let Some(works) = known.and_then(|reach| reach.works) {
             reach.get_or_create(&Subject { target: subject.to_owned() }).set(works.into());

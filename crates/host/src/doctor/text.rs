@@ -35,7 +35,7 @@ pub(super) fn words(diagnosis: &Diagnosis, options: &Options) -> String {
         section(&format!("This machine: {}", diagnosis.machine.system), &diagnosis.checks);
     }
     text.push_str(&closing(diagnosis));
-    // // Names in a capture come from a stranger: control characters must not get to the terminal.
+    // Names in a capture come from a stranger: control characters must not get to the terminal.
     text.chars().map(|it| if it.is_control() && it != '\n' { '?' } else { it }).collect()
 }
 
@@ -78,7 +78,7 @@ fn one(check: &Check, options: &Options, text: &mut String) {
     for remedy in &check.remedies {
         paragraph("", &remedy.words, options, text);
         if let Some(command) = &remedy.command {
-            // // Commands are not wrapped, so that they can be copied.
+            // Commands are not wrapped, so that they can be copied.
             for line in command.lines() {
                 text.push_str(&format!("{:INDENT$}  {line}\n", ""));
             }

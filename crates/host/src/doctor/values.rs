@@ -49,7 +49,7 @@ impl Values {
         let known = model.as_deref().and_then(|model| known::find(model, drive.size()));
         let rated = known.and_then(|known| match known.rated_writes()? {
             known::Rated::Verified(rated) => Some(rated),
-            // // Unverified figures are not used as values.
+            // Unverified figures are not used as values.
             known::Rated::NotGiven | known::Rated::Unverified(_) => None,
         });
         Values {

@@ -160,7 +160,7 @@ impl Captured {
 }
 
 fn read_archive(from: impl Read) -> Result<Captured, String> {
-    // // The sizes of entries are counted below; this limit covers headers and padding as well.
+    // The sizes of entries are counted below; this limit covers headers and padding as well.
     let mut archive = tar::Archive::new(from.take(2 * LONGEST_WHOLE));
     let broken = |error: std::io::Error| format!("the archive is broken ({error})");
     let mut entries: BTreeMap<String, Vec<u8>> = BTreeMap::new();

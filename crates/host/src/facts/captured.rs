@@ -159,7 +159,7 @@ impl Facts for Captured {
         let is_there = self.files.contains_key(path)
             || self.lists.contains_key(path)
             || self.numbers.contains_key(path);
-        // // A made-up machine has only the links that its test added.
+        // A made-up machine has only the links that its test added.
         match found {
             Err(Absent::Missing) if self.is_whole && is_there => Ok(path.to_owned()),
             found => found,
@@ -176,7 +176,7 @@ impl Facts for Captured {
 
     fn is_executable(&self, path: &str) -> Result<bool, Absent> {
         match self.found(&self.executable, path) {
-            // // On a made-up machine only files that its test marked so are executable.
+            // On a made-up machine only files that its test marked so are executable.
             Err(Absent::Missing) if self.is_whole && self.files.contains_key(path) => Ok(false),
             found => found,
         }

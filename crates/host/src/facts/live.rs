@@ -32,7 +32,7 @@ impl Facts for Live {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, Absent> {
-        // // Opening a pipe without a writer would block.
+        // Opening a pipe without a writer would block.
         let found = fs::metadata(path).map_err(|error| Absent::of(&error))?;
         if !found.is_file() {
             return Err(Absent::Failed("not a plain file".to_owned()));

@@ -110,7 +110,7 @@ fn without_passwords(table: &[u8]) -> Vec<u8> {
     let clean = |line: &str| {
         let mut options: Vec<String> = line.split(',').map(str::to_owned).collect();
         for option in &mut options {
-            // // The first option has the fields before the options in front, and the last has the fields behind them.
+            // The first option has the fields before the options in front, and the last has the fields behind them.
             let at = option.find("pass").filter(|&at| option[at..].contains('='));
             if let Some(at) = at {
                 let value = at + option[at..].find('=').map_or(0, |it| it + 1);

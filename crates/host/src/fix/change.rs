@@ -131,7 +131,7 @@ impl Change {
                 }));
             }
             Change::SetFile { path, before, after } => {
-                // // The device may be gone, or may be another one now.
+                // The device may be gone, or may be another one now.
                 let Some(now) = read(place, path)?.map(|now| now.trim().to_owned()) else {
                     return Ok(None);
                 };

@@ -104,7 +104,7 @@ fn with_options(line: &str, options: &str) -> String {
         was_blank = letter.is_whitespace();
     }
     match range.is_empty() {
-        // // The line has three fields only: the options are the defaults.
+        // The line has three fields only: the options are the defaults.
         true => format!("{} {options}", line.trim_end()),
         false => format!("{}{options}{}", &line[..range.start], &line[range.end..]),
     }

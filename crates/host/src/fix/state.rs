@@ -23,7 +23,7 @@ impl State {
 
     pub(super) fn save(&self, place: &Place) -> Result<(), HostError> {
         let text = serde_json::to_string_pretty(self).expect("it has no maps");
-        // // The file contains the former content of changed files, so only our user may read it.
+        // The file contains the former content of changed files, so only our user may read it.
         write(&place.path(PATH), &text, None)
     }
 }

@@ -73,7 +73,7 @@ fn changes_of(
     let before = read(place, &file)?;
     let path = path.trim_start_matches('/').to_owned();
     let setting = Change::SetFile { path, before: mode, after: "unmap".to_owned() };
-    // // Another bridge of the same model may have the rule in this file already.
+    // Another bridge of the same model may have the rule in this file already.
     let after = match &before {
         Some(before) if before.contains(rule.lines().last().unwrap_or_default()) => {
             return Ok(vec![setting]);

@@ -121,7 +121,7 @@ impl Sysfs for Asked<'_> {
 fn limits(facts: &dyn Facts, disk: &str, own: &str) -> Limits {
     let text = |part: &str| facts.text(&format!("{disk}/queue/{part}"));
     let number = |part: &str| text(part)?.parse().ok();
-    // // The scheduler in use is in brackets.
+    // The scheduler in use is in brackets.
     let scheduler = text("scheduler").map(|text| {
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         chosen.map_or(text.as_str(), |(chosen, _)| chosen).to_owned()
@@ -193,7 +193,7 @@ fn kind_of_identifier(id: &str, below: &[Layer], facts: &dyn Facts) -> LayerKind
     } else if id.ends_with("-vpool") {
         LayerKind::Mapper { target: Some("vdo".to_owned()) }
     } else if below.iter().any(|it| name_has(it, "_corig")) {
-        // // A cache or a write cache: only the table says which.
+        // A cache or a write cache: only the table says which.
         LayerKind::Mapper { target: None }
     } else if below.iter().any(|it| id_of(it).is_some_and(|id| id.ends_with("-tpool"))) {
         LayerKind::Thin
@@ -213,7 +213,7 @@ fn raid(facts: &dyn Facts, layer: &mut Layer, level: String) {
     if let Some(action) = text("sync_action").filter(|action| action != "idle") {
         layer.notes.push(format!("now: {action}"));
     }
-    // // Offset of the data on a member, in sectors; it is normally the same on all members.
+    // Offset of the data on a member, in sectors; it is normally the same on all members.
     layer.offset_bytes = layer
         .below
         .first()
@@ -256,7 +256,7 @@ fn disk_kind(facts: &dyn Facts, layer: &Layer) -> LayerKind {
 
 fn model(facts: &dyn Facts, directory: &str) -> Option<String> {
     facts.text(&format!("{directory}/device/model")).or_else(|| {
-        // // SD cards and eMMC have their model here.
+        // SD cards and eMMC have their model here.
         facts.text(&format!("{directory}/device/name"))
     })
 }

@@ -17,7 +17,7 @@ pub(super) fn layer(facts: &dyn Facts, mount: &Mount, all: &[Mount], way: &mut W
         below = devices(facts, mount, all, &mut notes, way);
         way.back();
     }
-    // // The options of the mount come first; those of the file system may repeat them.
+    // The options of the mount come first; those of the file system may repeat them.
     let mut options: Vec<String> = Vec::new();
     for option in &mount.options {
         if !option.is_empty() && !options.contains(option) {
@@ -68,7 +68,7 @@ fn devices(
     }
     let by_number = |number: DeviceNumber| block::directory_of_number(facts, &number.to_string());
     let by_source = |path: &str| facts.device_number(path).ok().and_then(by_number);
-    // // bcachefs lists all its devices, separated by colons.
+    // bcachefs lists all its devices, separated by colons.
     let mut found: Vec<String> = source.split(':').filter_map(by_source).collect();
     if let Some(own) = by_number(mount.device).filter(|_| mount.device.major > 0) {
         if found.len() <= 1 {
@@ -96,7 +96,7 @@ fn overlay(
         return Vec::new();
     };
     notes.push(format!("what is written goes to {upper}"));
-    // // Mounts of other mount namespaces, such as those of a container's host, are not visible.
+    // Mounts of other mount namespaces, such as those of a container's host, are not visible.
     match mounts::mount_of(upper, all).filter(|found| found.id != mount.id) {
         Some(found) => vec![layer(facts, found, all, way)],
         None => Vec::new(),

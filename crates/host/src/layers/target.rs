@@ -23,7 +23,7 @@ pub(super) fn of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
     }
     let path = match facts.resolve(target) {
         Ok(path) => path,
-        // // The path was not asked for when the machine was captured.
+        // The path was not asked for when the machine was captured.
         Err(Absent::NotCaptured) if target.starts_with('/') => target.to_owned(),
         Err(why) => return Err(HostError::Target(nowhere(target, &why))),
     };
@@ -61,7 +61,7 @@ fn on_device(facts: &dyn Facts, directory: &str) -> Layer {
 fn device(facts: &dyn Facts, target: &str) -> Option<String> {
     if let Some(directory) = Some(target).filter(|it| !it.contains('/')).and_then(|name| {
         let directory = block::directory_of_name(facts, name)?;
-        // // If the working directory has a file of this name, the file is meant.
+        // If the working directory has a file of this name, the file is meant.
         facts.resolve(target).is_err().then_some(directory)
     }) {
         return Some(directory);
@@ -73,7 +73,7 @@ fn device(facts: &dyn Facts, target: &str) -> Option<String> {
     if let Some(directory) = by_number(target) {
         return Some(directory);
     }
-    // // A captured machine has only the device files that were asked for.
+    // A captured machine has only the device files that were asked for.
     let name = Path::new(target).strip_prefix("/dev").ok()?;
     let resolved = facts.resolve(target).map(PathBuf::from).unwrap_or_default();
     let resolved = resolved.strip_prefix("/dev").unwrap_or(name).to_string_lossy().into_owned();

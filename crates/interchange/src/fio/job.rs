@@ -238,7 +238,7 @@ impl JobFile {
         let mut jobs = Vec::new();
         let mut remarks = Vec::new();
         for section in sections(text)? {
-            // // fio 3.33 compares only the beginning of the name, too.
+            // fio 3.33 compares only the beginning of the name, too.
             if section.name.starts_with("global") {
                 global.extend(section.given);
                 continue;
@@ -291,7 +291,7 @@ impl JobFile {
 /// Returns the remark that fio would work on several files, or `None` if it would work on one.
 fn one_for_several_files(jobs: &[Job]) -> Option<Remark> {
     let named: BTreeSet<&str> = jobs.iter().filter_map(|job| job.file.as_deref()).collect();
-    // // fio creates one file for each copy of a job that names none.
+    // fio creates one file for each copy of a job that names none.
     let unnamed: usize =
         jobs.iter().filter(|job| job.file.is_none()).map(|job| job.copies as usize).sum();
     let count = named.len() + unnamed;

@@ -123,7 +123,7 @@ impl Side {
         self.requests += other.requests;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.seconds = self.seconds.max(other.seconds);
-        // // Percentiles cannot be added; histograms can.
+        // Percentiles cannot be added; histograms can.
         self.percentiles.clear();
         if self.bins.is_empty() || other.bins.is_empty() {
             self.bins.clear();
@@ -292,7 +292,7 @@ fn job_of(
     let seconds = longest.unwrap_or(0) as f64 / 1e3;
     let sides = [side(job.read)?, side(job.write)?, side(job.trim)?, side(job.sync)?];
     let [read, write, trim, mut flush] = sides;
-    // // fio reports no running time for flushes: take that of the job.
+    // fio reports no running time for flushes: take that of the job.
     flush.seconds = seconds;
     Ok(FioJob {
         name: shown(&job.jobname),
@@ -315,7 +315,7 @@ fn merge(known: &mut FioJob, other: FioJob) {
     for (own, side) in known.sides.iter_mut().zip(other.sides) {
         own.merge(side);
     }
-    // // Copies report at different moments, so their points cannot be added.
+    // Copies report at different moments, so their points cannot be added.
     known.curve.clear();
     known.intervals.clear();
 }

@@ -112,7 +112,7 @@ pub(super) fn apply(
 fn refuse_another_workload(given: &Given) -> Result<(), InputError> {
     let value = given.value.as_deref().unwrap_or("");
     match given.key.as_str() {
-        // // A colon separates files unless a backslash precedes it.
+        // A colon separates files unless a backslash precedes it.
         "filename" if value.replace("\\:", "").contains(':') => {
             Err(cannot(given, "requests that go to several files by turns are not there"))
         }
@@ -172,7 +172,7 @@ fn place(job: &mut Job, given: &Given) -> Result<bool, InputError> {
 /// Returns the distribution of `random_distribution`; `None` if all blocks are equally frequent.
 fn distribution(given: &Given, value: &str) -> Result<Option<Skew>, InputError> {
     let (law, rest) = value.split_once(':').unwrap_or((value, ""));
-    // // Parse the parameter of the distribution, which has a default, and its centre. The centre is only checked: the
+    // Parse the parameter of the distribution, which has a default, and its centre. The centre is only checked: the
     // blocks are scattered over the region, and so is the centre.
     let (number, centre) = rest.split_once(':').unwrap_or((rest, "0"));
     let or = |default: &str| match number {

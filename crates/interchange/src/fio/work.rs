@@ -49,8 +49,8 @@ impl Work {
         if !block.is_multiple_of(unit) {
             return wrong(format!("bs={block} is no multiple of {unit}, as the target has it"));
         }
-        // // An offset in percent is rounded up to a block, as fio 3.33 does. An offset in bytes is not rounded,
-        // because that would move it.
+        // An offset in percent is rounded up to a block, as fio 3.33 does. An offset in bytes is not rounded, because
+        // that would move it.
         let offset = match job.offset {
             Extent::Percent(_) => block * job.offset.of(space.capacity).covering(block),
             Extent::Bytes(bytes) if bytes.is_multiple_of(unit) => bytes,
@@ -72,7 +72,7 @@ impl Work {
                  ends before, by the pattern; give a multiple"
             ));
         }
-        // // A share ends at the end of the target at the latest.
+        // A share ends at the end of the target at the latest.
         let size = if job.is_relative() { size.min(rest) } else { size };
         let blocks = size.whole(block);
         if blocks == 0 {
@@ -86,7 +86,7 @@ impl Work {
                 space.capacity
             ));
         }
-        // // As in fio, the request that reaches the amount is the last one.
+        // As in fio, the request that reaches the amount is the last one.
         let once = job.io_size.map_or(blocks, |amount| amount.covering(block));
         let requests = once.saturating_mul(u64::from(job.loops));
         let endless = job.time_based && job.runtime.is_some();
@@ -266,7 +266,7 @@ impl JobSource {
             arrivals.advance();
             return Some(due);
         }
-        // // Each start is computed from the count, so that a late request does not delay later ones.
+        // Each start is computed from the count, so that a late request does not delay later ones.
         self.spacing.map(|spacing| Nanoseconds::new((self.sent as f64 * spacing) as u64))
     }
 }
@@ -276,7 +276,7 @@ impl Source for JobSource {
         if self.left == 0 {
             return Ok(None);
         }
-        // // fio flushes before the request after every N-th write, and not at the end. If that request is a read, fio
+        // fio flushes before the request after every N-th write, and not at the end. If that request is a read, fio
         // flushes again after it, because the number of writes is still a multiple of N.
         let is_due = |every| self.writes > 0 && self.writes.is_multiple_of(every);
         let flushes = !self.flushed_last && self.flush_every.is_some_and(is_due);
@@ -368,7 +368,7 @@ mod tests {
         let (mut writes, mut after_flush) = (0, false);
         for (index, request) in all.iter().enumerate() {
             let is_flush = request.operation == Operation::Flush;
-            // // fio 3.33's own iolog of this job has 'write, sync, read, sync, write'.
+            // fio 3.33's own iolog of this job has 'write, sync, read, sync, write'.
             assert_eq!(is_flush, !after_flush && writes > 0 && writes % 2 == 0, "{index}");
             writes += u64::from(request.operation == Operation::Write);
             after_flush = is_flush;
@@ -406,14 +406,14 @@ mod tests {
             let region = Work::new(file.jobs().next().unwrap(), space).unwrap().region();
             (region.offset.bytes(), region.length.bytes())
         };
-        // // fio 3.33 on a device of 64 MiB begins at 22151168, and makes 337 requests.
+        // fio 3.33 on a device of 64 MiB begins at 22151168, and makes 337 requests.
         assert_eq!(region("offset=33%\nsize=33%"), (338 << 16, 337 << 16));
         assert_eq!(region("offset=50%\nsize=100%"), (32 << 20, 32 << 20));
     }
 
     #[test]
     fn the_request_that_reaches_the_amount_is_the_last() {
-        // // fio 3.33 makes 3 and 15 requests of these jobs.
+        // fio 3.33 makes 3 and 15 requests of these jobs.
         assert_eq!(requests("rw=write\nsize=1m\nio_size=10k").len(), 3);
         assert_eq!(requests("rw=randwrite\nbs=64k\nsize=192k\nio_size=900k").len(), 15);
         assert_eq!(requests("rw=write\nbs=64k\nsize=1m\nio_size=0").len(), 16);

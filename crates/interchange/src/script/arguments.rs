@@ -49,7 +49,7 @@ pub(super) fn options(phase: &Phase) -> Vec<(&'static str, String)> {
         options.push(("norandommap", "1".to_owned()));
     }
     if let Pattern::Skewed(skew) = phase.pattern {
-        // // Scripts are refused earlier if fio does not have this distribution.
+        // Scripts are refused earlier if fio does not have this distribution.
         options.push(("random_distribution", skew.of_fio().unwrap_or_else(|| skew.to_string())));
     }
     if random {

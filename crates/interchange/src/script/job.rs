@@ -21,7 +21,7 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
          [global]\nfilename={}\ndirect=1\nioengine=libaio\ndescription={}",
         if script.has_rounds { ROUNDS } else { "" },
         script.target,
-        // // The results contain no rounds, so they are not tagged as a run of the experiment.
+        // The results contain no rounds, so they are not tagged as a run of the experiment.
         if script.has_rounds { "ssdlab script".to_owned() } else { script.description() },
     );
     if script.is_device {
@@ -65,7 +65,7 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
             Step::MakeNew if script.is_device => {
                 trim(&mut text, number, &format!("size={}\n", script.space.bytes()));
             }
-            // // As the first step it needs no job: the file is new.
+            // As the first step it needs no job: the file is new.
             Step::MakeNew if number == 0 => {}
             Step::MakeNew => {
                 return Err(

@@ -93,7 +93,7 @@ fn powershell_is_grammatical() {
         let tree = parser.parse(&text, None).unwrap();
         assert!(!tree.root_node().has_error(), "{}\n{text}", tree.root_node().to_sexp());
         assert!(text.contains("NOT TRIED ON WINDOWS"));
-        // // The grammar does find errors.
+        // The grammar does find errors.
         let broken = text.replacen("param(", "param((", 1);
         assert!(parser.parse(&broken, None).unwrap().root_node().has_error());
     }

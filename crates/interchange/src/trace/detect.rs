@@ -8,7 +8,7 @@ pub(super) fn detect(first: &str) -> Option<Format> {
     if let Some(version) = header(first) {
         return Some(version);
     }
-    // // Take the format that understands the first line: fields differ so much that no two do.
+    // Take the format that understands the first line: fields differ so much that no two do.
     Format::ALL
         .iter()
         .map(|(format, _)| *format)

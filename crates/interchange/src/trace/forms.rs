@@ -162,7 +162,7 @@ fn blkparse(text: &str) -> Result<Line<'_>, String> {
         Some(b'R') => Operation::Read,
         Some(b'W') => Operation::Write,
         Some(b'D') => Operation::Trim,
-        // // Neither a transfer nor a flush, but a command of another kind.
+        // Neither a transfer nor a flush, but a command of another kind.
         Some(b'N') | None if !flush_before => return Ok(Line::Nothing),
         _ if flush_before => Operation::Flush,
         _ => return Err(format!("'{}' is no kind of request", shown(kind))),
@@ -226,7 +226,7 @@ fn msr_cambridge(text: &str) -> Result<Line<'_>, String> {
     };
     number(disk, "disk")?;
     let region = region(number(offset, "offset")?, number(size, "size")?)?;
-    // // The name of the volume is host and disk, which are adjacent in the line.
+    // The name of the volume is host and disk, which are adjacent in the line.
     let behind_time = text.split_once(',').map_or("", |(_, rest)| rest);
     let volume = &behind_time[..(host.len() + 1 + disk.len()).min(behind_time.len())];
     Ok(said(Time::At(time), operation, region, volume))

@@ -26,7 +26,7 @@ const MOST_VOLUMES: usize = 1 << 16;
 pub fn open(path: &Path, format: Option<Format>) -> Result<Reader<BufReader<File>>, InputError> {
     let failed = |error: std::io::Error| InputError::whole(format!("cannot be read: {error}"));
     let file = File::open(path).map_err(failed)?;
-    // // A trace is read twice: once to check it, once to replay it.
+    // A trace is read twice: once to check it, once to replay it.
     if !file.metadata().map_err(failed)?.is_file() {
         return Err(InputError::whole("is not a plain file, and a trace is read twice"));
     }
@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(reader.went_back(), 1);
         assert_eq!(reader.volumes().count(), 2);
 
-        // // The time of a request may also be before the first one.
+        // The time of a request may also be before the first one.
         let mut reader = Reader::new("5000 0 0 8 0\n4000 0 8 8 1\n".as_bytes(), None).unwrap();
         while reader.next_event().unwrap().is_some() {}
         assert_eq!(reader.went_back(), 1);

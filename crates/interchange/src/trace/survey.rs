@@ -136,7 +136,7 @@ impl Survey {
 
 fn several_volumes<R: BufRead>(reader: &mut Reader<R>, line: u64) -> InputError {
     const SHOWN: usize = 5;
-    // // Read on for some lines, to list the volumes to choose from.
+    // Read on for some lines, to list the volumes to choose from.
     for _ in 0..100_000 {
         if reader.volumes().nth(SHOWN).is_some() || !matches!(reader.next_event(), Ok(Some(_))) {
             break;

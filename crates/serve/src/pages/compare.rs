@@ -73,7 +73,7 @@ pub(crate) async fn trend(
     let trend = beside(move || {
         let Some(store) = app.store()? else { return Ok(None) };
         let runs = store.select(&selection)?;
-        // // Reports that cannot be read are left out.
+        // Reports that cannot be read are left out.
         let reports: Vec<Report> = runs.iter().filter_map(|run| store.get(run.id).ok()).collect();
         Ok(Trend::of(&reports))
     })

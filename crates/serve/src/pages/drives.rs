@@ -15,7 +15,7 @@ use super::{Answer, Problem, View, about};
 use crate::app::{Shared, beside};
 use crate::events::{Fragment, Topic};
 
-/// Number of looks, one a second, that the curves show.
+/// Number of polls, one a second, that the curves show.
 const PAST: usize = 300;
 
 pub(crate) async fn list(State(app): Shared, headers: HeaderMap) -> Answer {

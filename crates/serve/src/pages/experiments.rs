@@ -29,7 +29,7 @@ pub(crate) async fn list(
     let view = View::new(&app, &headers, "/experiments");
     let fields = Fields::of_query(query);
     let (runs, started) = beside(move || Ok((live::runs()?, app.runner.started()))).await?;
-    // // Experiments without a run file have just begun, or were over too soon to write one.
+    // Experiments without a run file have just begun, or were over too soon to write one.
     let others = started.iter().filter(|one| runs.iter().all(|run| run.pid != one.pid));
     let others: Vec<&Started> = others.collect();
     let body = html! {
@@ -62,7 +62,7 @@ pub(crate) async fn list(
 /// Returns the form that starts an experiment, filled in with `fields`.
 fn form(fields: &Fields) -> Markup {
     let chosen = fields.get("experiment");
-    // // Browsers do not send a box that is not checked.
+    // Browsers do not send a box that is not checked.
     let was_sent = fields.all("target").next().is_some();
     let or = |name: &str, usual: &str| match was_sent {
         true => fields.get(name).to_owned(),
@@ -212,7 +212,7 @@ fn look(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem>
     let fragment = |html: Markup, is_final| Fragment { html: html.into_string().into(), is_final };
     if let Some(run) = live::run(pid)? {
         let title = format!("{} on {}", run.subject.experiment, run.subject.target);
-        // // The exit code of an experiment that was started here is known.
+        // The exit code of an experiment that was started here is known.
         let ended = started.as_ref().and_then(|one| one.ended.as_ref());
         let is_final = run.state != RunState::Running || ended.is_some();
         let html = match (run.state, ended) {

@@ -26,7 +26,7 @@ pub(crate) async fn show(State(app): Shared) -> Answer {
         texts.push(own("experiments_running", "Experiments under way.", running as u64));
         match app.machine.diagnosis() {
             Ok(diagnosis) => texts.push(diagnosis.prometheus()),
-            // // There are no metrics of a machine that cannot be examined.
+            // There are no metrics of a machine that cannot be examined.
             Err(HostError::Unsupported(_)) => {}
             Err(error) => return Err(error.into()),
         }

@@ -59,7 +59,7 @@ fn keep(app: &crate::app::App, token: &str, to: &str) -> Response {
     if !app.access.token.is(token) {
         return form(StatusCode::UNAUTHORIZED, "That was another token than the one", to);
     }
-    // // Redirect only to pages of this server: to a path, and not to '//host'.
+    // Redirect only to pages of this server: to a path, and not to '//host'.
     let path = to.split(['?', '#']).next().unwrap_or_default();
     let is_own =
         path.starts_with('/') && !path.starts_with("//") && !to.contains(['\\', '\r', '\n']);

@@ -36,7 +36,7 @@ pub fn undo(yes: bool, terminal: &Terminal) -> Result<Exit, Failure> {
     let place = Place::here();
     let last = fix::last(&place)?;
     let head = format!("The fix of {} is going to be taken back:", last.check);
-    // // Changes are undone in reverse order.
+    // Changes are undone in reverse order.
     let changes: String = last.changes.iter().rev().map(Change::words_back).collect();
     agree(&head, &changes, yes, terminal)?;
     let undone = fix::undo(&place)?;

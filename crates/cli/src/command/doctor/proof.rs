@@ -26,13 +26,13 @@ pub fn prove(diagnosis: &mut Diagnosis, terminal: &Terminal) -> Result<(), Failu
             "--proof needs a file system to write a file to: name a directory".to_owned(),
         ));
     };
-    // // Use a directory that the user named, who may not be allowed to write to the mount point.
+    // Use a directory that the user named, who may not be allowed to write to the mount point.
     let directory = if Path::new(&target).is_dir() { target.clone() } else { point };
     let outcome = run(Path::new(&directory), terminal)?;
     if let Some(error) = outcome.error {
         return Err(error.into());
     }
-    // // The first finding is the verdict of the experiment.
+    // The first finding is the verdict of the experiment.
     let Some(finding) = outcome.report.findings.first() else {
         let words = "trim-check has found nothing at all".to_owned();
         return Err(Failure::new(Exit::Failed, anyhow::Error::msg(words)));

@@ -54,9 +54,9 @@ impl Screen {
         }
         let before = tcgetattr(io::stdin()).ok();
         if let Some(mut now) = before.clone() {
-            // // Read single keys without echo; Ctrl-C remains a signal.
+            // Read single keys without echo; Ctrl-C remains a signal.
             now.local_modes -= LocalModes::ICANON | LocalModes::ECHO;
-            // // If this fails, 'q' needs Enter.
+            // If this fails, 'q' needs Enter.
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &now);
         }
         let screen = Screen { before, history: History::default() };
@@ -77,7 +77,7 @@ impl Screen {
         let mut picture = String::from("\x1b[H");
         let lines = self.history.frame(look, width, terminal.ascii);
         for (index, line) in lines.iter().take(height).enumerate() {
-            // // A line break after the last line would scroll the screen.
+            // A line break after the last line would scroll the screen.
             picture += if index > 0 { "\r\n" } else { "" };
             picture += line;
             picture += "\x1b[K";

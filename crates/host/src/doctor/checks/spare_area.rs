@@ -17,7 +17,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
             .lacks("what its host has below it: look there");
     }
     let mut notes = Vec::new();
-    // // Free capacity of the NVM subsystem: what no namespace uses is spare as well.
+    // Free capacity of the NVM subsystem: what no namespace uses is spare as well.
     if let Some(free) = drive.controller.unallocated {
         notes.push(format!("{} in no namespace, so spare", capacity(free)));
     }

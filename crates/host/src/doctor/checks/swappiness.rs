@@ -61,6 +61,6 @@ fn swapped_a_day(context: &Context) -> Option<u64> {
     let pages: u64 =
         text.lines().find_map(|line| line.strip_prefix("pswpout "))?.trim().parse().ok()?;
     let uptime: f64 = context.facts.text("/proc/uptime")?.split(' ').next()?.parse().ok()?;
-    // // Less than an hour says nothing about a day. Pages are 4 KiB on nearly all machines.
+    // Less than an hour says nothing about a day. Pages are 4 KiB on nearly all machines.
     (uptime > 3_600.0).then(|| (pages as f64 * 4096.0 / (uptime / 86_400.0)) as u64)
 }

@@ -41,7 +41,7 @@ pub struct Stop {
     pub layer: String,
     /// Text that says why the layer lets no TRIM through.
     pub why: String,
-    /// Remedies for it.
+    /// Remedies that let TRIM through.
     pub remedies: Vec<Remedy>,
     /// True if the layer says that it spins, so that TRIM does not matter there.
     #[serde(skip)]
@@ -206,7 +206,7 @@ impl Walk {
     }
 
     fn device(&mut self, context: &Context, layer: &Layer, open: bool) {
-        // // A loop device without a file, a card reader without a card, a network disk without a server.
+        // A loop device without a file, a card reader without a card, a network disk without a server.
         if layer.size_bytes == Some(0) && layer.below.is_empty() {
             let what = if layer.name.starts_with("loop") { "file" } else { "medium" };
             let name = layer.called();
@@ -222,8 +222,7 @@ impl Walk {
             Some(true) => {
                 let stops_before = self.stops.len();
                 match own {
-                    // // Layers of other kinds whose settings now refuse discards were set up before the settings
-                    // changed.
+                    // Layers of other kinds whose settings now refuse discards were set up before the settings changed.
                     Ok(Some((why, remedies))) if keeps_discards(layer) => {
                         self.stop(layer, why, remedies);
                     }

@@ -38,7 +38,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     let check = check.lacks("whether it was ever trimmed");
     let holders = context.facts.list(&format!("{}/holders", drive.layer.directory));
     if holders.is_ok_and(|holders| !holders.is_empty()) {
-        // // An array may keep its metadata outside the partitions, and writes it to all members.
+        // An array may keep its metadata outside the partitions, and writes it to all members.
         return Some(check.because(
             "The drive as a whole is a member of something (an array, a volume): what lies outside its \
              partitions may be that one's, so it must not be trimmed here.",
@@ -113,7 +113,7 @@ fn gaps(partitions: &[(u64, u64)], size: u64) -> Vec<(u64, u64)> {
         if last > first && last - first >= 4 * MIB {
             gaps.push((first, last));
         }
-        // // A partition that claims to be longer than the drive is cut at the drive's end.
+        // A partition that claims to be longer than the drive is cut at the drive's end.
         at = at.max(to.min(end));
     }
     gaps

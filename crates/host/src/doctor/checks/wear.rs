@@ -44,7 +44,7 @@ const HOURS_A_YEAR: f64 = 8_766.0;
 /// Returns the time until all of the rated life is used, in words; `None` if hours or wear are too few for an estimate.
 fn time_left(used: u64, hours: Option<u64>) -> Option<String> {
     let hours = hours.filter(|&hours| hours >= 1_000 && (1..100).contains(&used))?;
-    // // The drive reports whole percents, rounded in its own way: an estimate from one or two percent is not exact.
+    // The drive reports whole percents, rounded in its own way: an estimate from one or two percent is not exact.
     let left = (100 - used) as f64 / used as f64 * hours as f64;
     let (years, months, days) = (left / HOURS_A_YEAR, left / HOURS_A_YEAR * 12.0, left / 24.0);
     let words = match () {

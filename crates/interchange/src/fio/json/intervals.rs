@@ -124,7 +124,7 @@ mod tests {
     fn what_came_between_two_reports_is_their_difference() {
         let mut job = Job::default();
         job.note(1_000, sums(30, &[(10, 20), (50, 10)]));
-        // // The same report once more, and one of a job that made no progress.
+        // The same report once more, and one of a job that made no progress.
         job.note(1_000, sums(30, &[(10, 20), (50, 10)]));
         job.note(3_500, sums(100, &[(10, 20), (20, 5), (50, 70), (90, 5)]));
         let [first, second] = &job.intervals[..] else { panic!("{:?}", job.intervals) };

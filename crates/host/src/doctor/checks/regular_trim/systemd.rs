@@ -43,7 +43,7 @@ enum Unit {
 
 /// Returns the state of util-linux' timer, and all jobs of timers that are started.
 pub(super) fn jobs(facts: &dyn Facts) -> (Timer, Vec<Job>) {
-    // // Unit files may exist on a machine that was not booted by systemd (sd_booted(3)).
+    // Unit files may exist on a machine that was not booted by systemd (sd_booted(3)).
     if facts.list("/run/systemd/system") == Err(Absent::Missing) {
         return (Timer::Absent, Vec::new());
     }
@@ -73,7 +73,7 @@ fn wanted_timers(facts: &dyn Facts) -> Vec<String> {
     for place in PLACES {
         let mut directories = facts.list(place).unwrap_or_default();
         directories.retain(|name| name.ends_with(".wants") || name.ends_with(".requires"));
-        // // Captures of earlier versions of this program contain this directory only.
+        // Captures of earlier versions of this program contain this directory only.
         if !directories.iter().any(|name| name == "timers.target.wants") {
             directories.push("timers.target.wants".to_owned());
         }
@@ -81,7 +81,7 @@ fn wanted_timers(facts: &dyn Facts) -> Vec<String> {
             let path = format!("{place}/{directory}");
             let names = facts.list(&path).unwrap_or_default();
             for name in names.into_iter().filter(|name| name.ends_with(".timer")) {
-                // // A link to /dev/null cancels the link of the same name in a later directory.
+                // A link to /dev/null cancels the link of the same name in a later directory.
                 let is_null =
                     facts.resolve(&format!("{path}/{name}")).as_deref() == Ok("/dev/null");
                 found.entry((directory.clone(), name)).or_insert(!is_null);
@@ -133,7 +133,7 @@ fn of_service(facts: &dyn Facts, service: &str) -> Option<Vec<Extent>> {
         Unit::Absent if is_ours => {
             return Some(vec![Extent::Never("starts a service that is not there".to_owned())]);
         }
-        // // Assume the service as util-linux ships it.
+        // Assume the service as util-linux ships it.
         Unit::NotKnown if is_ours => return Some(vec![Extent::Listed]),
         Unit::Masked | Unit::Absent | Unit::NotKnown => return None,
         Unit::Known(settings) => settings,
@@ -190,7 +190,7 @@ fn unit(facts: &dyn Facts, name: &str) -> Unit {
     let Some(mut lines) = lines else {
         return if is_known_missing { Unit::Absent } else { Unit::NotKnown };
     };
-    // // An empty file masks a unit, too.
+    // An empty file masks a unit, too.
     if lines.is_empty() {
         return Unit::Masked;
     }
@@ -219,7 +219,7 @@ fn is_setting(line: &str) -> bool {
 fn drop_ins(facts: &dyn Facts, name: &str) -> Vec<String> {
     let kind = name.rsplit('.').next().unwrap_or_default();
     let mut files: BTreeMap<String, String> = BTreeMap::new();
-    // // Drop-ins of the unit have precedence over those of all units of its type.
+    // Drop-ins of the unit have precedence over those of all units of its type.
     for directory in [format!("{name}.d"), format!("{kind}.d")] {
         for place in PLACES {
             let path = format!("{place}/{directory}");

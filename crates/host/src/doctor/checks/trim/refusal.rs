@@ -207,7 +207,7 @@ fn parity_refuses(module: &str) -> Refusal {
 }
 
 fn no_passdown(name: &str) -> Refusal {
-    // // LVM's own device of a thin pool has a name with the suffix -tpool.
+    // LVM's own device of a thin pool has a name with the suffix -tpool.
     let volume = name.strip_suffix("-tpool").unwrap_or(name);
     let command = mapper::volume_of(volume).map(|(group, volume)| {
         format!("lvchange --discards passdown {}", quoted(&format!("{group}/{volume}")))
