@@ -1,9 +1,8 @@
-//! Several runs of one experiment side by side.
+//! Comparison of several runs of one experiment.
 //!
-//! For `fragmentation` that is the table its source published: a drive a row, its best read
-//! after each step a column. For any other experiment, tables of one name are joined on the
-//! columns that say what a row is about, and every measurement gets a table of its own with a
-//! column per run.
+//! Runs of `fragmentation` get the table that its source published: a row for each drive, a column for the
+//! best read after each step. For any other experiment, tables of one name are joined on their key columns,
+//! and each measurement gets a table with a column for each run.
 
 use serde::Serialize;
 
@@ -27,11 +26,11 @@ pub const SCHEMA: &str = "ssdlab.comparison/1";
 pub struct Comparison {
     /// Always `ssdlab.comparison/1`.
     pub schema: String,
-    /// The experiment that all of them are runs of.
+    /// Experiment of all the runs.
     pub experiment: String,
     /// The runs, in the order given.
     pub runs: Vec<ComparedRun>,
-    /// What the comparison shows, after what stands against making it.
+    /// Findings: first the objections against comparing these runs, then the differences.
     pub findings: Vec<Finding>,
     /// The joined tables, most important first.
     pub tables: Vec<Table>,
@@ -42,25 +41,25 @@ pub struct Comparison {
 /// One of the runs compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedRun {
-    /// What it is called in the comparison; no two are called the same.
+    /// Unique label of the run in the comparison.
     pub label: String,
-    /// What kind of drive was measured.
+    /// Kind of drive.
     pub kind: TargetKind,
-    /// How the user named the drive.
+    /// Target as the user named it.
     pub target: String,
-    /// When the run started.
+    /// Start of the run, RFC 3339, UTC.
     pub started: String,
-    /// The seed of its random choices.
+    /// Seed of the random choices.
     pub seed: u64,
-    /// True if its protocol was shortened.
+    /// True if the protocol was shortened.
     pub shortened: bool,
-    /// True if it was ended before its protocol was through.
+    /// True if the run was ended before the protocol was complete.
     pub interrupted: bool,
-    /// Its first finding.
+    /// First finding of the run.
     pub headline: Option<String>,
 }
 
-/// One curve as several runs have measured it.
+/// One curve, as several runs measured it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedSeries {
     /// Its name.
@@ -69,7 +68,7 @@ pub struct ComparedSeries {
     pub unit_x: String,
     /// Unit of `y`.
     pub unit_y: String,
-    /// The curve of each run that has it.
+    /// Curves of the runs that have it.
     pub curves: Vec<Curve>,
 }
 
@@ -78,48 +77,48 @@ pub struct ComparedSeries {
 pub struct Curve {
     /// The run's label.
     pub label: String,
-    /// Where the points lie.
+    /// Places of the points.
     pub x: Vec<f64>,
-    /// What was measured there.
+    /// Measured values at those places.
     pub y: Vec<f64>,
 }
 
-/// Why reports cannot be put side by side.
+/// Reason why reports cannot be compared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CompareError {
-    /// There is nothing to compare with.
+    /// Fewer than two reports were given.
     #[error("a comparison needs two reports or more, and {given} was given")]
     TooFew {
-        /// How many there were.
+        /// Number of reports.
         given: usize,
     },
-    /// They measured different things.
+    /// The reports are of different experiments.
     #[error(
         "{label} is a run of {found}, {first_label} one of {expected}: only runs of one experiment can be compared"
     )]
     OtherExperiment {
-        /// The report that does not fit.
+        /// Label of the report that does not fit.
         label: String,
-        /// What it is a run of.
+        /// Its experiment.
         found: String,
-        /// The first report.
+        /// Label of the first report.
         first_label: String,
-        /// What that is a run of.
+        /// Experiment of the first report.
         expected: String,
     },
 }
 
-/// A report with the label it has in the comparison.
+/// A report with its label in the comparison.
 struct Labelled {
     label: String,
     report: Report,
 }
 
 impl Comparison {
-    /// Puts reports side by side, each with what to call it. A label given twice gets what differs, or a
-    /// number.
-    /// The reports must hold together ([`check`](crate::output::json::check)).
+    /// Compares reports, each given with a label. To labels that occur more than once, the differing
+    /// parameters or a number are added. The reports must be consistent
+    /// ([`check`](crate::output::json::check)).
     pub fn new(reports: Vec<(String, Report)>) -> Result<Comparison, CompareError> {
         if reports.len() < 2 {
             return Err(CompareError::TooFew { given: reports.len() });
@@ -159,13 +158,14 @@ impl Comparison {
         })
     }
 
-    /// Returns what use has done to each drive, where the experiment is about that.
+    /// Returns the slowdown of each drive by preconditioning as bars; `None` if the experiment does not
+    /// measure it.
     pub(crate) fn ageing(&self) -> Option<Bars> {
         self.tables.first().and_then(fragmentation::bars)
     }
 }
 
-/// Tells apart runs that are called the same: by what of them differs, or else by numbers.
+/// Makes labels unique: adds the differing seed and parameters, or else a number.
 fn labelled(reports: Vec<(String, Report)>) -> Vec<Labelled> {
     let mut labels: Vec<String> = Vec::with_capacity(reports.len());
     for (wanted, report) in &reports {
@@ -182,7 +182,7 @@ fn labelled(reports: Vec<(String, Report)>) -> Vec<Labelled> {
     runs.map(|(label, (_, report))| Labelled { label, report }).collect()
 }
 
-/// Seed and parameters of a run that are not the same in all of `alike`.
+/// Returns seed and parameters of a run that differ from those of any run of `alike`.
 fn differences_to(report: &Report, alike: &[&Report]) -> Vec<String> {
     let mut told = Vec::new();
     if alike.iter().any(|other| other.seed != report.seed) {

@@ -1,4 +1,4 @@
-//! One error for the lab: what kind it is decides the exit code.
+//! The error type of the lab. Its kind decides the exit code.
 
 use std::path::PathBuf;
 
@@ -6,14 +6,14 @@ use ssdlab_drive::{DriveError, ErrorKind};
 use ssdlab_model::profile::ProfileError;
 use ssdlab_units::text::QuantityError;
 
-/// Why a run could not be made or did not come to its end.
+/// Reason why a run could not start or did not finish.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {
-    /// The drive failed, refused or could not.
+    /// The drive failed, refused a request, or lacks a feature.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// SQLite, which an experiment runs, has failed.
+    /// SQLite, which the experiment `barrier` uses, failed.
     #[error("SQLite failed in the experiment")]
     Sqlite(#[from] rusqlite::Error),
     /// The profile of a simulated drive is wrong.
@@ -24,85 +24,85 @@ pub enum LabError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: std::io::Error,
     },
-    /// A file of another program's that cannot be used.
+    /// A file of another program cannot be used.
     #[error("{}: {source}", path.display())]
     Input {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and in which line.
+        /// Error, with the number of the line.
         source: ssdlab_interchange::InputError,
     },
-    /// A target that cannot be understood.
+    /// The target cannot be parsed.
     #[error("target '{text}': {why}")]
     Target {
-        /// What was written.
+        /// Target as the user wrote it.
         text: String,
-        /// What is wrong with it, and what is right.
+        /// The error, and what would be right.
         why: String,
     },
-    /// A file of published figures that cannot be used.
+    /// A file of published figures cannot be used.
     #[error("figures of {name}: {why}")]
     Figures {
-        /// The drive, or the file.
+        /// Name of the drive, or of the file.
         name: String,
-        /// What is wrong.
+        /// The error.
         why: String,
     },
-    /// A history of requests that cannot be read.
+    /// A history of requests cannot be read.
     #[error("the history: {0}")]
     History(String),
-    /// Something that is not built yet.
+    /// A feature that does not exist, or not for this drive.
     #[error("{0}")]
     Unsupported(String),
-    /// An experiment that does not exist.
+    /// There is no experiment of this name.
     #[error("there is no experiment '{name}'; {hint}")]
     UnknownExperiment {
-        /// What was asked for.
+        /// Name as the user wrote it.
         name: String,
-        /// The nearest name, or all of them.
+        /// The nearest name, or all names.
         hint: String,
     },
-    /// A parameter that the experiment does not have.
+    /// The experiment has no parameter of this name.
     #[error("the experiment {experiment} has no parameter '{name}'; {hint}")]
     UnknownParameter {
         /// The experiment.
         experiment: &'static str,
-        /// What was asked for.
+        /// Name as the user wrote it.
         name: String,
-        /// The nearest name, where it belongs, or all there are.
+        /// The nearest name, the command that has such a parameter, or all names.
         hint: String,
     },
-    /// A parameter's value that cannot be read.
+    /// The value of a parameter cannot be parsed.
     #[error("parameter {name}: {source}")]
     Value {
         /// The parameter.
         name: String,
-        /// What is wrong.
+        /// The error.
         source: QuantityError,
     },
-    /// A parameter that is set more than once.
+    /// A parameter is set more than once.
     #[error("parameter {name} is set more than once")]
     Repeated {
         /// The parameter.
         name: &'static str,
     },
-    /// A parameter's value that makes no sense.
+    /// The value of a parameter is out of range.
     #[error("parameter {name} is {value}: {why}")]
     Range {
         /// The parameter.
         name: &'static str,
         /// Its value.
         value: String,
-        /// What would be right.
+        /// Range or condition that the value must meet.
         why: String,
     },
 }
 
 impl LabError {
-    /// Returns what kind of failure it is.
+    /// Returns the kind of failure, which decides the exit code.
     pub fn kind(&self) -> ErrorKind {
         match self {
             LabError::Drive(error) => error.kind(),

@@ -1,4 +1,4 @@
-//! What experiments have in common: parameters, steps with progress, and what they leave behind.
+//! The experiment interface: parameters, plan, progress, and the record of a run.
 
 pub mod barrier;
 pub mod blocksize;
@@ -34,51 +34,51 @@ use crate::report::{Finding, LatencyHistogram, Level, Parameter, Percentile, Ser
 pub use course::Tally;
 pub use settings::{Kind, ParameterSpec, Settings};
 
-/// A protocol.
+/// A measurement protocol.
 pub trait Experiment: Sync {
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     fn name(&self) -> &'static str;
 
-    /// The question it answers, in one line.
+    /// Returns the question that the experiment answers, in one line.
     fn question(&self) -> &'static str;
 
-    /// Returns where the protocol comes from.
+    /// Returns the source of the protocol.
     fn source(&self) -> &'static str;
 
-    /// Its parameters with the values of the full and of the quick protocol.
+    /// Returns the parameters, with their values in the full and in the quick protocol.
     fn parameters(&self) -> &'static [ParameterSpec];
 
-    /// Returns true if a block device may be its target, all of which it then writes over.
+    /// Returns true if the target may be a block device. The experiment overwrites all of it.
     fn takes_devices(&self) -> bool {
         false
     }
 
-    /// Returns true if the answers of a real drive are examined at the end, which writes to it.
+    /// Returns true if the answers of a real drive are verified after the protocol, which writes to it.
     fn examines(&self, _settings: &Settings) -> bool {
         true
     }
 
-    /// Returns true if what it writes, and for how long it measures, follow the size of the drive,
-    /// so that a quick run takes a smaller drive and not a shorter protocol.
+    /// Returns true if the written volume and the measured time follow the size of the drive, so that a quick
+    /// run uses a smaller drive instead of a shorter protocol.
     fn scales_with_the_drive(&self) -> bool {
         false
     }
 
-    /// Checks parameters against each other, and sets those that follow from others; called
-    /// before any drive is opened.
+    /// Checks parameters against each other, and sets those that follow from others. It is called before any
+    /// drive is opened.
     fn check(&self, settings: &mut Settings) -> Result<(), LabError>;
 
-    /// Returns what a run will do to a drive; known before it starts. Fails where the drive is one that the protocol
-    /// cannot be run on.
+    /// Returns the plan: what a run will do to the drive. Returns an error if the protocol cannot run on this
+    /// drive.
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError>;
 
-    /// Parameters that stand for something which only a simulated drive lacks: on a real one they
-    /// would have no effect, and setting them is an error.
+    /// Returns the parameters that replace something which a simulated drive lacks. They have no effect on a
+    /// real drive, so setting one there is an error.
     fn only_simulated(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Runs the protocol. What was measured before an error stays in `record`.
+    /// Runs the protocol. After an error, `record` holds what was measured before it.
     fn run(
         &self,
         settings: &Settings,
@@ -89,7 +89,7 @@ pub trait Experiment: Sync {
     ) -> Result<(), LabError>;
 }
 
-/// All experiments.
+/// Returns all experiments.
 pub fn all() -> &'static [&'static dyn Experiment] {
     &[
         &fragmentation::Fragmentation,
@@ -108,12 +108,12 @@ pub fn all() -> &'static [&'static dyn Experiment] {
     ]
 }
 
-/// The names of those that a block device may be the target of.
+/// Returns the names of the experiments that may run on a block device.
 pub fn on_devices() -> Vec<&'static str> {
     all().iter().filter(|one| one.takes_devices()).map(|one| one.name()).collect()
 }
 
-/// The experiment called `name`.
+/// Returns the experiment called `name`.
 pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {
     all().iter().copied().find(|experiment| experiment.name() == name).ok_or_else(|| {
         LabError::UnknownExperiment {
@@ -123,53 +123,54 @@ pub fn named(name: &str) -> Result<&'static dyn Experiment, LabError> {
     })
 }
 
-/// What a run will do to the drive.
+/// The requests and the time of a run, known before it starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
-    /// Bytes written one after the other.
+    /// Bytes written sequentially.
     pub sequential_writes: ByteLength,
-    /// Bytes written in small blocks at random.
+    /// Bytes written randomly in small blocks.
     pub random_writes: ByteLength,
-    /// Bytes written at random in requests of 64 KiB, several at a time, to make a drive a used one.
+    /// Bytes written randomly in requests of 64 KiB, several in flight, to precondition the drive.
     pub large_random_writes: ByteLength,
-    /// Bytes trimmed, which loses what they held as a write does.
+    /// Bytes trimmed. Trims destroy data as writes do.
     pub trims: ByteLength,
-    /// Bytes read one after the other.
+    /// Bytes read sequentially.
     pub sequential_reads: ByteLength,
-    /// Time for which the drive is written to as fast as it takes it.
+    /// Time of writing at the highest rate of the drive.
     pub writing: Nanoseconds,
-    /// Time for which it is read as fast as it answers.
+    /// Time of reading at the highest rate of the drive.
     pub reading: Nanoseconds,
-    /// Time in which the drive is left alone.
+    /// Time of idling.
     pub rests: Nanoseconds,
-    /// Time for what does not hang on throughput: flushes, the host's own work.
+    /// Time that does not depend on throughput: flushes, the host's own work.
     pub besides: Nanoseconds,
-    /// After so long small random writes, and what goes on besides, end unfinished.
+    /// Limit of the time for random writes and for `besides` together: they end unfinished when it is
+    /// reached.
     pub limit: Option<Nanoseconds>,
-    /// What the time for writing is filled with: lengths of requests that share it evenly, and how
-    /// many are in flight. Where there is none it is as fast as sequential writes.
+    /// Requests of the time for writing: lengths that share the time evenly, and the queue depth. If there
+    /// are no lengths, writes reach the sequential throughput.
     pub timed_requests: (Vec<ByteLength>, u32),
-    /// Number of workloads, over all drives, that end when they are steady; the time for writing and reading is their
-    /// limit.
+    /// Number of workloads, over all drives, that end at steady state; `writing` and `reading` are the limits
+    /// of their time.
     pub until_steady: u64,
     /// Bytes that must be free on the drive.
     pub space: ByteLength,
-    /// What it makes at the place that the user named, where that is not one file.
+    /// Description of the files that the run creates, if it creates more than one.
     pub made: Option<String>,
-    /// The lengths of the requests it sends, each at a multiple of itself.
+    /// Lengths of the requests. Each request is aligned to its length.
     pub block_sizes: Vec<ByteLength>,
-    /// How many simulated drives it holds at a time.
+    /// Number of simulated drives in memory at a time.
     pub drives: DrivesAtOnce,
 }
 
 /// Simulated drives that are in memory at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrivesAtOnce {
-    /// Those that are there throughout, in use.
+    /// Drives that are in memory for the whole run.
     pub throughout: u32,
-    /// Those of each workload that runs beside others on a copy of its own.
+    /// Drives of each workload that runs on a copy of its own, side by side with others.
     pub per_copy: u32,
-    /// How many such workloads there are.
+    /// Number of such workloads.
     pub copies: u32,
 }
 
@@ -180,15 +181,15 @@ impl Default for DrivesAtOnce {
 }
 
 impl Plan {
-    /// All bytes the run writes to a drive that takes `bytes_per_second` of sequential writes;
-    /// about, where it writes for a time.
+    /// Returns the number of bytes that the run writes to a drive with a sequential throughput of
+    /// `bytes_per_second`; an estimate if the plan has time for writing.
     pub fn writes(&self, bytes_per_second: f64) -> ByteLength {
         let timed = self.writing.seconds() * bytes_per_second * self.timed_share();
         self.counted_writes() + ByteLength::new(timed as u64)
     }
 
-    /// Returns what the requests of the time for writing reach of the sequential throughput: a request takes a time of
-    /// its own besides that for its bytes, and those in flight share it.
+    /// Returns the share of the sequential throughput that the requests of the time for writing reach. Each
+    /// request costs `REQUEST_COSTS` besides its own bytes, and requests in flight share that cost.
     fn timed_share(&self) -> f64 {
         let (lengths, depth) = &self.timed_requests;
         if lengths.is_empty() {
@@ -201,17 +202,17 @@ impl Plan {
         lengths.iter().map(share).sum::<f64>() / lengths.len() as f64
     }
 
-    /// Bytes that it writes however fast the drive is.
+    /// Returns the number of bytes written that does not depend on the speed of the drive.
     pub(crate) fn counted_writes(&self) -> ByteLength {
         self.sequential_writes + self.random_writes + self.large_random_writes
     }
 
-    /// Returns true if the run writes at all; a trim counts as well.
+    /// Returns true if the run writes or trims.
     pub fn is_writing(&self) -> bool {
         self.counted_writes() + self.trims > ByteLength::ZERO || self.writing > Nanoseconds::ZERO
     }
 
-    /// Checks that the drive takes requests of the plan's sizes; to be asked before anything is
+    /// Checks that the plan's block sizes are multiples of the drive's block size. Call it before anything is
     /// written.
     pub fn check_blocks(&self, drive: &Description) -> Result<(), LabError> {
         let unit = drive.block_size;
@@ -225,9 +226,8 @@ impl Plan {
         )))
     }
 
-    /// Returns how long a run takes on a drive with the given sequential throughput, assuming
-    /// [`RANDOM_WRITE_SHARE`] of it for small random writes and [`LARGE_RANDOM_WRITE_SHARE`] for
-    /// large ones.
+    /// Returns the estimated time of a run on a drive with the given sequential throughput, assuming
+    /// [`RANDOM_WRITE_SHARE`] of it for small random writes and [`LARGE_RANDOM_WRITE_SHARE`] for large ones.
     pub fn estimate(&self, bytes_per_second: f64) -> Nanoseconds {
         let sequential = (self.sequential_writes + self.sequential_reads).bytes() as f64;
         let random = self.random_writes.bytes() as f64 / RANDOM_WRITE_SHARE
@@ -239,51 +239,51 @@ impl Plan {
     }
 }
 
-/// What 4 KiB random writes one at a time reach of the sequential throughput, as an order of
+/// Share of the sequential throughput that 4 KiB random writes at queue depth 1 reach, as an order of
 /// magnitude: 40 of 400 MB/s on SATA drives, 150 of 2000 MB/s on NVMe drives.
 pub const RANDOM_WRITE_SHARE: f64 = 0.08;
 
-/// A request costs as much time besides its bytes as so many more would take: writes of 4 KiB one at a
-/// time then come to [`RANDOM_WRITE_SHARE`].
+/// Fixed cost of a request, as the number of bytes that take the same time. With it, 4 KiB writes at queue
+/// depth 1 reach [`RANDOM_WRITE_SHARE`].
 const REQUEST_COSTS: ByteLength = ByteLength::new(47_104);
 
-/// What random writes of 64 KiB, several at a time, reach of it, as an order of magnitude: all of it
-/// on a new drive, a quarter of it once each write has to be paid for by collection with little spare
-/// area (a write amplification of 4).
+/// Share of the sequential throughput that random writes of 64 KiB reach with several in flight, as an order
+/// of magnitude: all of it on a new drive, a quarter of it in steady state with little over-provisioning (a
+/// write amplification of 4).
 pub const LARGE_RANDOM_WRITE_SHARE: f64 = 0.5;
 
-/// Is told how far a run has come, and may end it.
+/// Receives the progress of a run, and can end the run.
 pub trait Watcher {
-    /// A step begins. `weight` is its share of the whole run, which sums to about one.
+    /// A step begins. `weight` is its share of the whole run; the weights add up to about one.
     fn step(&mut self, name: &str, weight: f64);
 
-    /// Returns how much of the step is done, between 0 and 1.
+    /// Takes the share of the step that is done, between 0 and 1, and returns whether to go on.
     fn progress(&mut self, done: f64) -> Control;
 
-    /// Takes what the drive has done since the sample before. Workloads that run side by side give none.
+    /// Takes the work of the drive since the last sample. Workloads that run side by side send no samples.
     fn sample(&mut self, _sample: Sample) {}
 }
 
-/// A piece of a workload under way.
+/// Work of the drive since the last sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
-    /// Bytes went to or from the drive within this much of its time.
+    /// Bytes were transferred to or from the drive.
     Transferred {
         /// Bytes read or written.
         bytes: ByteLength,
-        /// Time of the drive.
+        /// Time of the drive that the transfer took.
         time: Nanoseconds,
     },
-    /// A simulated drive has programmed its flash, for the host and for itself.
+    /// A simulated drive has programmed its flash for host writes and for background work.
     Programmed {
         /// Units that the host wrote.
         host_units: u64,
-        /// Units that the flash was programmed with.
+        /// Units that were programmed to flash.
         flash_units: u64,
     },
 }
 
-/// A watcher that looks away.
+/// A watcher that ignores progress and never ends the run.
 pub struct Unwatched;
 
 impl Watcher for Unwatched {
@@ -293,10 +293,10 @@ impl Watcher for Unwatched {
     }
 }
 
-/// Lets a watcher observe a drive for one phase.
+/// Passes the progress of one phase of a drive to a watcher.
 pub(crate) struct Watched<'a> {
     watcher: &'a mut dyn Watcher,
-    /// Bytes and time of the phase that the watcher knows of.
+    /// Bytes and time of the phase that were passed on in samples.
     known: (ByteLength, Nanoseconds),
 }
 
@@ -305,7 +305,7 @@ impl<'a> Watched<'a> {
         Watched { watcher, known: (ByteLength::ZERO, Nanoseconds::ZERO) }
     }
 
-    /// Passes on what was transferred since the sample before. A rest transfers nothing.
+    /// Sends a sample of the transfer since the last one. Idle time sends none.
     fn pass_on(&mut self, progress: &Progress) {
         let (bytes, time) = self.known;
         if progress.bytes_done > bytes && progress.elapsed > time {
@@ -330,7 +330,7 @@ impl Observer for Watched<'_> {
     }
 }
 
-/// What a run leaves behind, filled as it goes.
+/// Results of a run, filled while it goes on.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// Tables, most important first.
@@ -341,9 +341,9 @@ pub struct Record {
     pub histograms: Vec<LatencyHistogram>,
     /// Findings, most important first.
     pub findings: Vec<Finding>,
-    /// What else the report should say the run was made with, beside the protocol's parameters.
+    /// Parameters that the report lists besides those of the protocol.
     pub parameters: Vec<Parameter>,
-    /// What it took of the drives.
+    /// Requests and time that the run has cost.
     pub tally: Tally,
 }
 
@@ -353,7 +353,7 @@ impl Record {
         self.findings.push(Finding { level, code: code.to_owned(), text });
     }
 
-    /// Adds a curve; a single point is none.
+    /// Adds a curve, unless it has fewer than two points.
     pub(crate) fn add_series(&mut self, name: String, units: (&str, &str), points: &[(f64, f64)]) {
         if points.len() > 1 {
             let (x, y) = points.iter().copied().unzip();
@@ -362,7 +362,7 @@ impl Record {
         }
     }
 
-    /// Says that figures of a shortened protocol are no published ones.
+    /// Adds a finding that says how the figures of a scaled or shortened protocol compare with the full one.
     pub(crate) fn say_if_shortened(&mut self, settings: &Settings) {
         let divisor = settings.divisor();
         if divisor > 1 {
@@ -388,7 +388,7 @@ impl Record {
         }
     }
 
-    /// Adds the latencies of one kind of request; nothing where there was none.
+    /// Adds a histogram of the latencies of one kind of request; adds nothing if there are none.
     pub fn add_latencies(&mut self, name: &str, latencies: &ssdlab_drive::Latencies) {
         let Some(mean) = latencies.mean() else { return };
         let us = |nanos: u64| nanos as f64 / 1e3;
@@ -399,7 +399,7 @@ impl Record {
                 Some(Percentile { percent, us: value.micros() })
             })
             .collect();
-        // Steps that grow by a thirtieth: fine enough for a picture on a logarithmic axis.
+        // Bucket widths grow by 3 %: fine enough for a chart with a logarithmic axis.
         let (mut bucket_us, mut bucket_count): (Vec<f64>, Vec<u64>) = (Vec::new(), Vec::new());
         for step in latencies.histogram().iter_log(100, 1.03) {
             if step.count_since_last_iteration() > 0 {
@@ -418,10 +418,10 @@ impl Record {
     }
 }
 
-/// The longest time that one workload may be measured: what is longer is a slip.
+/// Longest time that one workload may be measured. A longer one is taken for a typing error.
 const MOST_TIME: Nanoseconds = Phase::LONGEST;
 
-/// The longest time that a host may take by itself for one step of its own, such as an insert.
+/// Longest time that the host may spend on one step of its own, such as an insert.
 const MOST_HOST_TIME: Nanoseconds = Nanoseconds::from_secs(10);
 
 /// Checks the duration called `name` of a workload.
@@ -437,7 +437,7 @@ fn check_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
     })
 }
 
-/// Checks the time called `name` that a simulated drive's host takes by itself.
+/// Checks the parameter called `name`, a time that the host of a simulated drive spends by itself.
 fn check_host_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
     if settings.duration(name) <= MOST_HOST_TIME {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Experiments, what they may conclude, the run store, and the reports.
+//! Experiments, their findings, the run store, and the reports.
 //!
 //! | role | type |
 //! | --- | --- |

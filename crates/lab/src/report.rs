@@ -1,4 +1,4 @@
-//! The report: what a run leaves behind, and the one contract that everything else reads.
+//! The report of a run. Every output (terminal, JSON, HTML, store) is made from it.
 //!
 //! The JSON form is `ssdlab.report/1`; its schema is generated from these types and committed at
 //! `docs/report.schema.json`, and a test fails when the two differ.
@@ -216,19 +216,19 @@ pub struct Cost {
 }
 
 impl Report {
-    /// The sentence to show where there is room for one: the first finding.
+    /// Returns the text of the first finding, for places with room for one sentence.
     pub fn headline(&self) -> Option<&str> {
         self.findings.first().map(|finding| finding.text.as_str())
     }
 
-    /// The table called `name`.
+    /// Returns the table called `name`.
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name == name)
     }
 }
 
 impl TargetKind {
-    /// Returns what to call it in a sentence.
+    /// Returns the noun for this kind of target in a sentence.
     pub fn words(self) -> &'static str {
         match self {
             TargetKind::Simulated => "simulated drive",

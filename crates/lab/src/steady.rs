@@ -1,18 +1,18 @@
-//! Whether a series of measurements has become steady, and what may be said of it then.
+//! Steady state detection for a series of rounds of equal length.
 //!
-//! The rule: over the later half of all rounds so far (a window that grows with the run), the 97 %
-//! bound on the drift stays below 4 % of the mean (and it is no smaller one that goes on and on),
-//! no level changes within it for good, it holds two periods of a swing where there is one, and
-//! enough was written before. Otherwise steady state is not reached, and an estimate says how much
-//! more it takes.
+//! The rule is applied to a window, the later half of all rounds so far, which grows with the run. All of
+//! these must hold: the drift with its 97 % bound stays below 4 % of the mean; the drift is smaller than in
+//! the window before, or not certain; the level does not change for good within the window; the window holds
+//! two periods of a swing, if there is one; and enough was written before. Otherwise the series is not
+//! steady, and a forecast says how many more rounds it takes.
 //!
-//! The two figures are as strict as they are because the question is asked again after every
-//! round: a bound that holds 95 times in a hundred for one window fails much more often for one
-//! of some hundred. With 5 % and 95 % a mean was 4.6 % off once in 400 series, with these it is
-//! 2.6 % at worst (`tests.rs`). Where a swing hides the drift, means over its periods are judged.
+//! The limits are strict because the rule is applied again after every round: a bound that holds 95 times in
+//! a hundred for one window fails much more often for one of some hundred windows. With 5 % and 95 % a mean
+//! was 4.6 % off once in 400 series, with 4 % and 97 % it is 2.6 % off at worst (`tests.rs`). If a swing
+//! hides the drift, means over its periods are judged.
 //!
-//! The rule of the SNIA Performance Test Specification (five rounds) is kept beside it for
-//! comparison ([`snia`]): on a slow decay it stops early, because five rounds see little of it.
+//! The rule of the SNIA Performance Test Specification (five rounds) is reported for comparison ([`snia`]):
+//! on a slow decay it stops too early, because five rounds show little of the decay.
 
 mod change;
 pub mod snia;
@@ -28,58 +28,57 @@ use trend::Trend;
 /// The drift over the window, with its 97 % bound, must stay below this share of the mean.
 pub const DRIFT_MAX: f64 = 0.04;
 
-/// A change of level by less than this share of the mean is none.
+/// Changes of level by less than this share of the mean are ignored.
 const LEVEL_MAX: f64 = 0.05;
 
-/// Fewer rounds than this in the window say nothing about a drift.
+/// Minimum number of rounds in the window.
 const ROUNDS_MIN: usize = 15;
 
-/// Periods of a swing that the window must hold.
+/// Minimum number of periods of a swing in the window.
 const PERIODS_MIN: usize = 2;
 
-/// A series that has become steady.
+/// Result for a series that is steady.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Steady {
-    /// The rounds that count.
+    /// Window of rounds that was judged.
     pub window: Range<usize>,
-    /// Their mean.
+    /// Mean of the window.
     pub mean: f64,
     /// Half the width of the mean's 95 % interval.
     pub half_width: f64,
-    /// The drift over the window as a share of the mean, rising positive.
+    /// Drift over the window as a share of the mean; positive if the series rises.
     pub drift: f64,
 }
 
-/// A series that has not.
+/// Result for a series that is not steady.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moving {
-    /// What stands against it.
+    /// Condition that is not met.
     pub why: Why,
-    /// How many more rounds it takes, about; `None` where nothing suggests an end.
+    /// Estimated number of further rounds; `None` if no end can be forecast.
     pub more_rounds: Option<usize>,
 }
 
-/// What stands against steady state.
+/// Condition of steady state that is not met.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
     /// There are too few rounds to say anything.
     TooFew,
-    /// Too little was written for the drive to have reached it.
+    /// The drive was written too little.
     Written,
-    /// It drifts by this share of the mean over the window.
+    /// The series drifts by this share of the mean over the window.
     Drift(f64),
-    /// It scatters too much to tell: it may drift by this share of the mean.
+    /// The rounds scatter too much: the drift may be up to this share of the mean.
     Scatter(f64),
     /// The level changed within the window, after this round.
     Change(usize),
-    /// It swings with this period in rounds, too long for the window.
+    /// The series swings with this period in rounds, too long for the window.
     Swing(usize),
 }
 
 /// Judges the rounds measured so far, all of the same length.
 ///
-/// `rounds_to_write` is how many more rounds it takes until enough was written; zero where that
-/// is so.
+/// `rounds_to_write` is the number of further rounds until enough was written; zero if enough was written.
 pub fn judge(rounds: &[f64], rounds_to_write: usize) -> Result<Steady, Moving> {
     let window = rounds.len() / 2..rounds.len();
     if window.len() < ROUNDS_MIN {
@@ -103,8 +102,8 @@ pub fn judge(rounds: &[f64], rounds_to_write: usize) -> Result<Steady, Moving> {
     Ok(Steady { window, mean: trend.mean, half_width: trend.mean_bound, drift: trend.drift })
 }
 
-/// The trend of a window. Where a short swing scatters the rounds so much that the drift is not
-/// known well enough, that of the means over whole periods, which a swing does not scatter.
+/// Returns the trend of a window. If scatter makes the bound on the drift too wide and the window has a short
+/// swing, it returns the trend of the means over whole periods, in which the swing cancels out.
 fn trend_of(values: &[f64]) -> Trend {
     let trend = Trend::of(values);
     let drift = trend.drift.abs();
@@ -113,7 +112,7 @@ fn trend_of(values: &[f64]) -> Trend {
     }
     match trend::period(values, &trend, values.len() / ROUNDS_MIN) {
         Some(period) => {
-            // The oldest rounds are left out where they make no period.
+            // The oldest rounds are left out if they do not fill a period.
             let whole = values.rchunks_exact(period).rev();
             let means: Vec<f64> =
                 whole.map(|part| part.iter().sum::<f64>() / period as f64).collect();
@@ -130,7 +129,7 @@ fn objection(values: &[f64], first: usize, trend: &Trend) -> Option<Why> {
     if trend.drift.abs() + trend.drift_bound > DRIFT_MAX {
         return Some(Why::Scatter(trend.drift.abs() + trend.drift_bound));
     }
-    // These look at all pairs of rounds, and are asked last.
+    // These compare all pairs of rounds, so they come last.
     if let Some(place) = change::level(values, LEVEL_MAX * trend.mean) {
         return Some(Why::Change(first + place));
     }
@@ -138,8 +137,8 @@ fn objection(values: &[f64], first: usize, trend: &Trend) -> Option<Why> {
     period.filter(|period| period * PERIODS_MIN > values.len()).map(Why::Swing)
 }
 
-/// A drift that is small so far, but certain, and no smaller than in the window before, half as
-/// long: nothing settles.
+/// Returns an objection if the drift is certain, has the same sign as in the window before (half as long),
+/// and is no smaller than there: such a series goes on changing.
 fn goes_on(before: &[f64], trend: &Trend) -> Option<Why> {
     let before = Trend::of(before);
     let is_certain = |trend: &Trend| trend.drift.abs() > trend.drift_bound;
@@ -148,8 +147,8 @@ fn goes_on(before: &[f64], trend: &Trend) -> Option<Why> {
     (is_certain(trend) && is_certain(&before) && is_the_same).then_some(Why::Drift(trend.drift))
 }
 
-/// Returns how many more rounds it takes. A drift is taken for the rest of an exponential decay, a
-/// scatter averages out with the square root of the rounds.
+/// Returns the estimated number of further rounds. A drift is taken for the end of an exponential decay. A
+/// scatter averages out with the square root of the number of rounds.
 fn forecast(rounds: &[f64], trend: &Trend, why: Why) -> Option<usize> {
     let count = rounds.len();
     match why {
@@ -159,15 +158,15 @@ fn forecast(rounds: &[f64], trend: &Trend, why: Why) -> Option<usize> {
             let factor = (trend.drift_bound / room).powi(2);
             Some(((factor - 1.0).max(0.1) * count as f64).ceil() as usize)
         }
-        // The later half has to leave it behind.
+        // The change has to leave the window, which is the later half.
         Why::Change(place) => Some((2 * place).saturating_sub(count).max(ROUNDS_MIN)),
         Why::Swing(period) => Some((2 * PERIODS_MIN * period).saturating_sub(count).max(1)),
         Why::TooFew | Why::Written => None,
     }
 }
 
-/// More rounds until the drift over the later half is half of what is allowed, if three quarters
-/// of the rounds approach a level exponentially.
+/// Returns the number of further rounds until the drift over the window is half of the limit, if the last
+/// three quarters of the rounds approach a level exponentially.
 fn decay(rounds: &[f64], drift: f64) -> Option<usize> {
     let quarter = rounds.len() / 4;
     let mean = |index: usize| {

@@ -1,19 +1,19 @@
-//! The runs that were kept: a SQLite file with a report a row.
+//! The run store: a SQLite file with one report in each row.
 //!
-//! # What it never does
-//! A file that cannot be read, is not ours or was written by a later version is left exactly as
-//! it is: nothing here deletes, truncates or replaces a file, and nothing is written before the
-//! file is known to be ours. Mending is for the person whose runs these are. What SQLite mends by itself is a write of ours
-//! that was broken off: it takes that back.
+//! # Safety of the file
+//! A file that cannot be read, is not a store or was written by a later version is left exactly as it is:
+//! nothing here deletes, truncates or replaces a file, and nothing is written before the file is known to be
+//! a store. Damaged stores are not repaired: that is for the user. Only SQLite itself changes a file: it
+//! rolls back a transaction of ours that was interrupted.
 //!
 //! # Layout
-//! One table, `runs`; the columns beside `report` repeat what is in it, to list runs without
-//! reading them all. `application_id` says that the file is ours, `user_version` which layout it
-//! has. The journal is SQLite's default rather than a write-ahead log, which would need two
+//! There is one table, `runs`. Its other columns repeat values of the column `report`, so that runs are
+//! listed without parsing all reports. `application_id` marks the file as a store, `user_version` is the
+//! version of the layout. The journal is SQLite's default rather than a write-ahead log, which would need two
 //! more files beside a store that is only read.
 //!
-//! Tags and notes ([`Annotation`]) and the figures of drives ([`DriveFigures`]) have tables of their own,
-//! made when there is something to put into them. A version that does not know them reads the rest.
+//! Tags and notes ([`Annotation`]) and figures of drives ([`DriveFigures`]) have tables of their own, created
+//! when the first is added. Older versions ignore these tables.
 
 mod annotations;
 mod drive_figures;
@@ -36,13 +36,13 @@ use serde::Serialize;
 use crate::output::json::{self, ReportError, ShapeError};
 use crate::report::Report;
 
-/// Says in the file's header that it is ours: "ssdl".
+/// Application ID in the file's header: "ssdl".
 const APPLICATION_ID: i32 = 0x7373_646c;
-/// Its place in the header (SQLite, Database File Format, 1.3).
+/// Offset of the application ID in the header (SQLite, Database File Format, 1.3).
 const MARK: Range<usize> = 68..72;
-/// The layout that this version writes.
+/// Version of the layout that is written.
 const VERSION: i32 = 1;
-/// How long to wait for another process that is writing.
+/// Default time to wait for a lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const LAYOUT: &str = "
@@ -58,13 +58,13 @@ CREATE TABLE runs (
 ) STRICT;
 ";
 
-/// The number of a run; never given twice, even after its run was removed.
+/// The number of a run. It is never reused, even after the run was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct RunId(i64);
 
 impl RunId {
-    /// The number itself.
+    /// Returns the number as an integer.
     pub fn number(self) -> i64 {
         self.0
     }
@@ -76,16 +76,16 @@ impl fmt::Display for RunId {
     }
 }
 
-/// What a list of runs shows of one.
+/// Summary of a run in a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RunSummary {
-    /// Its number.
+    /// Number of the run.
     pub id: RunId,
-    /// When it started, RFC 3339, UTC.
+    /// Start of the run, RFC 3339, UTC.
     pub started: String,
     /// The experiment.
     pub experiment: String,
-    /// How the user named the drive.
+    /// Target as the user named it.
     pub target: String,
     /// The seed of every random choice.
     pub seed: u64,
@@ -95,29 +95,29 @@ pub struct RunSummary {
     pub interrupted: bool,
     /// The report's first finding.
     pub headline: Option<String>,
-    /// What its user has noted of it.
+    /// Tags and note of the user.
     #[serde(flatten)]
     pub annotation: Annotation,
 }
 
-/// Why the store did not do what was asked. Nothing was changed.
+/// Reason why an operation of the store failed. The store is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// Nothing was kept there yet.
+    /// The store does not exist or is empty.
     #[error("no runs are kept in {path} yet")]
     Missing {
         /// The store.
         path: PathBuf,
     },
-    /// The file is no database, or a damaged one.
+    /// The file is damaged or is no database.
     #[error(
         "the store {path} is damaged or is no store at all; it was left as it is (move it away to begin a new one)"
     )]
     Damaged {
         /// The store.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Damage that was found.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The file is a database, but of another program.
@@ -133,16 +133,17 @@ pub enum StoreError {
     Newer {
         /// The store.
         path: PathBuf,
-        /// The layout it has.
+        /// Version of its layout.
         found: i32,
     },
-    /// The store may be read, but not written.
+    /// The store can be read, but not written.
     #[error("the store {path} cannot be written: the file or its file system is read-only")]
     ReadOnly {
         /// The store.
         path: PathBuf,
     },
-    /// A program was killed while it wrote, and what is half written cannot be taken back here.
+    /// The last write was interrupted by a crash and cannot be rolled back, because the file is read-only or
+    /// not a store.
     #[error(
         "a write to the store {path} was broken off, and ssdlab cannot take it back: the file or its file system is read-only, or it is another program's (whatever you do with it, keep {path}-journal beside it)"
     )]
@@ -156,15 +157,15 @@ pub enum StoreError {
         /// The directory.
         path: PathBuf,
     },
-    /// There cannot be a store in that place.
+    /// The store cannot be created or opened at this path.
     #[error("cannot open or create the store {path}")]
     Unwritable {
         /// The store.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Another process was writing for longer than one can wait.
+    /// Another process held the lock longer than the busy timeout.
     #[error("the store {path} is in use by another process; try again when it is done")]
     Locked {
         /// The store.
@@ -199,26 +200,26 @@ pub enum StoreError {
         id: RunId,
         /// The store.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Error of the report.
         source: ReportError,
     },
-    /// The report to be kept does not hold together; keeping it would only hide that.
+    /// The report to be added is inconsistent.
     #[error("the report does not hold together")]
     Misshapen(#[from] ShapeError),
     /// A tag or note cannot be kept.
     #[error(transparent)]
     Annotation(#[from] AnnotationError),
-    /// Anything else that SQLite says.
+    /// Any other error of SQLite.
     #[error("the store {path} failed")]
     Other {
         /// The store.
         path: PathBuf,
-        /// What it said.
+        /// Error of SQLite.
         source: rusqlite::Error,
     },
 }
 
-/// The runs that were kept.
+/// An open run store.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
@@ -227,8 +228,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store to read and write; creates it, and the directories above it, where there
-    /// is none.
+    /// Opens the store to read and write. If it does not exist, creates it and its parent directories.
     pub fn open(path: impl AsRef<Path>) -> Result<Store, StoreError> {
         let path = path.as_ref();
         if let Some(parent) = path.parent() {
@@ -239,7 +239,7 @@ impl Store {
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut store = Store::connect(path, flags, false)?;
-        // SQLite falls back to reading where it may not write, without a word.
+        // If it cannot write to the file, SQLite opens it read-only without an error.
         if store.run(|connection| connection.is_readonly("main"))? {
             return Err(StoreError::ReadOnly { path: path.to_owned() });
         }
@@ -249,8 +249,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens a store that is there already, to read only. Where a program was killed while it wrote, SQLite first takes
-    /// back what is half written.
+    /// Opens an existing store read-only. If a write was interrupted by a crash, SQLite rolls it back first.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store, StoreError> {
         let path = path.as_ref();
         let missing = || StoreError::Missing { path: path.to_owned() };
@@ -260,7 +259,7 @@ impl Store {
         }
         let store = match Store::to_read(path) {
             Err(StoreError::HalfWritten { .. }) if has_our_mark(path) => {
-                // Who may write takes back what is half written by looking at it.
+                // With write permission, the first read rolls back the interrupted transaction.
                 Store::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, false)?.is_ours()?;
                 Store::to_read(path)?
             }
@@ -269,7 +268,7 @@ impl Store {
         store.ok_or_else(missing)
     }
 
-    /// Opens a file to read only; `None` where it holds nothing yet.
+    /// Opens a file read-only; `None` if it is empty.
     fn to_read(path: &Path) -> Result<Option<Store>, StoreError> {
         let store = Store::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, true)?;
         Ok(store.is_ours()?.then_some(store))
@@ -286,13 +285,13 @@ impl Store {
         Ok(store)
     }
 
-    /// How long to wait for another process that is writing; five seconds unless set.
+    /// Sets the time to wait for a lock of another process; the default is five seconds.
     pub fn set_busy_timeout(&self, timeout: Duration) -> Result<(), StoreError> {
         self.run(|connection| connection.busy_timeout(timeout))
     }
 
-    /// Returns true if the file holds our layout; `false` where it holds nothing at all yet. Looked
-    /// at as of one moment, since another process may be laying it out.
+    /// Returns true if the file has our layout, false if it is empty. It is read in one transaction, since
+    /// another process may be creating the layout.
     fn is_ours(&self) -> Result<bool, StoreError> {
         let identity = self.run(|connection| {
             let moment = connection.unchecked_transaction()?;
@@ -303,8 +302,8 @@ impl Store {
         identity.verdict(&self.path)
     }
 
-    /// Lays out an empty file. Another process may be doing the same: whoever gets the lock
-    /// second finds it done.
+    /// Creates the layout in an empty file. If another process does so at the same time, the second one to
+    /// get the lock finds it done.
     fn lay_out(&mut self) -> Result<(), StoreError> {
         let path = &self.path;
         let fail = |error| classify(error, path);
@@ -320,7 +319,7 @@ impl Store {
         transaction.commit().map_err(fail)
     }
 
-    /// Keeps a report; returns the number it got.
+    /// Adds a report and returns its number.
     pub fn insert(&mut self, report: &Report) -> Result<RunId, StoreError> {
         json::check(report)?;
         self.check_writable()?;
@@ -334,7 +333,7 @@ impl Store {
                     &report.started,
                     &report.experiment,
                     &report.target.name,
-                    // SQLite's integers have a sign; the bits are what is kept.
+                    // SQLite's integers are signed, so the bits are stored as they are.
                     report.seed.cast_signed(),
                     report.shortened,
                     report.interrupted,
@@ -345,12 +344,12 @@ impl Store {
         })
     }
 
-    /// All runs, newest first.
+    /// Returns all runs, newest first.
     pub fn list(&self) -> Result<Vec<RunSummary>, StoreError> {
         self.select(&Selection::default())
     }
 
-    /// The report of a run.
+    /// Returns the report of a run.
     pub fn get(&self, id: RunId) -> Result<Report, StoreError> {
         let text = self.get_json(id)?;
         let origin = format!("run {id}");
@@ -361,7 +360,7 @@ impl Store {
         })
     }
 
-    /// The JSON of a run's report, exactly as it was kept.
+    /// Returns the JSON of a run's report, byte for byte as it was added.
     pub fn get_json(&self, id: RunId) -> Result<String, StoreError> {
         let text = self.run(|connection| {
             let query = "SELECT report FROM runs WHERE id = ?1";
@@ -370,12 +369,12 @@ impl Store {
         text.ok_or_else(|| self.no_such_run(&id.to_string()))
     }
 
-    /// The number of the newest run; `None` where none was kept yet.
+    /// Returns the number of the newest run; `None` if the store has no runs.
     pub fn latest(&self) -> Result<Option<RunId>, StoreError> {
         self.nth_latest(0)
     }
 
-    /// The run that a user means by `12`, `last` or `last~1` (the one before the last).
+    /// Returns the run that the user's `12`, `last` or `last~1` (the one before the last) refers to.
     pub fn resolve(&self, text: &str) -> Result<RunId, StoreError> {
         let bad = || StoreError::BadReference { text: text.to_owned() };
         let found = match text.strip_prefix("last") {
@@ -425,13 +424,14 @@ impl Store {
     }
 }
 
-/// A number of a run, or of runs to go back: digits and nothing else.
+/// Parses a non-empty string of digits.
 fn digits(text: &str) -> Option<i64> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
 }
 
-/// Returns true if the header of a file, which may be half written, says that it is a store, or there is none yet.
+/// Returns true if the header of the file, which may be half written, has our application ID, or if the file
+/// is empty.
 fn has_our_mark(path: &Path) -> bool {
     let mut header = Vec::with_capacity(MARK.end);
     let read = File::open(path).and_then(|it| it.take(MARK.end as u64).read_to_end(&mut header));
@@ -439,7 +439,7 @@ fn has_our_mark(path: &Path) -> bool {
     read.is_ok() && (header.is_empty() || mark == APPLICATION_ID.to_be_bytes())
 }
 
-/// What the header and the catalogue of a file say.
+/// Identification of a database file: its header and its schema.
 struct Identity {
     application_id: i32,
     version: i32,
@@ -462,7 +462,7 @@ fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
 }
 
 impl Identity {
-    /// Returns true if the file is a store (`true`) or holds nothing yet (`false`).
+    /// Returns true if the file is a store, false if it is empty.
     fn verdict(&self, path: &Path) -> Result<bool, StoreError> {
         let path = path.to_owned();
         match (self.application_id, self.version) {
@@ -477,7 +477,7 @@ impl Identity {
     }
 }
 
-/// Returns what an error of SQLite's means for the person whose runs these are.
+/// Converts an error of SQLite.
 fn classify(error: rusqlite::Error, path: &Path) -> StoreError {
     let path = path.to_owned();
     let extended = error.sqlite_error().map(|it| it.extended_code);

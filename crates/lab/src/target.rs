@@ -1,8 +1,8 @@
-//! How a user names a drive, and the drive that it means.
+//! Targets: the names that users give to drives, and the drives that they stand for.
 //!
-//! `sim:PROFILE` and `sim:PROFILE,key=value,...` are simulated drives, `sim:` the default one,
-//! `sim:./my.toml` one of the user's own, `sim:./aged.ssd` one that was saved; `raid1(sim:a;sim:b)` and the like are stacks of them.
-//! Anything else is a path.
+//! `sim:PROFILE` and `sim:PROFILE,key=value,...` are simulated drives, `sim:` is the default one,
+//! `sim:./my.toml` one with the user's own profile, `sim:./aged.ssd` a saved drive; `raid1(sim:a;sim:b)` and
+//! the like are stacks of simulated drives. Any other target is a path.
 
 pub(crate) mod scaled;
 mod simulated;
@@ -24,31 +24,31 @@ use ssdlab_units::text::nearest;
 
 use crate::error::LabError;
 
-/// What a user named.
+/// A target, as the user named it.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A simulated drive, under the name it was given.
+    /// A new simulated drive.
     Simulated {
-        /// The name, changes included.
+        /// Name, changes included.
         name: String,
-        /// Its profile, changes applied.
+        /// Profile with the changes applied.
         profile: Box<Profile>,
     },
-    /// A simulated drive as it was saved, under the name it was given.
+    /// A saved simulated drive.
     Saved {
-        /// The name.
+        /// Name as the user wrote it.
         name: String,
         /// The file, opened and checked.
         saved: Box<SavedDrive>,
     },
-    /// Simulated drives behind something.
+    /// Simulated drives in an array, behind a USB bridge or encrypted.
     Stack(Box<StackTarget>),
     /// A file or directory on a real drive.
     Path(PathBuf),
 }
 
 impl Target {
-    /// Reads a target; the files it names are read, no drive is opened yet.
+    /// Parses a target. Profiles and saved drives are read; no drive is opened.
     pub fn parse(text: &str) -> Result<Target, LabError> {
         if let Some(rest) = text.strip_prefix("sim:") {
             return simulated::parse(text, rest);
@@ -71,9 +71,9 @@ impl Target {
         Ok(Target::Path(PathBuf::from(text)))
     }
 
-    /// Parses a target, with what a simulated drive draws (victims, where its policy draws them, and which
-    /// blocks go bad) begun with `seed`. A drive that was saved goes on with what it had. Commands
-    /// that take a seed read their targets with this.
+    /// Parses a target and seeds the random choices of its simulated drives (which blocks go bad, and victims
+    /// if the policy draws them) with `seed`. A saved drive continues with its saved random state. Commands
+    /// that take a seed parse their targets with this function.
     pub fn seeded(text: &str, seed: u64) -> Result<Target, LabError> {
         let mut target = Target::parse(text)?;
         target.set_seed(seed);
@@ -88,7 +88,7 @@ impl Target {
         }
     }
 
-    /// Opens the drive, if it is a simulated one; `None` of a path.
+    /// Opens the drive if it is simulated; `None` for a path.
     pub fn open_simulated(&self) -> Option<Result<SimulatedDrive, LabError>> {
         match self {
             Target::Simulated { name, profile } => Some(simulated::open(name, profile)),
@@ -106,20 +106,20 @@ impl Target {
         }
     }
 
-    /// Returns true if it is simulated, so that trying it costs neither time nor wear.
+    /// Returns true if the target is simulated, so that a run costs neither time nor wear of a real drive.
     pub fn is_simulated(&self) -> bool {
         !matches!(self, Target::Path(_))
     }
 }
 
-/// Returns what follows `sim:`, however that is written.
+/// Returns the text behind `sim:`, in upper or lower case.
 fn sim_in_any_case(text: &str) -> Option<&str> {
     let (prefix, rest) = text.split_at_checked(4)?;
     prefix.eq_ignore_ascii_case("sim:").then_some(rest)
 }
 
-/// Returns what a bare word that names nothing was perhaps meant to be. A word is never taken for a file to create: it
-/// is too easily a profile's name, mistyped.
+/// Returns the error for a bare word that names no file: it suggests the nearest target. A word is never
+/// taken for a file to create, because it may be a mistyped profile.
 fn slip_words(text: &str) -> String {
     let word = sim_in_any_case(text).unwrap_or(text);
     let (name, changes) = word.split_at(word.find(',').unwrap_or(word.len()));
@@ -203,7 +203,7 @@ mod tests {
         assert!(with_changes.contains("write sim:toshiba-xg5,spare=7% for"), "{with_changes}");
         assert!(error("new.dat").contains("write sim:PROFILE for"));
         assert!(error("SIM:./my.toml").contains("write sim:./my.toml for"));
-        // What is there, or is clearly a path, is one.
+        // An existing file, or a word with a separator, is a path.
         assert!(matches!(Target::parse("src"), Ok(Target::Path(_))));
         assert!(matches!(Target::parse("./new.dat"), Ok(Target::Path(_))));
     }

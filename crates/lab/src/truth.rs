@@ -1,7 +1,7 @@
-//! Figures that others have published of real drives, and what the profiles make of them.
+//! Published figures of real drives, compared with the results of the profiles.
 //!
-//! Each drive has a file of its own, in which anybody can add figures: an experiment with its
-//! settings, and of its report a table, a row and a column.
+//! Each drive has a file of its own, to which anybody can add figures: an experiment with its settings, and
+//! the table, row and column of its report.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::report::{
 };
 use crate::target::Target;
 
-/// The files that come with the program: the name of the drive and the text.
+/// Bundled files: name of the drive and text of the file.
 const BUNDLED: [(&str, &str); 32] = [
     ("adata-atom-50-1000", include_str!("../truth/adata-atom-50-1000.toml")),
     ("goodram-c50-120", include_str!("../truth/goodram-c50-120.toml")),
@@ -59,7 +59,7 @@ const BUNDLED: [(&str, &str); 32] = [
     ("wd-sn640-960", include_str!("../truth/wd-sn640-960.toml")),
 ];
 
-/// An error beyond this is named, in percent.
+/// Errors larger than this, in percent, are named in a finding.
 const FAR_OFF: f64 = 10.0;
 
 /// The published figures of one drive.
@@ -72,7 +72,7 @@ pub struct Published {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Contents {
-    /// The drive, as `run` takes it.
+    /// Target, in the notation of `run`.
     target: String,
     #[serde(default)]
     run: Vec<Run>,
@@ -82,12 +82,12 @@ struct Contents {
 #[serde(deny_unknown_fields)]
 struct Run {
     experiment: String,
-    /// The drive of this run, where it is another shape or size of it.
+    /// Target of this run, if it differs from that of the file, such as another capacity.
     target: Option<String>,
-    /// As `run --quick`: the whole protocol on a drive that was made small.
+    /// True to run on a scaled-down drive, as `run --quick` does.
     #[serde(default)]
     quick: bool,
-    /// `NAME=VALUE` each, as `run --set`.
+    /// Settings, `NAME=VALUE` each, as for `run --set`.
     #[serde(default)]
     set: Vec<String>,
     figure: Vec<Figure>,
@@ -98,10 +98,11 @@ struct Run {
 struct Figure {
     name: String,
     table: String,
-    /// What the row holds in which columns.
+    /// Columns with their values that select the row.
     #[serde(default)]
     row: BTreeMap<String, toml::Value>,
-    /// A second row, picked as `row` picks the first: the figure is the value of the first divided by that of this one.
+    /// Selects a second row as `row` does the first: the figure is the value of the first row divided by that
+    /// of the second.
     #[serde(default)]
     against: BTreeMap<String, toml::Value>,
     column: String,
@@ -111,13 +112,13 @@ struct Figure {
     source: String,
 }
 
-/// The part that a figure had in making the profile.
+/// Use of a figure in making the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 enum Use {
-    /// A number of the profile was chosen to meet it.
+    /// A number of the profile was fitted to the figure.
     #[serde(rename = "fitted")]
     Fitted,
-    /// Nothing was fitted to it.
+    /// Nothing was fitted to the figure.
     #[serde(rename = "held out")]
     HeldOut,
 }
@@ -132,10 +133,10 @@ impl Use {
 }
 
 impl Published {
-    /// Reads the figures of one drive, which is called `name` in the report.
+    /// Parses the figures of one drive, which is called `name` in the report.
     ///
     /// # Errors
-    /// Says in which line what is wrong.
+    /// Returns an error that names the line.
     pub fn parse(name: &str, text: &str) -> Result<Published, LabError> {
         let contents: Contents = toml::from_str(text)
             .map_err(|error| LabError::Figures { name: name.to_owned(), why: error.to_string() })?;
@@ -152,19 +153,19 @@ impl Published {
         Ok(Published { name: name.to_owned(), contents })
     }
 
-    /// The drives that the program knows figures of.
+    /// Returns the bundled figures of all drives.
     pub fn bundled() -> Vec<Published> {
         let parse = |(name, text): &(&str, &str)| Published::parse(name, text);
         BUNDLED.iter().map(|one| parse(one).expect("bundled figures are sound")).collect()
     }
 
-    /// The name of the drive.
+    /// Returns the name of the drive.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// A figure beside what the model makes of it.
+/// A published figure with the model's value.
 struct Compared<'a> {
     drive: &'a str,
     figure: &'a Figure,
@@ -172,16 +173,16 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Returns how far the model is off, in percent of the published figure.
+    /// Returns the error of the model, in percent of the published figure.
     fn error(&self) -> f64 {
         (self.model / self.figure.published - 1.0) * 100.0
     }
 }
 
-/// Runs every experiment that `drives` have figures of, and puts them beside what comes out.
+/// Runs all experiments that `drives` have figures of, and compares the results with the figures.
 ///
 /// # Errors
-/// When a file names what is not there, or the watcher ends it.
+/// Returns an error if a file refers to something that does not exist, or if the watcher ends the run.
 pub fn compare(
     drives: &[Published],
     seed: u64,
@@ -249,19 +250,19 @@ fn names(drives: &[Published]) -> String {
     }
 }
 
-/// An experiment on a drive that figures are published of.
+/// A run that figures are published of, ready to start.
 struct Prepared<'a> {
     drive: &'a str,
     figures: &'a [Figure],
     experiment: &'static dyn Experiment,
     settings: Settings,
     target: Target,
-    /// The most that it takes.
+    /// Memory that the run needs at most.
     memory: ByteLength,
 }
 
-/// Returns how many of `runs` may be made side by side where so much memory is `available`: as many as there are
-/// processors, if the largest of them fit together.
+/// Returns the number of threads for `runs`: as many as there are processors, if that many of the largest
+/// runs fit into the memory that is `available`.
 fn threads_in(
     runs: &[Prepared],
     available: Option<ByteLength>,
@@ -291,7 +292,7 @@ fn threads_in(
     Ok(processors)
 }
 
-/// Reads what is to be run on `drives`; runs nothing.
+/// Prepares all runs of `drives` without starting any.
 fn all_runs(drives: &[Published], seed: u64) -> Result<Vec<Prepared<'_>>, LabError> {
     let of_drive = |drive| drive_runs(drive, seed);
     let runs: Vec<Vec<Prepared>> = drives.iter().map(of_drive).collect::<Result<_, _>>()?;
@@ -319,7 +320,7 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<Prepared<'_>>, LabErro
             true => quick(experiment, target, seed, &set).map_err(named)?,
             false => (Settings::new(experiment, false, &set).map_err(named)?, target),
         };
-        // Runs go side by side themselves.
+        // The runs themselves are executed in parallel.
         settings.set_threads(1);
         let figures = &run.figure;
         let memory = memory_of(experiment, &settings, &target).map_err(named)?;
@@ -328,8 +329,8 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<Prepared<'_>>, LabErro
     Ok(runs)
 }
 
-/// Returns the memory that a run takes, one workload after the other. A stack may write its members when it is opened, so
-/// it counts as whole.
+/// Returns the memory that a run needs with its workloads one after the other. A stack may write to its
+/// members when it is opened, so its whole capacity counts.
 fn memory_of(
     experiment: &dyn Experiment,
     settings: &Settings,
@@ -345,7 +346,7 @@ fn memory_of(
     Ok(need.map_or(ByteLength::ZERO, |need| need.least()))
 }
 
-/// The model's values for the figures of a run, in their order, and the requests that it took.
+/// Values of the model for the figures of a run, in their order, and the number of requests.
 #[derive(Debug, Default)]
 struct Found {
     figures: Vec<f64>,
@@ -368,7 +369,7 @@ impl Prepared<'_> {
     }
 }
 
-/// Returns the figure of a report; what is wrong where there is none, or more than one.
+/// Returns the value of a figure in a report, or an error if no row or more than one row matches.
 fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
     let named = format!("figure '{}'", figure.name);
     let table = report.table(&figure.table).ok_or_else(|| {
@@ -443,10 +444,10 @@ fn shown(cell: &Cell) -> String {
     }
 }
 
-/// Units of columns that published figures have, too.
+/// Units of columns that published figures use.
 const MEASURES: [&str; 5] = ["IOPS", "MB/s", "us", "ms", "s"];
 
-/// Returns the unit by the name that figures have for it.
+/// Returns the unit in the notation of published figures.
 fn measure(unit: &str) -> &str {
     if unit == "1/s" { "IOPS" } else { unit }
 }
@@ -588,7 +589,7 @@ mod tests {
             let report = compare(&[published], 1, &mut Unwatched).unwrap();
             report.table("figures").unwrap().rows[0][4].number().unwrap()
         };
-        // The table's column `slowdown` is that ratio, too.
+        // The column `slowdown` of the table is that ratio, too.
         let slowdown = SMALL.replace("step = \"fill\"", "step = \"after 1h of rest\"");
         assert!(value(&slowdown) > 1.5);
         assert!((value(&ratio) / value(&slowdown) - 1.0).abs() < 1e-9);

@@ -1,9 +1,9 @@
-//! What separates the runs: for every figure the difference from the first of them, with its
-//! interval where repeats show how much runs vary by themselves.
+//! Differences between runs: for each figure the difference from the first run, with a confidence interval if
+//! repeats show the scatter of runs.
 //!
-//! A report has many figures, and of twenty intervals one leaves out the truth. So whether the
-//! drives differ is asked of all figures together (S. Holm, Scandinavian Journal of Statistics 6,
-//! 1979): of a hundred comparisons of a drive with itself five at most find a difference.
+//! A report has many figures, and one of twenty 95 % intervals misses the true value. So the test for a
+//! difference corrects for the number of figures (S. Holm, Scandinavian Journal of Statistics 6, 1979): of a
+//! hundred comparisons of a drive with itself at most five find a difference.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -11,13 +11,13 @@ use super::{Cell, Column, Finding, Labelled, Level, Table, TargetKind};
 use crate::output::format::{label, significant};
 use crate::report::Parameter;
 
-/// The comparison's table.
+/// Name of the table.
 const NAME: &str = "differences";
 
-/// Share of intervals that hold the true difference.
+/// Confidence level of the intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// Runs that repeat one another: the same drive, put through the same.
+/// Repeated runs: same drive, same parameters.
 struct Repeats<'a> {
     label: &'a str,
     runs: Vec<&'a Labelled>,
@@ -31,21 +31,21 @@ struct Difference {
     against: String,
     first: f64,
     second: f64,
-    /// In percent of the first: the difference, and the ends of its interval.
+    /// Difference in percent of the first value.
     percent: f64,
     interval: Option<(f64, f64)>,
-    /// How likely chance alone makes a difference at least as large; nothing without repeats.
+    /// Probability of a difference at least as large by chance (p-value); `None` without repeats.
     chance: Option<f64>,
 }
 
-/// What repeats say of the difference of two means.
+/// Confidence interval and p-value of the difference of two means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Estimate {
     interval: Option<(f64, f64)>,
     chance: f64,
 }
 
-/// The differences as a table, and what is to be said of them.
+/// Returns the table of the differences, and the finding about them.
 pub(super) fn differences(runs: &[Labelled]) -> Option<(Table, Finding)> {
     let groups = groups(runs);
     let (first, others) = groups.split_first()?;
@@ -67,7 +67,7 @@ pub(super) fn differences(runs: &[Labelled]) -> Option<(Table, Finding)> {
     Some((table(&all, others.len() > 1), finding))
 }
 
-/// Runs by drive and parameters; where that tells none apart, each by itself.
+/// Groups runs by drive and parameters. If all are in one group, each run gets a group of its own.
 fn groups(runs: &[Labelled]) -> Vec<Repeats<'_>> {
     let same = |one: &Labelled, other: &Labelled| {
         let of = |run: &Labelled| -> Vec<(String, String)> {
@@ -80,7 +80,7 @@ fn groups(runs: &[Labelled]) -> Vec<Repeats<'_>> {
     let mut groups: Vec<Repeats> = Vec::new();
     for run in runs {
         match groups.iter_mut().find(|group| same(group.runs[0], run)) {
-            // A simulated drive repeats itself exactly unless its seed is another one.
+            // A simulated drive gives the same result again unless the seed differs.
             Some(group) if is_again(group, run) => {}
             Some(group) => group.runs.push(run),
             None => groups.push(Repeats { label: &run.label, runs: vec![run] }),
@@ -154,13 +154,13 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The interval of the difference of two means whose variances need not be equal (B. L. Welch,
-/// Biometrika 34, 1947); `None` where either has no repeats.
+/// Returns the confidence interval of the difference of two means whose variances need not be equal (B. L.
+/// Welch, Biometrika 34, 1947); `None` if either has no repeats.
 fn welch(one: &[f64], two: &[f64]) -> Option<Estimate> {
     if one.len() < 2 || two.len() < 2 {
         return None;
     }
-    // The variance of the mean.
+    // Variance of the mean.
     let variance = |values: &[f64]| {
         let (count, mean) = (values.len() as f64, mean(values));
         values.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0) / count
@@ -179,16 +179,16 @@ fn welch(one: &[f64], two: &[f64]) -> Option<Estimate> {
     Some(Estimate { interval: Some((difference - half, difference + half)), chance })
 }
 
-/// Of values that do not scatter at all. Those of a histogram come in steps: where the truth lies on
-/// the edge of two, each run falls to either side like a coin, and that all of the one drive fall to
-/// this side and all of the other to that is no rare thing with few runs.
+/// Returns the estimate for values without any scatter. Values of a histogram come in steps: if the true
+/// value lies on the edge of two buckets, each run falls into either one at random, and with few runs it is
+/// not rare that all runs of one drive fall into one bucket and all of the other into the other.
 fn without_scatter(difference: f64, runs: usize) -> Estimate {
     let chance = 0.5_f64.powi(runs as i32 - 1);
     let is_known = chance <= 1.0 - CONFIDENCE;
     Estimate { interval: is_known.then_some((difference, difference)), chance }
 }
 
-/// The least likely of the differences, as many as are not all chance (Holm's step-down).
+/// Returns the significant differences, the least likely first (Holm's step-down procedure).
 fn certain(all: &[Difference]) -> Vec<&Difference> {
     let mut tested: Vec<(&Difference, f64)> =
         all.iter().filter_map(|one| Some((one, one.chance?))).collect();
@@ -284,7 +284,7 @@ mod tests {
         let half = 2.776_445 * (2.0_f64 / 3.0).sqrt();
         assert!((low - (10.0 - half)).abs() < 1e-4, "{low}");
         assert!((high - (10.0 + half)).abs() < 1e-4, "{high}");
-        // A difference of just half the interval is as likely as the interval leaves out.
+        // At a difference of exactly half the interval, the p-value is 5 %.
         let edge = welch(&[1.0, 2.0, 3.0], &[1.0 + half, 2.0 + half, 3.0 + half]).unwrap();
         assert!((edge.chance - 0.05).abs() < 1e-5, "{}", edge.chance);
     }
@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(certain(&alone).len(), 1);
         let among = [0.04, 0.3, 0.8].map(difference);
         assert_eq!(certain(&among).len(), 0);
-        // Each that is certain leaves fewer to be judged.
+        // Each significant difference leaves fewer to be tested.
         let several = [0.001, 0.02, 0.3].map(difference);
         assert_eq!(certain(&several).len(), 2);
     }
@@ -330,7 +330,7 @@ mod tests {
         use rand::{RngExt, SeedableRng};
         use rand_pcg::Pcg64Mcg;
         let mut random = Pcg64Mcg::seed_from_u64(1);
-        // Sums of twelve: near enough to normal.
+        // Sums of twelve uniform numbers are nearly normal.
         let mut run = || (0..12).map(|_| random.random::<f64>()).sum::<f64>();
         let mut found = [0; 2];
         const COMPARISONS: usize = 4_000;

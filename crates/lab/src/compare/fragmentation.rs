@@ -1,10 +1,11 @@
-//! The table that the source of `fragmentation` published: drives down, steps across.
+//! The comparison table of `fragmentation`, as its source published it: a row for each drive, a column for
+//! each step.
 
 use super::{Bars, Cell, Column, Finding, Labelled, Level, Table, format};
 
-/// The report's table that holds the best read after each step.
+/// Name of the report's table with the best read after each step.
 const READS: &str = "reads";
-/// The comparison's table.
+/// Name of the comparison's table.
 const DRIVES: &str = "drives";
 
 /// One step of one run.
@@ -14,8 +15,8 @@ struct Step<'a> {
     seconds: Option<f64>,
 }
 
-/// A drive a row, a step a column, for reports that have such steps; the joined `reads` say the
-/// rest.
+/// Returns the table with a row for each drive and a column for each step; `None` if a report has no such
+/// steps. All other columns are in the joined table `reads`.
 pub(super) fn drives(runs: &[Labelled]) -> Option<Table> {
     let steps: Vec<Vec<Step>> = runs.iter().map(steps_of).collect::<Option<_>>()?;
     let columns = step_names(&steps);
@@ -33,7 +34,7 @@ pub(super) fn drives(runs: &[Labelled]) -> Option<Table> {
             let step = steps.iter().find(|step| step.name == *name);
             Cell::from(step.and_then(|step| step.seconds))
         }));
-        // A run that was ended early has not written all.
+        // A run that was interrupted has not written everything.
         let slowdown = slowdown(steps).filter(|_| !run.report.interrupted);
         row.push(Cell::from(slowdown));
         table.rows.push(row);
@@ -41,7 +42,7 @@ pub(super) fn drives(runs: &[Labelled]) -> Option<Table> {
     Some(table)
 }
 
-/// Returns true if a joined table repeats what the drives' table says.
+/// Returns true if a joined table repeats figures of the drives' table.
 pub(super) fn shows(joined: &Table) -> bool {
     ["best", "slowdown"].iter().any(|column| joined.name == format!("{READS}: {column}"))
 }
@@ -63,8 +64,8 @@ fn steps_of(run: &Labelled) -> Option<Vec<Step<'_>>> {
         .collect()
 }
 
-/// All steps that any run has, in the order of what was written before them and, where that is
-/// the same (the read after the long rest), of their place in the run.
+/// Returns the steps of all runs, sorted by the bytes written before them. Steps with the same number of
+/// bytes (the read after the long rest) are sorted by their place in the run.
 fn step_names<'a>(steps: &[Vec<Step<'a>>]) -> Vec<&'a str> {
     let mut all: Vec<(f64, usize, &str)> = Vec::new();
     for (place, step) in steps.iter().flat_map(|steps| steps.iter().enumerate()) {
@@ -76,7 +77,7 @@ fn step_names<'a>(steps: &[Vec<Step<'a>>]) -> Vec<&'a str> {
     all.into_iter().map(|(_, _, name)| name).collect()
 }
 
-/// The read after everything was written, before the long rest, against the first one.
+/// Returns the time of the read after all writes, before the long rest, divided by that of the first read.
 fn slowdown(steps: &[Step]) -> Option<f64> {
     let new = steps.first()?;
     let aged = aged(steps)?;
@@ -89,7 +90,7 @@ fn aged<'a, 'b>(steps: &'b [Step<'a>]) -> Option<&'b Step<'a>> {
     steps.iter().find(|step| step.written == most)
 }
 
-/// Label, seconds when new and seconds when aged, of each row that has all three.
+/// Returns label, seconds when new and seconds after all writes, for each row that has all three.
 fn ageing(drives: &Table) -> Vec<(&str, f64, f64)> {
     let Some(slowdown) = drives.column("slowdown") else {
         return Vec::new();
@@ -107,14 +108,14 @@ fn ageing(drives: &Table) -> Vec<(&str, f64, f64)> {
         .collect()
 }
 
-/// Returns what use has done to each drive, as bars.
+/// Returns the slowdown of each drive as bars.
 pub(super) fn bars(drives: &Table) -> Option<Bars> {
     let is_ours = drives.name == DRIVES;
     let rows = if is_ours { ageing(drives) } else { Vec::new() };
     (!rows.is_empty()).then(|| Bars::ageing("Best read after all writes", "s", rows.into_iter()))
 }
 
-/// Returns which drive use slows down most, and which least.
+/// Returns the finding about the drives with the largest and the smallest slowdown.
 pub(super) fn finding(drives: &Table) -> Option<Finding> {
     let mut rows = ageing(drives);
     rows.sort_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)));

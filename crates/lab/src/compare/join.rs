@@ -4,7 +4,7 @@ use super::{Cell, Column, ComparedSeries, Curve, Labelled, Table};
 use crate::output::format::label;
 use crate::report::Series;
 
-/// Every table that at least two runs have, joined; what only one has cannot be compared.
+/// Joins every table that at least two runs have. Tables of a single run are left out.
 pub(super) fn tables(runs: &[Labelled]) -> Vec<Table> {
     names(runs, |run| run.report.tables.iter().map(|table| &*table.name))
         .into_iter()
@@ -20,7 +20,7 @@ pub(super) fn tables(runs: &[Labelled]) -> Vec<Table> {
         .collect()
 }
 
-/// Names in the order they are first met.
+/// Returns the names without duplicates, in the order of their first occurrence.
 fn names<'a, Names: Iterator<Item = &'a str>>(
     runs: &'a [Labelled],
     of: impl Fn(&'a Labelled) -> Names,
@@ -34,8 +34,8 @@ fn names<'a, Names: Iterator<Item = &'a str>>(
     names
 }
 
-/// What tells the rows of joined tables apart: the cells of the key columns, and how many rows
-/// with the same cells came before.
+/// Key of a row in joined tables: the cells of the key columns, and the number of earlier rows with the same
+/// cells.
 type Key<'a> = (&'a [Cell], usize);
 
 fn keyed(table: &Table, keys: usize) -> Vec<(Key<'_>, &Vec<Cell>)> {
@@ -48,11 +48,11 @@ fn keyed(table: &Table, keys: usize) -> Vec<(Key<'_>, &Vec<Cell>)> {
         .collect()
 }
 
-/// One table for each measurement: a row for whatever any run has measured, a column for each
-/// run. What all runs agree on stands with what the rows are about, in every table.
+/// Returns one table for each measurement, with a row for each key of any run and a column for each run.
+/// Columns that are equal in all runs stand beside the key columns in every table.
 fn join(name: &str, parts: &[(&str, &Table)]) -> Vec<Table> {
-    // Columns are matched by name, but keys by place: a table of another layout under the same
-    // name (of another version) contributes what can be matched.
+    // Columns are matched by name, key columns by position: a table of the same name with another layout (of
+    // another version) contributes the columns that can be matched.
     let first = parts[0].1;
     let keys = parts.iter().map(|(_, table)| table.key_columns()).max();
     let keys = keys.unwrap_or(1).min(first.columns.len());
@@ -115,7 +115,7 @@ fn value_columns<'a>(parts: &[&(&'a str, &'a Table)], keys: usize) -> Vec<&'a Co
     columns
 }
 
-/// The cells of one column of one table, in the joined order.
+/// Returns the cells of one column of one table, in the joined order.
 fn cells_of(
     table: &Table,
     rows: &[(Key, &Vec<Cell>)],
@@ -135,7 +135,7 @@ fn cells_of(
         .collect()
 }
 
-/// Percentiles of every histogram that at least two runs have.
+/// Returns a table of the percentiles of every histogram that at least two runs have.
 pub(super) fn latencies(runs: &[Labelled]) -> Option<Table> {
     let mut table = Table {
         name: "latencies".to_owned(),
@@ -179,7 +179,7 @@ pub(super) fn latencies(runs: &[Labelled]) -> Option<Table> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// Every curve that at least two runs have in the same units.
+/// Returns every curve that at least two runs have in the same units.
 pub(super) fn series(runs: &[Labelled]) -> Vec<ComparedSeries> {
     names(runs, |run| run.report.series.iter().map(|series| &*series.name))
         .into_iter()

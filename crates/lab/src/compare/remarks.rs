@@ -1,10 +1,10 @@
-//! What stands against comparing these runs, said before anything is compared.
+//! Objections against a comparison: runs that differ in protocol, parameters or machine.
 
 use ssdlab_blockio::{KEPT_AWAKE, PROCESSORS};
 
 use super::{Finding, Labelled, Level, TargetKind};
 
-/// One remark for each thing in which the runs differ.
+/// Returns one remark for each aspect in which the runs differ.
 pub(super) fn remarks(runs: &[Labelled]) -> Vec<Finding> {
     let mut remarks = Vec::new();
     let named = |wanted: &dyn Fn(&Labelled) -> bool| -> Vec<&str> {
@@ -62,19 +62,19 @@ fn is_real(run: &Labelled) -> bool {
     run.report.target.kind != TargetKind::Simulated
 }
 
-/// Returns true if the report says that no processor slept while the drive was measured.
+/// Returns true if the report says that CPU idle was restricted (PM QoS) during the measurement.
 fn was_kept_awake(run: &Labelled) -> bool {
     let mut facts = run.report.target.facts.iter();
     facts.any(|fact| fact.name == PROCESSORS && fact.value.starts_with(KEPT_AWAKE))
 }
 
-/// Parameters that are not the same in all runs, in one sentence.
+/// Returns a finding that lists the parameters that differ between runs.
 fn parameters(runs: &[Labelled]) -> Option<Finding> {
     let mut names: Vec<&str> = Vec::new();
     let are_jobs = runs.iter().all(|run| run.report.experiment == "job");
     for parameter in runs.iter().flat_map(|run| &run.report.parameters) {
-        // Jobs are told apart by what they ask for, not by the file that said it, nor by how it
-        // came to be run; what was read in from elsewhere knows nothing of that.
+        // For jobs, the file, the time limit and the fill do not matter: jobs are compared by the requests
+        // they send, and imported results do not have these parameters.
         let is_about_running = ["file", "limit", "fill"].contains(&parameter.name.as_str());
         let is_left_out = are_jobs && is_about_running;
         if !is_left_out && !names.contains(&parameter.name.as_str()) {
@@ -91,7 +91,7 @@ fn parameters(runs: &[Labelled]) -> Option<Finding> {
     })
 }
 
-/// The values of one parameter, each with the runs that have it; `None` where all agree.
+/// Describes the values of one parameter, each with its runs; `None` if all runs have the same value.
 fn differing(runs: &[Labelled], name: &str) -> Option<String> {
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for run in runs {

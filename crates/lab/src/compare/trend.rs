@@ -1,32 +1,32 @@
-//! Figures of one drive over the time of its runs.
+//! Trends: figures of one drive over the dates of its runs.
 
 use crate::report::{Cell, Report, Series, Table};
 
-/// Figures that a trend shows, at most: those that reports show first.
+/// Maximum number of figures in a trend: the first ones of the report.
 const MOST: usize = 12;
 
-/// Units of the time between runs, each with its seconds.
+/// Units of the time between runs, each in seconds.
 const UNITS: [(&str, f64); 4] = [("days", 86_400.0), ("hours", 3_600.0), ("min", 60.0), ("s", 1.0)];
-/// A unit is taken from so many of it on: fewer say little, and far more are hard to read.
+/// Minimum number of units that the time must have for a unit to be used.
 const UNITS_LEAST: f64 = 2.0;
 
-/// Figures of runs of one protocol on one drive, over the time since the first of them.
+/// Figures of runs of one protocol on one drive, over the time since the first run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trend {
-    /// When the first run started, RFC 3339, UTC.
+    /// Start of the first run, RFC 3339, UTC.
     pub since: String,
-    /// Runs that it shows.
+    /// Number of runs in the trend.
     pub runs: usize,
-    /// Runs that were left out: interrupted ones, and those with other parameters than the newest.
+    /// Number of runs left out: interrupted ones, and those whose parameters differ from the newest run's.
     pub left_out: usize,
-    /// A curve for each figure of the first table, of columns in which any of them has changed; its places are
-    /// times since the first run, in the unit that suits the last.
+    /// A curve for each figure of the first table, in columns with a figure that changed. `x` is the time
+    /// since the first run, in a unit that suits the last run.
     pub series: Vec<Series>,
 }
 
 impl Trend {
-    /// Returns the trend of `reports`, which are of one experiment and one drive; `None` where fewer than two
-    /// of them have the parameters of the newest.
+    /// Returns the trend of `reports`, which must be of one experiment and one drive; `None` if fewer than
+    /// two have the parameters of the newest.
     pub fn of(reports: &[Report]) -> Option<Trend> {
         let start = |report: &Report| report.started.parse::<jiff::Timestamp>().ok();
         let mut dated: Vec<(jiff::Timestamp, &Report)> = reports
@@ -75,7 +75,7 @@ impl Trend {
     }
 }
 
-/// Returns the unit for times of up to `seconds`, with its seconds.
+/// Returns the largest unit that suits times of up to `seconds`, and the unit in seconds.
 fn unit(seconds: f64) -> (&'static str, f64) {
     let [.., least] = UNITS;
     let fits = |(_, unit_s): &(&str, f64)| seconds >= UNITS_LEAST * unit_s;
@@ -90,7 +90,7 @@ fn is_alike(one: &Report, other: &Report) -> bool {
     one.shortened == other.shortened && parameters(one) == parameters(other)
 }
 
-/// Returns the rows of a table that are told apart by their keys, each with the columns that were measured.
+/// Returns the keys of the rows, each with every measured column.
 fn figures(table: &Table) -> impl Iterator<Item = (&[Cell], usize)> {
     let keys = table.key_columns();
     let rows = table.rows.iter().map(move |row| &row[..keys.min(row.len())]);

@@ -1,10 +1,9 @@
-//! What a report says of the inside of a simulated drive: what it counted, how worn it is, where the
-//! time of requests went.
+//! Counters, wear and latency attribution of a simulated drive, as a report holds them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Parts of the time of requests below this share are not shown to people.
+/// Parts below this share of the time of requests are left out of `ReportAttribution::shares`.
 const LEAST_SHARE: f64 = 0.005;
 
 /// What the inside of a simulated drive counted over the whole run. Units are mapping units.
@@ -69,8 +68,9 @@ pub struct ReportCounters {
 }
 
 impl ReportCounters {
-    /// Returns what two drives have counted, or one before and after it was made new. Of their wear, the extremes, and
-    /// the mean of the one with more of it: collection units that lived twice are no more units.
+    /// Returns the sum of the counters of two drives, or of one drive before and after a purge. Erase counts
+    /// are not summed: least and most are the extremes of the two, and the mean is the larger one, because a
+    /// purged drive has the same collection units.
     pub(crate) fn and(self, other: ReportCounters) -> ReportCounters {
         let host_writes = self.host_writes + other.host_writes;
         let flash_writes = self.flash_writes + other.flash_writes;
@@ -163,8 +163,8 @@ pub struct TimePart {
 }
 
 impl ReportAttribution {
-    /// For each kind of request that there was, its name and the parts that matter, the largest
-    /// first, as shares of the sum.
+    /// For each kind of request that occurred, returns its name and the parts of at least `LEAST_SHARE`,
+    /// the largest first, as shares of the total time.
     pub fn shares(&self) -> Vec<(&'static str, Vec<(&str, f64)>)> {
         let kinds =
             [("reads", &self.reads), ("writes", &self.writes), ("flushes and trims", &self.others)];

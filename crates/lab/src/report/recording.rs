@@ -1,4 +1,4 @@
-//! What a report holds of the inside of a drive over the run: pictures of its blocks.
+//! Recordings of the inside of a simulated SSD over a run: pictures of the state of its blocks.
 
 use std::io::{Read, Write};
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use ssdlab_drive::recording::{CELLS_MAX, PICTURES_MAX, Track};
 use ssdlab_model::ftl::inside::CELL_BYTES;
 
-/// The most recordings of a report: an experiment has a drive for each of its workloads.
+/// Maximum number of recordings in a report: an experiment has a drive for each of its workloads.
 pub(crate) const RECORDINGS_MAX: usize = 16;
 
 /// Pictures of the inside of one simulated SSD over a run.
@@ -53,7 +53,7 @@ pub struct RecordedPicture {
 }
 
 impl Recording {
-    /// Returns the longest of these tracks, in their order.
+    /// Returns recordings of the longest of `tracks`, at most `RECORDINGS_MAX`, in their original order.
     pub fn of_tracks(mut tracks: Vec<Track>) -> Vec<Recording> {
         if tracks.len() > RECORDINGS_MAX {
             let mut lengths: Vec<usize> = tracks.iter().map(|it| it.pictures.len()).collect();
@@ -87,7 +87,8 @@ impl Recording {
         }
     }
 
-    /// Returns the cells of each picture; `None` where they are damaged or of another number than it says.
+    /// Decompresses the cells of each picture; `None` if the data is damaged or its length does not fit the
+    /// number of pictures.
     pub fn pictures_of_cells(&self) -> Option<Vec<Vec<u8>>> {
         let length = self.blocks.div_ceil(self.blocks_per_cell.max(1)) as usize * CELL_BYTES;
         let all = length.checked_mul(self.pictures.len())?;

@@ -40,14 +40,14 @@ pub enum Cell {
 }
 
 impl Table {
-    /// Returns where the column called `name` is.
+    /// Returns the index of the column called `name`.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// Returns how many leading columns say what a row is about: the fewest whose cells tell all rows apart.
-    /// Measurements are no names, so that a column with fractions ends the search; where rows still look alike, their
-    /// order tells them apart.
+    /// Returns the number of leading columns that identify a row: the smallest number whose cells differ in
+    /// all rows. A column with fractions is a measurement and ends the search. Rows that are still equal then
+    /// are told apart by their order.
     pub fn key_columns(&self) -> usize {
         let is_name = |column: usize| {
             !self.rows.iter().any(|row| matches!(row.get(column), Some(Cell::Number(_))))
@@ -64,7 +64,7 @@ impl Table {
 }
 
 impl Cell {
-    /// The number in it.
+    /// Returns the number in the cell; `None` if it holds none.
     pub fn number(&self) -> Option<f64> {
         match self {
             Cell::Integer(value) => Some(*value as f64),
@@ -87,7 +87,7 @@ impl From<u64> for Cell {
 }
 
 impl From<f64> for Cell {
-    /// What is not a finite number was not measured: JSON has no word for it either.
+    /// A number that is not finite becomes `Cell::Null`: JSON cannot represent it.
     fn from(value: f64) -> Self {
         if value.is_finite() { Cell::Number(value) } else { Cell::Null }
     }
@@ -112,7 +112,7 @@ impl<T: Into<Cell>> From<Option<T>> for Cell {
 }
 
 impl Column {
-    /// A column of numbers in `unit`, or of words where that is empty.
+    /// Returns a column of numbers in `unit`, or of text if `unit` is empty.
     pub fn new(name: impl Into<String>, unit: impl Into<String>) -> Self {
         Column { name: name.into(), unit: unit.into() }
     }

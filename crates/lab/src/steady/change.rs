@@ -1,15 +1,15 @@
-//! Whether a level changed for good within a window.
+//! Detection of a lasting change of level within a window.
 
 use super::trend::{correlation, independent};
 
-/// Fewer rounds than this on one side of a change are no level.
+/// Minimum number of rounds on each side of a change.
 const SIDE_MIN: usize = 4;
 
-/// A change is real where it exceeds its standard error by this factor: that is what the largest
-/// of the differences at all places of a steady series exceeds in about one of a hundred.
+/// A change counts if it exceeds its standard error by this factor. In a steady series, the largest of the
+/// differences at all places exceeds that in about one of a hundred.
 const SIGNIFICANT: f64 = 3.6;
 
-/// The place of a change by at least `least`: the number of values before it.
+/// Returns the place of the sharpest change of at least `least`, as the number of values before it.
 pub(super) fn level(values: &[f64], least: f64) -> Option<usize> {
     let places = SIDE_MIN..(values.len() + 1).saturating_sub(SIDE_MIN);
     let splits = places.map(|place| Split::at(values, place));
@@ -19,12 +19,12 @@ pub(super) fn level(values: &[f64], least: f64) -> Option<usize> {
     is_change.then_some(sharpest.place)
 }
 
-/// The values before a place and from it on, each with a level of its own.
+/// A series split in two parts, each with its own mean.
 struct Split {
     place: usize,
     means: [f64; 2],
     difference: f64,
-    /// Sum of the squares that the two levels leave.
+    /// Sum of the squared deviations from the two means.
     unexplained: f64,
 }
 
@@ -44,7 +44,8 @@ impl Split {
         }
     }
 
-    /// The standard error of the difference.
+    /// Returns the standard error of the difference, with the correlation of successive rounds taken into
+    /// account.
     fn error(&self, values: &[f64]) -> f64 {
         let residuals: Vec<f64> = values
             .iter()

@@ -1,13 +1,13 @@
-//! Steady state as the SNIA Solid State Storage Performance Test Specification has it (version
-//! 2.0.2, section 2.1.24): over five rounds, the largest and the smallest differ by at most 20 % of
-//! their mean, and the least-squares line through them rises or falls by at most 10 % of it.
+//! Steady state by the SNIA Solid State Storage Performance Test Specification (version 2.0.2, section
+//! 2.1.24): over five rounds, the largest and the smallest differ by at most 20 % of their mean, and the
+//! least-squares line through them rises or falls by at most 10 % of the mean.
 
-/// Rounds in the window.
+/// Number of rounds in the window.
 pub const WINDOW: usize = 5;
 const RANGE_MAX: f64 = 0.20;
 const RISE_MAX: f64 = 0.10;
 
-/// Returns where the rule is met first: the number of rounds until then, and the mean of the last five.
+/// Returns the number of rounds after which the rule is met first, and the mean of the last five.
 pub fn first_met(rounds: &[f64]) -> Option<(usize, f64)> {
     (WINDOW..=rounds.len()).find_map(|count| {
         let window = &rounds[count - WINDOW..count];

@@ -1,8 +1,8 @@
-//! The rule on series whose end is known.
+//! Tests of the rule on series with a known steady state.
 
 use super::*;
 
-/// Numbers that scatter as a normal distribution does, about: a sum of twelve uniform ones.
+/// Approximately normal random numbers: sums of twelve uniform ones.
 struct Noise(u64);
 
 impl Noise {
@@ -24,13 +24,13 @@ const SEEDS: u64 = 10;
 /// Sixteen hours of rounds of one minute.
 const LONGEST: usize = 960;
 
-/// Measures `truth` with `noise` until the rule is met; the rounds it took and its mean, and the
-/// whole series.
+/// Adds rounds of `truth` with `noise` until the rule is met. Returns the number of rounds and the mean, and
+/// the whole series.
 fn run(truth: impl Fn(f64) -> f64, noise: f64, seed: u64) -> (Option<(usize, f64)>, Vec<f64>) {
     run_after(0, truth, noise, seed)
 }
 
-/// Runs rounds of which so many have to be measured at least.
+/// Like `run`, but at least `least` rounds have to be measured.
 fn run_after(
     least: usize,
     truth: impl Fn(f64) -> f64,
@@ -49,8 +49,8 @@ fn run_after(
     (None, rounds)
 }
 
-/// Returns how far from `right` the means are where series of `truth` are called steady, at worst, and how many are.
-/// `right` is given the rounds it took.
+/// Returns the largest relative error of the mean in series of `truth` that are called steady, and the number
+/// of those series. `right` returns the true mean for a number of rounds.
 fn worst(
     truth: impl Fn(f64) -> f64,
     right: impl Fn(f64) -> f64,
@@ -79,8 +79,8 @@ fn check_decays(seeds: u64) {
     }
 }
 
-/// A rise that the noise hides may be missed, but then the mean is right all the same for the
-/// middle of the window; one that shows may not.
+/// A rise that the noise hides may be missed, but then the mean is right for the middle of the window.
+/// Without noise, no rise may be missed.
 fn check_rises(seeds: u64) {
     for noise in [0.0, 0.02, 0.05] {
         for per_minute in [0.0005, 0.001, 0.002, 0.005, 0.02] {
@@ -129,7 +129,7 @@ fn a_square_wave_of_forty_rounds_is_no_steady_state_with_a_wrong_mean() {
     for noise in [0.0, 0.02, 0.05] {
         for seed in 0..SEEDS {
             let truth = |minutes: f64| if minutes % 40.0 < 20.0 { 2.0 } else { 1.0 };
-            // Collection makes such a wave, and runs go on for two periods of it at least.
+            // GC makes such a wave, and runs last for two periods of it at least.
             let (stop, _) = run_after(80, truth, noise, seed);
             let deviation = stop.map_or(0.0, |(_, mean)| mean / 1.5 - 1.0);
             assert!(deviation.abs() < 0.03, "noise {noise}, seed {seed}: {stop:?}");
@@ -143,7 +143,7 @@ fn a_cliff_is_left_behind() {
         for seed in 0..SEEDS {
             let (stop, _) = run(|minutes| if minutes < 90.0 { 3.0 } else { 1.0 }, noise, seed);
             let Some((rounds, mean)) = stop else { panic!("noise {noise}, seed {seed}") };
-            // Steady before it is right, too: nothing tells that a cliff will come.
+            // The series may be called steady before the cliff, too: no rule can foresee a cliff.
             let level = if rounds < 90 { 3.0 } else { 1.0 };
             assert!((mean / level - 1.0).abs() < 0.03, "noise {noise}, seed {seed}: {stop:?}");
         }
@@ -198,7 +198,7 @@ fn enough_has_to_be_written_first() {
     assert_eq!((moving.why, moving.more_rounds), (Why::Written, Some(7)));
 }
 
-/// Rounds of which each is like the one before: an autoregressive process of first order.
+/// Each round correlates with the one before: an autoregressive process of first order.
 #[test]
 fn intervals_hold_the_mean_of_rounds_that_are_alike() {
     let mut noise = Noise(5);

@@ -1,19 +1,19 @@
-//! The straight line through a window, and how well it is known.
+//! Least-squares line through a window, and its confidence intervals.
 //!
-//! Rounds that follow each other are alike, which makes many of them worth fewer independent ones.
-//! That is taken into account as for a process of first order with the residuals' correlation r
-//! from one round to the next: n rounds are worth n (1 - r) / (1 + r) (von Storch and Zwiers,
-//! Statistical Analysis in Climate Research, 1999, section 6.6).
+//! Successive rounds correlate, so they are worth fewer independent ones. As for a process of first order
+//! with the residuals' correlation r from one round to the next, n rounds are worth n (1 - r) / (1 + r) (von
+//! Storch and Zwiers, Statistical Analysis in Climate Research, 1999, section 6.6).
 //!
-//! What is left of few values by a line seems less alike than they are: r comes out lower by
-//! (2 + 4 r) / n (Shaman and Stine, Journal of the American Statistical Association 83, 1988). For the
-//! interval of a mean, which is told, that is put right first: without it 95 % intervals of 15 rounds
-//! held the mean 78 times in a hundred where r was 0.6, and of 60 rounds 91 times; with it 89 and 94
+//! Residuals of few values underestimate r by (2 + 4 r) / n (Shaman and Stine, Journal of the American
+//! Statistical Association 83, 1988). This is corrected for the interval of the mean, which is reported:
+//! without the correction, 95 % intervals of 15 rounds held the mean 78 times in a hundred where r was 0.6,
+//! and of 60 rounds 91 times; with it 89 and 94 times. The bound on a drift was chosen by trial (`steady.rs`)
+//! and needs no correction.
 //! times. The bound on a drift is as strict as it is by trial (`steady.rs`), and asks for no more.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// What is known of a window.
+/// Mean and drift of a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Trend {
     /// Mean of the rounds.
@@ -22,23 +22,23 @@ pub(super) struct Trend {
     pub(super) mean_bound: f64,
     /// Rise of the line over the window, as a share of the mean.
     pub(super) drift: f64,
-    /// Half of its 97 % interval.
+    /// Half of the 97 % interval of the drift.
     pub(super) drift_bound: f64,
-    /// What the line rises by from one round to the next.
+    /// Rise of the line from one round to the next.
     slope: f64,
 }
 
-/// Correlations above this are taken as this: with more, no number of rounds would be enough.
+/// Upper limit of correlations: with more, no number of rounds would be enough.
 const CORRELATION_MAX: f64 = 0.99;
 
-/// How sure the bound on a drift is.
+/// Confidence of the bound on a drift.
 const DRIFT_CONFIDENCE: f64 = 0.97;
 
-/// A swing's rounds are as much alike one period later.
+/// Minimum correlation of rounds one period apart that counts as a swing.
 const SWING_CORRELATION: f64 = 0.4;
 
 impl Trend {
-    /// The least-squares line through at least four values.
+    /// Returns the least-squares line through at least four values.
     pub(super) fn of(values: &[f64]) -> Trend {
         let count = values.len() as f64;
         let middle = (count - 1.0) / 2.0;
@@ -74,37 +74,37 @@ impl Trend {
     }
 }
 
-/// Up to here a correlation that seems too low is put right. What is left of a smooth curve is alike
-/// for another reason, and would come to more than one.
+/// Largest correlation that the correction of the bias may result in. Residuals of a smooth curve correlate
+/// for another reason, and the correction would result in more than one.
 const UNBIASED_MAX: f64 = 0.9;
 
-/// The correlation of rounds that shows as this in what a line leaves of so many.
+/// Returns the correlation of rounds, corrected for the bias that a line fitted to `count` values causes.
 fn unbiased(count: f64, correlation: f64) -> f64 {
     let right = (correlation + 2.0 / count) / (1.0 - 4.0 / count).max(0.2);
     right.min(correlation.max(UNBIASED_MAX))
 }
 
-/// Returns how many independent rounds so many are worth.
+/// Returns the number of independent rounds that `count` correlated rounds are worth.
 pub(super) fn independent(count: f64, correlation: f64) -> f64 {
     let correlation = correlation.clamp(0.0, CORRELATION_MAX);
     (count * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
 }
 
-/// Returns what Student's distribution stays within, on both sides, with this probability.
+/// Returns the two-sided quantile of Student's distribution for this probability.
 fn student(freedom: f64, probability: f64) -> f64 {
     let quantile = 0.5 + probability / 2.0;
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(quantile))
 }
 
-/// Returns how much values are like those `lag` places later, between -1 and 1; their mean is zero.
+/// Returns the autocorrelation of `values` at `lag`, between -1 and 1. The mean of `values` must be zero.
 pub(super) fn correlation(values: &[f64], lag: usize) -> f64 {
     let all: f64 = values.iter().map(|value| value * value).sum();
     let both: f64 = values.iter().zip(&values[lag.min(values.len())..]).map(|(a, b)| a * b).sum();
     if all > 0.0 { both / all } else { 0.0 }
 }
 
-/// The period of a swing, in rounds, where there is one of no more than `most`: the distance at which what the line
-/// leaves of the values, having become unlike, is most alike again.
+/// Returns the period of a swing, in rounds; `None` if there is no swing of at most `most` rounds. The period
+/// is the lag at which the residuals correlate most, beyond the first lag with a negative correlation.
 pub(super) fn period(values: &[f64], trend: &Trend, most: usize) -> Option<usize> {
     let middle = (values.len() as f64 - 1.0) / 2.0;
     let rest =
@@ -112,7 +112,7 @@ pub(super) fn period(values: &[f64], trend: &Trend, most: usize) -> Option<usize
     let residuals: Vec<f64> = values.iter().enumerate().map(rest).collect();
     let unlike =
         (1..most.min(residuals.len() / 2)).find(|&lag| correlation(&residuals, lag) < 0.0)?;
-    // Fewer pairs at a larger distance would make every correlation small.
+    // Larger lags have fewer pairs, which would make every correlation small.
     let alike = |lag: usize| {
         correlation(&residuals, lag) * residuals.len() as f64 / (residuals.len() - lag) as f64
     };

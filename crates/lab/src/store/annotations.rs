@@ -19,11 +19,11 @@ CREATE TABLE IF NOT EXISTS notes (
 ) STRICT;
 ";
 
-/// Characters of a tag, at most.
+/// Maximum number of characters in a tag.
 const TAG_MOST: usize = 40;
-/// Tags of a run, at most.
+/// Maximum number of tags of a run.
 const TAGS_MOST: usize = 20;
-/// Characters of a note, at most.
+/// Maximum number of characters in a note.
 const NOTE_MOST: usize = 4_000;
 
 /// Tags and a note that a user gave to a run.
@@ -48,23 +48,23 @@ pub enum AnnotationError {
     /// There are too many tags.
     #[error("a run has {TAGS_MOST} tags at most, and {given} were given")]
     ManyTags {
-        /// How many there were.
+        /// Number of tags.
         given: usize,
     },
     /// The note is too long.
     #[error("a note has {NOTE_MOST} characters at most, and this one has {given}")]
     LongNote {
-        /// How many it has.
+        /// Number of characters.
         given: usize,
     },
 }
 
 impl Annotation {
-    /// Returns the annotation with the tags of `tags`, which commas keep apart, and `note`. Tags are in order
-    /// and each is there once; control characters count as spaces.
+    /// Returns the annotation with the tags of `tags`, a comma-separated list, and `note`. Tags are sorted
+    /// and deduplicated; control characters in tags become spaces.
     ///
     /// # Errors
-    /// When there is too much of either.
+    /// Returns an error if there are too many tags, or a tag or the note is too long.
     pub fn new(tags: &str, note: &str) -> Result<Annotation, AnnotationError> {
         let plain = |text: &str| text.replace(char::is_control, " ");
         let tags = tags.split(',').map(|tag| plain(tag).trim().to_owned());
@@ -91,7 +91,7 @@ impl Annotation {
         &self.tags
     }
 
-    /// Returns the note; empty where there is none.
+    /// Returns the note; empty if there is none.
     pub fn note(&self) -> &str {
         &self.note
     }
@@ -108,7 +108,7 @@ impl Store {
     /// Replaces the tags and the note of a run.
     ///
     /// # Errors
-    /// When there is no such run, or the store cannot be written.
+    /// Returns an error if there is no such run, or the store cannot be written.
     pub fn annotate(&mut self, id: RunId, annotation: &Annotation) -> Result<(), StoreError> {
         self.change(id, |transaction| {
             transaction.execute_batch(LAYOUT)?;
@@ -124,10 +124,10 @@ impl Store {
         })
     }
 
-    /// Removes a run with its tags and its note. Its number is not given again.
+    /// Removes a run with its tags and its note. Its number is not reused.
     ///
     /// # Errors
-    /// When there is no such run, or the store cannot be written.
+    /// Returns an error if there is no such run, or the store cannot be written.
     pub fn remove(&mut self, id: RunId) -> Result<(), StoreError> {
         let is_annotated = self.has_table("tags")?;
         self.change(id, |transaction| {
@@ -138,7 +138,7 @@ impl Store {
         })
     }
 
-    /// Changes what belongs to a run that is there, all of it or nothing.
+    /// Applies `action` to an existing run in one transaction.
     fn change(
         &mut self,
         id: RunId,
@@ -158,10 +158,10 @@ impl Store {
         if found { Ok(()) } else { Err(self.no_such_run(&id.to_string())) }
     }
 
-    /// Returns the annotation of a run; an empty one where it has none.
+    /// Returns the annotation of a run; an empty one if it has none.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn annotation(&self, id: RunId) -> Result<Annotation, StoreError> {
         match self.has_table("tags")? {
             true => self.run(|connection| read(connection, id)),
@@ -169,10 +169,10 @@ impl Store {
         }
     }
 
-    /// Returns all tags that runs have, in order.
+    /// Returns all tags of all runs, sorted.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn tags(&self) -> Result<Vec<String>, StoreError> {
         if !self.has_table("tags")? {
             return Ok(Vec::new());

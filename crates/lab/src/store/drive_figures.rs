@@ -1,4 +1,4 @@
-//! Wear and temperature of real drives over time.
+//! History of wear and temperature of real drives.
 
 use rusqlite::OptionalExtension;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ CREATE TABLE IF NOT EXISTS drive_figures (
 CREATE INDEX IF NOT EXISTS drive_figures_time ON drive_figures (time);
 ";
 
-/// Figures that a drive has told of itself at one time. What it does not tell is `None`.
+/// SMART figures of a drive at one time. `None` if the drive does not report a figure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DriveFigures {
@@ -24,7 +24,7 @@ pub struct DriveFigures {
     /// The drive: its model and the kernel's name for it.
     #[serde(skip)]
     pub drive: String,
-    /// In degrees Celsius.
+    /// Temperature in degrees Celsius.
     pub temperature_celsius: Option<f64>,
     /// Share of the rated life that is used, in percent; may exceed 100.
     pub used_percent: Option<f64>,
@@ -35,10 +35,10 @@ pub struct DriveFigures {
 }
 
 impl Store {
-    /// Adds figures of drives, all of them or none.
+    /// Adds figures of drives in one transaction.
     ///
     /// # Errors
-    /// When the store cannot be written.
+    /// Returns an error if the store cannot be written.
     pub fn add_drive_figures(&mut self, figures: &[DriveFigures]) -> Result<(), StoreError> {
         self.check_writable()?;
         self.run(|connection| {
@@ -55,10 +55,10 @@ impl Store {
         })
     }
 
-    /// Returns the figures of all drives, oldest first; a line that cannot be read is left out.
+    /// Returns the figures of all drives, oldest first. Rows that cannot be parsed are left out.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn drive_figures(&self) -> Result<Vec<DriveFigures>, StoreError> {
         if !self.has_table("drive_figures")? {
             return Ok(Vec::new());
@@ -76,10 +76,10 @@ impl Store {
         })
     }
 
-    /// Returns when figures were last added, in seconds since 1970.
+    /// Returns the time of the newest figures, in seconds since 1970; `None` if there are none.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn drive_figures_time(&self) -> Result<Option<i64>, StoreError> {
         if !self.has_table("drive_figures")? {
             return Ok(None);

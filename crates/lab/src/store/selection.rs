@@ -1,27 +1,27 @@
-//! Lists of runs: all of them, or those of an experiment, a drive, a tag, a page.
+//! Queries of the run store: runs by experiment, drive, tag or words, in pages.
 
 use rusqlite::Row;
 
 use super::{Annotation, RunId, RunSummary, Store, StoreError};
 
-/// The runs that are asked for; the default is all of them. What is `None` does not matter.
+/// Conditions of a query; by default it selects all runs. A condition that is `None` always holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// Only of this experiment.
+    /// Name of the experiment.
     pub experiment: Option<String>,
-    /// Only on this drive, as the user named it.
+    /// Target, as the user named it.
     pub target: Option<String>,
-    /// Only with this tag.
+    /// Tag of the run.
     pub tag: Option<String>,
-    /// Only with these words in the name of the drive, the experiment, a tag or the note.
+    /// Text that the target, the experiment, a tag or the note contains; case is ignored.
     pub words: Option<String>,
-    /// How many of the newest to leave out.
+    /// Number of the newest runs to skip.
     pub skip: u32,
-    /// How many at most.
+    /// Maximum number of runs.
     pub most: Option<u32>,
 }
 
-/// Returns what the columns of a run and its annotation are to fulfil; each parameter is NULL where it does not matter.
+/// Returns the SQL condition for a query. A parameter that is NULL is ignored.
 fn conditions(is_annotated: bool) -> String {
     let (tag, words) = match is_annotated {
         true => (
@@ -50,7 +50,7 @@ impl Store {
     /// Returns the runs of a selection, newest first.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn select(&self, selection: &Selection) -> Result<Vec<RunSummary>, StoreError> {
         let is_annotated = self.has_table("tags")?;
         let [experiment, target, tag, words] = selection.parameters();
@@ -75,10 +75,10 @@ impl Store {
         Ok(runs)
     }
 
-    /// Returns how many runs a selection has, whatever it skips and however many it asks for.
+    /// Returns the number of runs that meet the conditions, without `skip` and `most`.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn count(&self, selection: &Selection) -> Result<u64, StoreError> {
         let conditions = conditions(self.has_table("tags")?);
         self.run(|connection| {
@@ -88,10 +88,10 @@ impl Store {
         })
     }
 
-    /// Returns the experiments that there are runs of, each with the drives that they ran on, by name.
+    /// Returns all pairs of an experiment and a target that there are runs of, sorted.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// Returns an error if the store cannot be read.
     pub fn subjects(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.run(|connection| {
             let query = "SELECT DISTINCT experiment, target FROM runs ORDER BY experiment, target";

@@ -1,7 +1,7 @@
-//! A simulated drive made small, so that it goes through a whole protocol within seconds.
+//! Simulated drives scaled down, so that a whole protocol takes seconds.
 //!
-//! [`Profile`] says what stays as it is at a scale: rates, means of latencies, write amplification and
-//! shares. Here is how small a drive may become before they do not.
+//! [`Profile`] says what does not change with the scale: rates, mean latencies, write amplification and
+//! shares. This module holds the limits below which they do change.
 
 use ssdlab_model::profile::Profile;
 use ssdlab_nand::geometry::Geometry;
@@ -10,38 +10,39 @@ use ssdlab_units::ByteLength;
 use super::{StackTarget, Target};
 use crate::error::LabError;
 
-/// A drive of more than this is made smaller: in the steady state each block goes through the same.
+/// Drives larger than this are scaled down: in steady state all blocks go through the same cycle.
 pub(crate) const CAPACITY_MOST: ByteLength = ByteLength::new(16 << 30);
 
-/// Programs that an erase block of a drive made small has at least, on each die. In the steady state an
-/// XG5 with four of them takes 7 % fewer random writes a second than whole, a PM983 8 %; with eight
-/// both are within 1 %.
+/// Minimum number of programs in an erase block of a scaled drive, on each die. In steady state an XG5 with
+/// four of them takes 7 % fewer random writes a second than the full-size drive, a PM983 8 %; with eight both
+/// are within 1 %.
 const PROGRAMS_LEAST: u32 = 8;
 
-/// With fewer blocks the choice of victim is a matter of luck.
+/// Minimum number of blocks of a scaled drive. With fewer, chance has too much influence on the choice of
+/// victims.
 const BLOCKS_LEAST: u32 = 400;
 
-/// A drive made small.
+/// A scaled drive.
 #[derive(Clone, Debug)]
 pub struct Scaled {
-    /// The small one, under a name with its scale.
+    /// Scaled target; its name includes the scale.
     pub target: Target,
-    /// It is one in so many.
+    /// Full size divided by the scaled size.
     pub divisor: u32,
 }
 
-/// Returns whether a drive made small has blocks enough, and these programs enough.
+/// Returns true if a scaled drive has enough blocks, and enough programs in each block.
 pub(crate) fn is_like_the_whole(geometry: &Geometry) -> bool {
     let programs = geometry.units_per_block() / geometry.stripe() / geometry.units_per_program();
     geometry.blocks() >= BLOCKS_LEAST && programs >= PROGRAMS_LEAST
 }
 
 impl Target {
-    /// Returns the drive made as small as it takes to simulate it within seconds, with what it draws
-    /// begun with `seed`; `None` where it is as small already, holds what was saved, or is a path.
+    /// Returns the target scaled down until it is simulated within seconds, seeded with `seed`; `None` if it
+    /// is small already, has a saved drive, or is a path.
     ///
     /// # Errors
-    /// When the drive itself cannot be.
+    /// Returns an error if the profile of the full-size drive is invalid.
     pub fn scaled(&self, seed: u64) -> Result<Option<Scaled>, LabError> {
         let Some(profiles) = self.profiles() else { return Ok(None) };
         let mut largest = 0;
@@ -61,7 +62,8 @@ impl Target {
         Ok(None)
     }
 
-    /// Returns whether it is a simulated drive, or a stack of them, as small as those that are made small.
+    /// Returns true if the target is simulated, saved drives excluded, and each of its drives has at most
+    /// `CAPACITY_MOST`.
     pub(crate) fn is_small(&self) -> bool {
         self.profiles().is_some_and(|profiles| {
             let fits = |it: &&Profile| {
@@ -71,13 +73,13 @@ impl Target {
         })
     }
 
-    /// Returns its name at a further scale of one in `divisor`; `None` where it holds a drive that has no
-    /// scale.
+    /// Returns the name of the target scaled down further by `divisor`; `None` for a path or if it has a
+    /// saved drive.
     pub(crate) fn at_scale(&self, divisor: u32) -> Option<String> {
         self.profiles().map(|_| self.name_at(divisor))
     }
 
-    /// The profiles of all its drives; `None` where one is not that of a new simulated drive.
+    /// Returns the profiles of all drives of the target; `None` for a path or if it has a saved drive.
     pub(crate) fn profiles(&self) -> Option<Vec<&Profile>> {
         match self {
             Target::Simulated { profile, .. } => Some(vec![profile]),
@@ -97,7 +99,7 @@ impl Target {
         })
     }
 
-    /// Its name with each drive at a further scale of one in `divisor`.
+    /// Returns the name with each drive scaled down further by `divisor`.
     fn name_at(&self, divisor: u32) -> String {
         match self {
             Target::Simulated { name, .. } => {
@@ -117,7 +119,7 @@ impl Target {
 }
 
 impl StackTarget {
-    /// The target's text with members called otherwise.
+    /// Returns the text of the target with other names of its members.
     pub(super) fn name_of(&self, member: impl Fn(&Target) -> String) -> String {
         let members: Vec<String> = self.members().iter().map(member).collect();
         let options: Vec<String> =
@@ -178,7 +180,7 @@ mod tests {
             let profiles = target.profiles().unwrap();
             let geometry = profiles[0].configuration().unwrap().geometry;
             println!("{name}: 1/{divisor}, {}, {} blocks", geometry.capacity(), geometry.blocks());
-            // A drive of hundreds of planes is as small as rows of all of them let it be.
+            // A drive with hundreds of planes can only be as small as its superblocks allow.
             let dies = u64::from(geometry.dies());
             let most = (CAPACITY_MOST * 4).max(ssdlab_units::MIB * (512 * dies));
             let program = geometry.units_per_program();

@@ -1,4 +1,4 @@
-//! One simulated drive: its profile, what the user changes in it, and what a report says of it.
+//! Single simulated drives: the profile, the user's changes to it, and the facts in a report.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
     Ok(Target::Simulated { name, profile: Box::new(profile) })
 }
 
-/// Names the place of a parameter of experiments, which is none of a drive.
+/// Replaces the error for an unknown key if the key is a parameter of experiments.
 fn misplaced(error: ProfileError, text: &str, value: &str) -> LabError {
     let ProfileError::UnknownKey { key, .. } = &error else { return error.into() };
     let takes_it = |it: &&&dyn Experiment| it.parameters().iter().any(|spec| spec.name == key);
@@ -56,17 +56,17 @@ fn misplaced(error: ProfileError, text: &str, value: &str) -> LabError {
     LabError::Target { text: text.to_owned(), why }
 }
 
-/// The keys that say how much of the flash the host can address: each leaves nothing to another.
+/// Keys that set the logical capacity: only one of them may be given.
 const ADDRESSABLE: [&str; 3] = ["spare", "spare_of_logical", "capacity.logical"];
 
-/// Keys and values in the order to apply them: shares of the flash after what the flash is, which
-/// is scaled as a whole.
+/// Parses the changes and sorts them in the order of application: keys of the flash, then `scale`, then
+/// shares of the flash.
 fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a str)>, String> {
     let mut changes: Vec<(&str, &str)> = Vec::new();
     for part in parts {
         let (key, value) =
             part.split_once('=').ok_or_else(|| format!("'{part}' is not key=value"))?;
-        // Of the short names this one stands for a key; the others are in the list above.
+        // `trim` is the only short name that stands for a key of the profile.
         let key = if key.trim() == "trim" { "controller.trim" } else { key.trim() };
         for &(earlier, _) in &changes {
             if earlier == key {
@@ -82,8 +82,8 @@ fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a
     Ok(changes)
 }
 
-/// The saved drive that `name` is the file of; nothing where it is anything else. Files are told
-/// apart by how they begin, not by what they are called.
+/// Opens the saved drive in the file `name`; `None` if `name` is no path of a saved drive. The content of the
+/// file decides, not its name.
 fn saved(name: &str) -> Result<Option<SavedDrive>, LabError> {
     let path = Path::new(name);
     let extension = path.extension().and_then(|extension| extension.to_str());
@@ -94,7 +94,7 @@ fn saved(name: &str) -> Result<Option<SavedDrive>, LabError> {
     }
     let is_saved =
         is_saved(path).map_err(|source| LabError::Read { path: path.to_owned(), source })?;
-    // Whoever calls a file a drive is told what is wrong with it.
+    // A file called `.ssd` is opened even if it is no saved drive, for the error message.
     if is_saved || extension == Some("ssd") { Ok(Some(SavedDrive::open(path)?)) } else { Ok(None) }
 }
 
@@ -107,7 +107,7 @@ fn load(name: &str) -> Result<Profile, LabError> {
             let stem = path.file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
             Ok(Profile::parse(&stem, name, &text)?)
         }
-        // Nothing that is called like a profile lies in a directory.
+        // No profile has a name with a path separator.
         _ if name.contains(std::path::is_separator) && path.exists() => Err(LabError::Target {
             text: name.to_owned(),
             why:
@@ -118,7 +118,7 @@ fn load(name: &str) -> Result<Profile, LabError> {
     }
 }
 
-/// The simulated drive of a profile, with the facts a report shows of it.
+/// Creates the simulated drive of a profile, with the facts that a report shows.
 pub(super) fn open(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabError> {
     let configuration = profile.configuration()?;
     let facts = facts(profile, &configuration.geometry);
@@ -127,7 +127,7 @@ pub(super) fn open(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabE
     Ok(drive.describe(facts, Vec::new()).known_as_new())
 }
 
-/// A saved drive, as it was saved.
+/// Opens a saved drive in its saved state.
 pub(super) fn open_saved(name: &str, saved: &SavedDrive) -> Result<SimulatedDrive, LabError> {
     let drive = SimulatedDrive::of(name, Composition::Saved(Box::new(saved.clone())))
         .map_err(|source| LabError::Target { text: name.to_owned(), why: source.to_string() })?;
@@ -141,7 +141,7 @@ pub(super) fn open_saved(name: &str, saved: &SavedDrive) -> Result<SimulatedDriv
     Ok(drive.describe(facts, vec![caveat]))
 }
 
-/// Returns what a report says of a drive of `profile`.
+/// Returns the facts that a report shows of a drive of `profile`.
 fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
     let count = |basis: Basis| {
         profile.parameters().iter().filter(|parameter| parameter.basis == basis).count()
@@ -168,7 +168,7 @@ fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
     facts
 }
 
-/// Returns what the user changed in a profile, if anything.
+/// Returns the keys that the user changed in a profile, with their values; `None` if there are none.
 pub(super) fn changed_words(profile: &Profile) -> Option<String> {
     let given: Vec<String> = profile
         .parameters()
@@ -179,7 +179,8 @@ pub(super) fn changed_words(profile: &Profile) -> Option<String> {
     (!given.is_empty()).then(|| given.join(", "))
 }
 
-/// The over-provisioning, and what is left of it for collection where blocks are kept to replace bad ones.
+/// Returns the over-provisioning in words, and the part of it that is left for GC if blocks are reserved to
+/// replace bad ones.
 pub(crate) fn spare_words(geometry: &Geometry) -> String {
     let spare = format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0);
     let kept = geometry.unit_size()

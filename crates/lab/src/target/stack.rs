@@ -1,7 +1,7 @@
 //! Stacks of simulated drives as users write them: `raid1(sim:a,spare=7%;sim:b),sync=none`.
 //!
-//! Members stand between parentheses, parted by `;`, and may be stacks themselves; options of the
-//! stack follow the closing parenthesis. Whatever is wrong is said with its place.
+//! Members stand between parentheses, separated by `;`, and may be stacks themselves; options of the stack
+//! follow the closing parenthesis. Errors name the position in the text.
 
 mod kinds;
 mod text;
@@ -21,7 +21,7 @@ use crate::error::LabError;
 use kinds::STACKS;
 use text::{Fault, member, options, split_members};
 
-/// A stack as the user named it.
+/// A stack, as the user named it.
 #[derive(Clone, Debug)]
 pub struct StackTarget {
     name: String,
@@ -32,7 +32,7 @@ pub struct StackTarget {
 }
 
 impl StackTarget {
-    /// Reads a stack; nothing where `text` names none.
+    /// Parses a stack; `None` if `text` is no stack.
     pub(super) fn parse(text: &str) -> Result<Option<StackTarget>, LabError> {
         let fail = |(at, why): Fault| LabError::Target {
             text: text.to_owned(),
@@ -66,7 +66,7 @@ impl StackTarget {
         Ok(Some(target))
     }
 
-    /// Returns what to build.
+    /// Returns the composition of the drives.
     pub(super) fn composition(&self) -> Result<Composition, LabError> {
         let wrong = |why: String| LabError::Target { text: self.name.clone(), why };
         let members: Vec<Composition> =
@@ -92,7 +92,7 @@ impl StackTarget {
         self.kind
     }
 
-    /// Returns what the kind of stack is called.
+    /// Returns the name of the kind of stack.
     pub(super) fn kind_name(&self) -> &'static str {
         self.kind.name
     }
@@ -101,7 +101,7 @@ impl StackTarget {
         &self.members
     }
 
-    /// The options that are not at their defaults.
+    /// Returns the options that differ from their defaults.
     pub(super) fn given_options(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let options = self.kind.options.iter().zip(&self.values);
         options
@@ -168,7 +168,7 @@ impl StackTarget {
         })
     }
 
-    /// Builds the stack.
+    /// Creates the stack.
     pub(super) fn open(&self) -> Result<SimulatedDrive, LabError> {
         let drive = SimulatedDrive::of(&self.name, self.composition()?).map_err(|error| {
             LabError::Target { text: self.name.clone(), why: error.to_string() }
@@ -194,7 +194,7 @@ impl StackTarget {
         Ok(if self.is_new() { drive.known_as_new() } else { drive })
     }
 
-    /// Returns true if all its drives are new.
+    /// Returns true if the stack has no saved drive.
     fn is_new(&self) -> bool {
         self.members.iter().all(|member| match member {
             Target::Stack(stack) => stack.is_new(),
@@ -252,7 +252,7 @@ fn rate(value: &str) -> Result<TransferRate, String> {
 }
 
 impl StackTarget {
-    /// Seeds the members, each in its own way.
+    /// Seeds each member with a different seed.
     pub(super) fn set_seed(&mut self, seed: u64) {
         for (index, member) in (0..).zip(&mut self.members) {
             member.set_seed(seed.wrapping_add(index));
@@ -261,7 +261,7 @@ impl StackTarget {
 }
 
 impl Target {
-    /// Returns what to build, of a simulated one.
+    /// Returns the composition of a simulated target.
     fn composition(&self) -> Result<Composition, LabError> {
         match self {
             Target::Simulated { profile, .. } => {

@@ -1,4 +1,4 @@
-//! A target with one thing changed, and the content that two equal targets have in common.
+//! Names of targets with changed keys, and the content that identifies equal targets.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use ssdlab_model::profile::Profile;
 use super::Target;
 
 impl Target {
-    /// Returns the name that the user gave it, or would give it.
+    /// Returns the name of the target in the user's notation.
     pub fn name(&self) -> String {
         match self {
             Target::Simulated { name, .. } | Target::Saved { name, .. } => name.clone(),
@@ -16,9 +16,9 @@ impl Target {
         }
     }
 
-    /// Returns the name of the target with `changes`, keys and values: an option of a stack changes the stack,
-    /// any other key each simulated drive in it. `None` for a path. Whether there is such a drive is for
-    /// [`Target::parse`] to say.
+    /// Returns the name of the target with `changes`, keys and values: an option of a stack changes the
+    /// stack, any other key each simulated drive in it. `None` for a path. The keys and values are not
+    /// checked; [`Target::parse`] does that.
     pub fn name_with(&self, changes: &[(&str, &str)]) -> Option<String> {
         let append = |name: String, changes: &[(&str, &str)]| {
             changes.iter().fold(name, |name, (key, value)| format!("{name},{key}={value}"))
@@ -44,12 +44,12 @@ impl Target {
         stack.kind().options.iter().any(|option| option.name == key)
     }
 
-    /// Writes what the target is to `sink`: the profile and the changes to it, the file of a saved drive, the
-    /// members and options of a stack, the path of a real drive. Two targets that write the same are the same
-    /// drive in the same state, whatever they are called; seeds are not part of it.
+    /// Writes the content of the target to `sink`: the profile and its changes, the file of a saved drive,
+    /// the members and options of a stack, the path of a real drive. Two targets with equal content are the
+    /// same drive in the same state, whatever their names. Seeds are not part of the content.
     ///
     /// # Errors
-    /// When the file of a saved drive cannot be read, or `sink` fails.
+    /// Returns an error if the file of a saved drive cannot be read, or `sink` fails.
     pub fn write_content(&self, sink: &mut dyn Write) -> io::Result<()> {
         match self {
             Target::Simulated { profile, .. } => write_profile(profile, sink),

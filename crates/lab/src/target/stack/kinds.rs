@@ -1,26 +1,26 @@
-//! The kinds of stacks there are, with their options.
+//! The kinds of stacks, with their options.
 
-/// A kind of stack, to show.
+/// Description of a kind of stack, for lists and help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackKind {
-    /// What it is called in targets.
+    /// Name in targets.
     pub name: &'static str,
-    /// What it does.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// How many members it takes.
+    /// Number of members, in words.
     pub members: &'static str,
-    /// Its options.
+    /// Options.
     pub options: &'static [StackOption],
 }
 
-/// An option of a stack, to show.
+/// Description of an option of a stack, for lists and help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StackOption {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Its value where none is given.
+    /// Default value.
     pub default: &'static str,
-    /// What it does, with the values it takes.
+    /// Description, with the values that it takes.
     pub help: &'static str,
 }
 
@@ -113,7 +113,7 @@ pub(super) static STACKS: [StackKind; 6] = [
     },
 ];
 
-/// The kinds of stacks there are.
+/// Returns all kinds of stacks.
 pub fn stacks() -> &'static [StackKind] {
     &STACKS
 }

@@ -1,17 +1,17 @@
-//! The text of a stack, taken apart: members between parentheses, and options behind them.
+//! Parser of the text of a stack: members between parentheses, and the options behind them.
 
 use super::StackKind;
 use crate::error::LabError;
 use crate::target::Target;
 
-/// Where in the target something is wrong, and what: a byte offset and a sentence.
+/// Byte offset of an error in the target, and its description.
 pub(super) type Fault = (usize, String);
 
-/// Members, each with its place.
+/// Members, each with its byte offset.
 type Pieces<'a> = Vec<(usize, &'a str)>;
 
-/// The members between the parentheses, the first of which opens at `open`, each with its place;
-/// and the place behind the closing one.
+/// Splits the text between the parentheses, which open at the byte offset `open`, into members. Returns the
+/// members with their byte offsets, and the offset behind the closing parenthesis.
 pub(super) fn split_members(text: &str, open: usize) -> Result<(Pieces<'_>, usize), Fault> {
     let (mut depth, mut start) = (0usize, open + 1);
     let mut members = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn split_members(text: &str, open: usize) -> Result<(Pieces<'_>, usiz
     Err((open, "this '(' is never closed".to_owned()))
 }
 
-/// Reads one member, which begins at `at`.
+/// Parses one member, which begins at the byte offset `at`.
 pub(super) fn member(at: usize, text: &str) -> Result<Target, Fault> {
     if text.trim().is_empty() {
         return Err((at, "a member is missing; write sim:PROFILE or another stack".to_owned()));
@@ -48,13 +48,14 @@ pub(super) fn member(at: usize, text: &str) -> Result<Target, Fault> {
     }
 }
 
-/// Returns what an error says, but for the target that was said already.
+/// Returns the message of an error without the target, which the caller names.
 fn without_target(error: &LabError, text: &str) -> String {
     let words = error.to_string();
     words.strip_prefix(&format!("target '{text}': ")).unwrap_or(&words).to_owned()
 }
 
-/// The value of each option of `kind`, given behind the members from `at` on or by default.
+/// Returns the value of each option of `kind`: the one given in `text` from the byte offset `at` on, or the
+/// default.
 pub(super) fn options(kind: &StackKind, text: &str, at: usize) -> Result<Vec<String>, Fault> {
     let mut given: Vec<Option<String>> = vec![None; kind.options.len()];
     let mut at = at;
