@@ -1,11 +1,11 @@
-//! What does making writes durable cost, and is the drive to be believed when it says they are?
+//! The experiment `barrier`: cost of durable writes (flush, FUA), and a check that the drive honours flushes.
 //!
-//! Random writes, one at a time, in five patterns: written and left to the cache; each followed by
-//! a flush; each with force unit access; eight, and sixty-four, followed by one flush. That is what
-//! pg_test_fsync does to a file system, here for sizes from 4 KiB to 1 MiB. The question is that of
-//! a blog post on write barriers under Linux, which found SQLite seven times faster without them
-//! on a GoodRAM C50 120 GB, and not quite four times on a drive with a SandForce SF-2281. That is
-//! asked of SQLite itself, too, in two journal modes and with three promises (`inserts.rs`).
+//! Random writes at queue depth 1 in five patterns: without flushes; a flush after each write; each write
+//! with FUA (force unit access); a flush after every 8 and after every 64 writes. pg_test_fsync does that to
+//! a file system; here the sizes are 4 KiB to 1 MiB. The question comes from a blog post on write barriers
+//! under Linux, which found SQLite seven times faster without them on a GoodRAM C50 120 GB, and not quite
+//! four times on a drive with a SandForce SF-2281. SQLite itself is measured, too, in two journal modes and
+//! with three levels of durability (`inserts.rs`).
 
 mod findings;
 mod inserts;
@@ -77,21 +77,20 @@ const PARAMETERS: [ParameterSpec; 6] = [
     },
 ];
 
-/// What a flush is taken to last, for the estimate: that of a consumer drive, which programs a page
-/// or two.
+/// Time of a flush, for the estimate: that of a consumer drive, which programs a page or two.
 const FLUSH: Nanoseconds = Nanoseconds::from_millis(2);
 
-/// Writes of this length or more are nearer to sequential ones than to small ones.
+/// Writes of at least this length are estimated as large random writes.
 const LARGE: ByteLength = ByteLength::new(64 << 10);
 
-/// How writes are made durable.
+/// Way to make writes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pattern {
-    /// Not at all.
+    /// No flush and no FUA.
     Write,
-    /// By force unit access.
+    /// Force unit access.
     Through,
-    /// By a flush after so many.
+    /// A flush after this number of writes.
     Flush(u32),
 }
 
@@ -104,7 +103,7 @@ impl Pattern {
         Pattern::Flush(64),
     ];
 
-    /// Returns how often so many writes wait for the flash.
+    /// Returns how many times `writes` writes wait for the flash.
     fn flushes(self, writes: u64) -> u64 {
         match self {
             Pattern::Write => 0,
@@ -113,7 +112,7 @@ impl Pattern {
         }
     }
 
-    /// Its name in tables.
+    /// Returns the name of the pattern in tables.
     fn name(self) -> String {
         match self {
             Pattern::Write => "write".to_owned(),
@@ -124,7 +123,7 @@ impl Pattern {
     }
 }
 
-/// One pattern with one size.
+/// One pattern with one request size.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     pattern: Pattern,
@@ -132,19 +131,19 @@ struct Case {
     seed: u64,
 }
 
-/// What a case measured.
+/// Results of a case.
 #[derive(Clone, Debug, Default)]
 struct Measured {
     writes: u64,
-    /// Time of all writes and flushes.
+    /// Total time of all writes and flushes.
     elapsed: Nanoseconds,
-    /// From the first write to when it, and those of its group, are durable (or answered, where
-    /// nothing makes them durable).
+    /// Latency from the first write of a group until the group is durable; for writes that are not made
+    /// durable, until they are completed.
     commits: Latencies,
     flushes: Latencies,
-    /// Flushes that the drive's inside has seen, where it can be seen.
+    /// Flushes counted inside a simulated drive; `None` for a real one.
     flushes_seen: Option<u64>,
-    /// The drive cannot do it.
+    /// True if the drive does not support the pattern.
     unsupported: bool,
 }
 
@@ -213,7 +212,7 @@ impl Protocol {
         trials
     }
 
-    /// The order of a case's blocks.
+    /// Returns the phase that gives the addresses of a case's writes.
     fn phase(&self, case: &Case) -> Phase {
         Phase {
             name: case.pattern.name(),
@@ -230,7 +229,7 @@ impl Protocol {
         }
     }
 
-    /// SQLite, where there is a file system, simulated or real.
+    /// Measures SQLite inserts, if the drive is simulated or has a file system.
     fn insert(
         &self,
         course: &mut Course,
@@ -264,7 +263,7 @@ impl Protocol {
         done.outcome
     }
 
-    /// Writes until there are enough, or for long enough.
+    /// Writes until the number of operations or the time is reached.
     fn measure(
         &self,
         case: &Case,
@@ -318,7 +317,7 @@ impl Protocol {
                 break;
             }
         }
-        // Writes of a group that was not completed were not made durable, and do not count.
+        // Writes of an incomplete group were not made durable and do not count.
         if let Pattern::Flush(group) = case.pattern {
             measured.writes = measured.commits.count() * u64::from(group);
         }
@@ -371,7 +370,7 @@ impl Experiment for Barrier {
         let protocol = Protocol::new(settings, &description)?;
         protocol.plan().check_blocks(&description)?;
         let trials = protocol.trials(seed);
-        // SQLite has twelve cases of half the weight.
+        // The SQLite inserts have twelve cases of half the weight.
         let mut course = Course::new(drive, watcher, trials.len() as f64 + 7.0);
         let mut emptied = Emptied::New;
         let known = match course.drive.simulated() {
@@ -399,7 +398,7 @@ impl Experiment for Barrier {
             trials.into_iter().map(|trial| trial.what).zip(measured).collect();
         inserts::tabulate(&inserted, record);
         tabulate(&cases, record);
-        // What was left out comes after what was found.
+        // Findings about cases left out come after the results.
         let noted = std::mem::take(&mut record.findings);
         findings::conclude(&cases, &inserted, known, record);
         record.findings.extend(noted);
@@ -409,7 +408,7 @@ impl Experiment for Barrier {
     }
 }
 
-/// Returns true if a mount never flushes the drive.
+/// Returns true if the file system is mounted without barriers, so that it never flushes the drive.
 fn without_barriers(place: &Place) -> bool {
     place.has_option("nobarrier") || place.has_option("barrier=0")
 }
@@ -417,21 +416,21 @@ fn without_barriers(place: &Place) -> bool {
 const PERCENTILES: [(f64, &str); 4] =
     [(50.0, "p50_us"), (90.0, "p90_us"), (99.0, "p99_us"), (99.9, "p99_9_us")];
 
-/// Columns for latencies of what `of` names.
+/// Returns the latency columns, with names that begin with `of`.
 fn latency_columns(of: &str) -> impl Iterator<Item = Column> {
     let names = ["mean_us"].into_iter().chain(PERCENTILES.map(|(_, name)| name));
     names.map(move |name| Column::new(format!("{of}_{name}"), "us"))
 }
 
-/// Returns what goes into those columns.
+/// Returns the cells of the latency columns.
 fn latency_cells(latencies: &Latencies) -> impl Iterator<Item = Cell> {
     let at = |(percent, _)| latencies.percentile(percent);
     let figures = [latencies.mean()].into_iter().chain(PERCENTILES.map(at));
     figures.map(|latency| Cell::from(latency.map(Nanoseconds::micros)))
 }
 
-/// Adds what making writes durable has come to, and how long the flushes among that took: a table for
-/// each, since a commit is a write and a flush, or a group of writes and a flush.
+/// Adds the tables of commits and of flushes. They are separate, since a commit is a write, or a group of
+/// writes, with its flush.
 fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
     let keys = || [Column::new("pattern", ""), Column::new("request_bytes", "B")].into_iter();
     let names =

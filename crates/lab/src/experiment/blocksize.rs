@@ -1,14 +1,13 @@
-//! How does throughput depend on the size of requests?
+//! The experiment `blocksize`: throughput over the request size, on a new and on a preconditioned drive.
 //!
-//! Aligned requests of 512 bytes to 1 MiB, four at a time, five minutes for each size: sequential
-//! and random reads of a used drive, sequential writes to a new one and to a used one, on the
-//! whole drive without partitions or file system. Used is a drive to which 1.5 times its capacity
-//! was written at random in requests of 64 KiB. The protocol is that of a test of a Kingston
-//! SSDNow V 64 GB in KompyuterPress 01/2011 (S. Pakhomov).
+//! Aligned requests of 512 bytes to 1 MiB at queue depth 4, five minutes for each size: sequential and random
+//! reads of a used drive, sequential writes to a new one and to a used one, on the whole drive without
+//! partitions or file system. A used drive is one to which 1.5 times its capacity was written randomly in
+//! requests of 64 KiB. The protocol is that of a test of a Kingston SSDNow V 64 GB in KompyuterPress 01/2011
+//! (S. Pakhomov).
 //!
-//! The random writes visit every block once before any twice. Otherwise a fifth of a drive that
-//! was new would stay unwritten after 1.5 capacities, and reads of that are answered without
-//! touching flash.
+//! The random writes visit every block once before any block twice. Otherwise a fifth of a new drive would
+//! stay unwritten after 1.5 capacities, and reads of unwritten blocks are answered without a flash read.
 
 mod findings;
 
@@ -62,13 +61,13 @@ const PARAMETERS: [ParameterSpec; 5] = [
     },
 ];
 
-/// Requests that make the drive a used one.
+/// Length of the random writes that precondition the drive.
 const USE_BLOCK: ByteLength = ByteLength::new(64 << 10);
 
-/// What writes of 64 KiB at random are taken to reach, for the progress.
+/// Assumed throughput of random writes of 64 KiB, for the progress.
 const USE_BYTES_PER_SECOND: f64 = 100e6;
 
-/// What is measured.
+/// Measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     SeqRead,
@@ -78,11 +77,11 @@ enum Operation {
 }
 
 impl Operation {
-    /// In the order to show them.
+    /// All operations, in the order of the report.
     const ALL: [Operation; 4] =
         [Operation::SeqRead, Operation::RandRead, Operation::SeqWriteNew, Operation::SeqWriteUsed];
 
-    /// Its name in tables.
+    /// Returns the name in tables.
     fn name(self) -> &'static str {
         match self {
             Operation::SeqRead => "seq_read",
@@ -92,7 +91,7 @@ impl Operation {
         }
     }
 
-    /// Its name in sentences.
+    /// Returns the name in sentences.
     fn words(self) -> &'static str {
         match self {
             Operation::SeqRead => "sequential read",
@@ -114,16 +113,16 @@ impl Operation {
     }
 }
 
-/// What a run does, worked out from its settings and the drive.
+/// The steps of a run, derived from its settings and the drive.
 #[derive(Clone, Debug)]
 struct Protocol {
     sizes: Vec<ByteLength>,
-    /// Sizes that the drive does not take.
+    /// Sizes that the drive does not support.
     skipped: Vec<ByteLength>,
     time: Nanoseconds,
     depth: u32,
     area: ByteLength,
-    /// Bytes written at random to make the drive a used one.
+    /// Bytes written randomly to precondition the drive.
     used: ByteLength,
 }
 
@@ -223,14 +222,14 @@ impl Protocol {
     }
 }
 
-/// One operation with one size.
+/// Result of one operation with one size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Measured {
     operation: Operation,
     size: ByteLength,
     mb_per_second: f64,
     iops: f64,
-    /// Units that collection moved meanwhile, where the drive shows it.
+    /// Units relocated by GC during the measurement; `None` if the drive does not show its counters.
     moved: Option<u64>,
 }
 
@@ -284,7 +283,7 @@ impl Experiment for BlockSize {
         course.end(record);
         tabulate(&measured, record);
         if outcome.is_err() {
-            // Of an operation that was not measured with all sizes nothing is said.
+            // Operations that were not measured with all sizes get no findings.
             let of = |operation| move |one: &&Measured| one.operation == operation;
             let is_whole =
                 |operation| measured.iter().filter(of(operation)).count() == protocol.sizes.len();
@@ -297,12 +296,12 @@ impl Experiment for BlockSize {
     }
 }
 
-/// How the drive was when it was measured.
+/// State of the drive during the measurements.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
-    /// How it was made new before each size; `None` before that.
+    /// Purge before each size; `None` before the first.
     emptied: Option<Emptied>,
-    /// True if each size found the used drive as the random writes have left it.
+    /// True if each size was measured on its own copy of the preconditioned drive.
     on_copies: bool,
 }
 
@@ -320,7 +319,7 @@ fn carry_out(
     if protocol.used > ByteLength::ZERO {
         course.make_ready(&protocol.use_up(seed), protocol.weight_of_use())?;
     }
-    // Reads first: they leave a drive as it is, also one that cannot be copied.
+    // Reads come first, because they do not change the state of a drive that cannot be copied.
     for operation in [Operation::SeqRead, Operation::RandRead, Operation::SeqWriteUsed] {
         let (_, on_copies) = measure(protocol, operation, seed, Start::AsItIs, course, measured)?;
         state.on_copies = on_copies;
@@ -328,8 +327,8 @@ fn carry_out(
     Ok(())
 }
 
-/// Measures an operation with every size; says how the drive was emptied before, and whether each
-/// size had a drive of its own.
+/// Measures an operation with every size. Returns the purge before the measurements, and true if each size
+/// had its own copy of the drive.
 fn measure(
     protocol: &Protocol,
     operation: Operation,
@@ -380,5 +379,5 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
     record.tables.push(Table { name: "throughput".to_owned(), columns, rows });
 }
 
-/// What is said of small requests is said of this size, where it was measured.
+/// Request size that findings about small requests refer to, if it was measured.
 const SMALL: ByteLength = ByteLength::new(4 << 10);

@@ -1,4 +1,4 @@
-//! A run under way: what every experiment does with a drive, counted and watched.
+//! Phase runner: executes the steps of an experiment on a drive, reports progress and counts requests.
 
 use ssdlab_drive::simulated::{MakeNew, SimulatedDrive, TrimEnd};
 use ssdlab_drive::{
@@ -11,41 +11,41 @@ use super::{Record, Sample, Watched, Watcher, words};
 use crate::error::LabError;
 use crate::report::Level;
 
-/// A drive, whoever watches it, and what it was put through so far.
+/// The runner of an experiment's phases: the drive, the watcher and the counts so far.
 pub(crate) struct Course<'a> {
     /// The drive.
     pub(super) drive: &'a mut dyn Drive,
     pub(super) watcher: &'a mut dyn Watcher,
-    /// The sum of the weights of all steps; a step's share of the run is its weight by this.
+    /// Sum of the weights of all steps. A step's share of the run is its weight divided by this sum.
     weights: f64,
     pub(super) tally: Tally,
     oracle: Oracle,
-    /// How many workloads may run side by side on copies of the drive.
+    /// Maximum number of workloads that run in parallel on copies of the drive.
     pub(super) threads: usize,
 }
 
-/// What a run has asked of its drives.
+/// Requests and state changes of the drives of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Requests sent.
     pub requests: u64,
     /// Bytes read or written.
     pub bytes: ByteLength,
-    /// The inside of drives that are gone when the run ends: copies, and states before a drive
-    /// was made new.
+    /// Counters of drives that no longer exist at the end of the run: copies, and drives before a purge that
+    /// replaced them.
     pub gone: Vec<Inside>,
-    /// Virtual time of copies, which their original does not know of.
+    /// Virtual time of copies, which is not part of the time of the original drive.
     pub time_of_copies: Nanoseconds,
-    /// What the flash had been through when workloads were measured.
+    /// Erase state of the flash during the measured workloads.
     pub(crate) flash: FlashSeen,
-    /// How drives stood against theory, where it has something to say.
+    /// Comparisons of write amplification with theory.
     pub(crate) judged: Vec<Judgement>,
-    /// True if another drive from the factory took the place of one that was saved.
+    /// True if a purge replaced a saved drive by a new one.
     pub(crate) forgot_what_was_saved: bool,
 }
 
 impl Tally {
-    /// Notes how a drive stands against theory now; what was said of it before no longer counts.
+    /// Adds a comparison with theory. It replaces the last one if it continues it.
     fn judge(&mut self, judgement: Judgement) {
         match self.judged.last_mut() {
             Some(last) if judgement.continues => *last = judgement,
@@ -53,14 +53,14 @@ impl Tally {
         }
     }
 
-    /// Has the latest judgement of a drive against theory follow what the experiment found of it.
+    /// Applies the experiment's own verdict to the latest comparison with theory.
     pub(super) fn decide(&mut self, verdict: Verdict) {
         if let Some(last) = self.judged.last_mut() {
             last.decide(verdict);
         }
     }
 
-    /// Adds what another part of the run has done.
+    /// Adds the counts of another part of the run.
     pub(super) fn add(&mut self, other: Tally) {
         self.requests += other.requests;
         self.bytes += other.bytes;
@@ -74,21 +74,21 @@ impl Tally {
     }
 }
 
-/// What the flash of a simulated drive had been through when workloads were measured on it. Until a
-/// block of it is erased for the first time, every write finds space that nobody has to collect.
+/// Erase state of a simulated drive's flash during the measured workloads. Until the first erase, writes find
+/// free blocks without GC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlashSeen {
-    /// Some workload was measured, at first at least, before that.
+    /// True if a workload was measured that began before the first erase.
     fresh: bool,
-    /// Some workload was measured, at the end at least, after it.
+    /// True if a workload was measured that ended after the first erase.
     in_use: bool,
-    /// A block was erased, whether or not anything was measured after that.
+    /// True if a block was erased, even if nothing was measured after that.
     erased: bool,
 }
 
 impl FlashSeen {
-    /// Returns what has to be known of figures of a drive that began new: nothing where all of them are of
-    /// a drive in use.
+    /// Returns the caveat about figures of a drive that began new; `None` if all were measured after the
+    /// first erase.
     pub(crate) fn caveat(self) -> Option<&'static str> {
         match self {
             FlashSeen { fresh: false, in_use: true, .. } => None,
@@ -97,12 +97,12 @@ impl FlashSeen {
         }
     }
 
-    /// Returns true if anything was measured.
+    /// Returns true if a workload was measured.
     pub(crate) fn is_any(self) -> bool {
         self.fresh || self.in_use
     }
 
-    /// Notes the drive's inside at the beginning or at the end of what is measured.
+    /// Records the erase state at the beginning or at the end of a measured workload.
     fn note(&mut self, inside: Option<Inside>) {
         let Some(inside) = inside else { return };
         match inside.counters.erases {
@@ -112,37 +112,37 @@ impl FlashSeen {
         self.note_erases(Some(inside));
     }
 
-    /// Notes the drive's inside after what only prepares it.
+    /// Records erases after a workload that is not measured.
     fn note_erases(&mut self, inside: Option<Inside>) {
         self.erased |= inside.is_some_and(|inside| inside.counters.erases > 0);
     }
 }
 
-/// Of figures that were all measured before the drive was in use.
+/// Caveat if all figures were measured before the first erase.
 const NEW_AND_EMPTY: &str = "the drive began new and empty: over-provisioning and collection play no part \
                              until more was written than it holds";
 
-/// Of figures some of which were.
+/// Caveat if some figures were measured before the first erase.
 const NEW_AT_FIRST: &str = "the drive began new and empty: what was measured before its flash was \
                             written once had no collection to wait for";
 
-/// How a drive came to be without data.
+/// Way in which a drive was emptied before a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Emptied {
-    /// It was made new.
+    /// The drive was purged, or is a new one.
     New,
-    /// It cannot be made new; the area was trimmed.
+    /// The drive cannot be purged; the area was trimmed.
     Trimmed,
-    /// It can neither be made new nor trimmed, and is as it was.
+    /// The drive can neither be purged nor trimmed, and keeps its data.
     AsItWas,
-    /// It is a block device that cannot, or must not, be made new.
+    /// The drive is a block device that cannot, or must not, be purged.
     Kept,
-    /// It is a simulated drive that is to be taken as it is.
+    /// The drive is a simulated one that keeps its data, as the user asked (`--purge none`).
     KeptAsAsked,
 }
 
 impl<'a> Course<'a> {
-    /// A course whose steps have weights that sum up to `weights`.
+    /// Returns a runner for steps whose weights add up to `weights`.
     pub(super) fn new(
         drive: &'a mut dyn Drive,
         watcher: &'a mut dyn Watcher,
@@ -152,18 +152,18 @@ impl<'a> Course<'a> {
         Course { drive, watcher, weights, tally, oracle, threads: 1 }
     }
 
-    /// Lets `threads` workloads run side by side on copies of the drive.
+    /// Sets the number of workloads that may run in parallel on copies of the drive.
     pub(super) fn with_threads(mut self, threads: usize) -> Course<'a> {
         self.threads = threads;
         self
     }
 
-    /// Hands over what was counted.
+    /// Adds the counts to `record`.
     pub(super) fn end(self, record: &mut Record) {
         record.tally.add(self.tally);
     }
 
-    /// The sum of the weights of all steps.
+    /// Returns the sum of the weights of all steps.
     pub(super) fn weights(&self) -> f64 {
         self.weights.max(f64::MIN_POSITIVE)
     }
@@ -181,7 +181,7 @@ impl<'a> Course<'a> {
         result
     }
 
-    /// Runs a workload that only brings the drive into the state in which it will be measured.
+    /// Runs a workload that only preconditions the drive and is not measured.
     pub(super) fn make_ready(&mut self, phase: &Phase, weight: f64) -> Result<(), LabError> {
         self.carry_out(phase, weight).map(|_| ())
     }
@@ -207,7 +207,7 @@ impl<'a> Course<'a> {
         Ok(result)
     }
 
-    /// Runs workloads request by request, all at once, as one step.
+    /// Runs several workloads concurrently, request by request, as one step.
     pub(super) fn run_lanes(
         &mut self,
         name: &str,
@@ -216,7 +216,7 @@ impl<'a> Course<'a> {
     ) -> Result<Vec<LaneResult>, LabError> {
         self.tally.flash.note(self.drive.inside());
         self.begin(name, weight);
-        // Theory has nothing to say of these, nor of what comes after them.
+        // Theory does not cover these workloads, nor phases after them.
         self.oracle = Oracle::default();
         let results = self.drive.run_lanes(lanes, &mut Watched::by(self.watcher));
         self.tally.flash.note(self.drive.inside());
@@ -228,7 +228,7 @@ impl<'a> Course<'a> {
         Ok(results)
     }
 
-    /// Leaves the drive alone; no time at all means no step either.
+    /// Lets the drive idle. If `duration` is zero, there is no step.
     pub(super) fn rest(&mut self, duration: Nanoseconds, weight: f64) -> Result<(), LabError> {
         if duration > Nanoseconds::ZERO {
             self.begin(&format!("rest of {}", words::duration(duration)), weight);
@@ -237,7 +237,7 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Returns how a drive that is to be new comes to be so, if it is a simulated one: as the user has chosen.
+    /// Returns the purge method that the user chose for a simulated drive; `Emptied::New` for a real one.
     pub(super) fn choice_of_new(&mut self) -> Emptied {
         let Some(drive) = self.drive.simulated() else { return Emptied::New };
         let is_kept = drive.way_to_make_new() == MakeNew::Nothing;
@@ -245,7 +245,7 @@ impl<'a> Course<'a> {
         if is_kept { Emptied::KeptAsAsked } else { Emptied::New }
     }
 
-    /// Makes the drive new, or as new as it can be made: `area` is what the run has written to.
+    /// Purges the drive. If that is not supported, trims `area`, which the run has written to.
     pub(super) fn empty(&mut self, area: Region) -> Result<Emptied, LabError> {
         self.oracle = Oracle::default();
         if self.choice_of_new() == Emptied::KeptAsAsked {
@@ -258,7 +258,7 @@ impl<'a> Course<'a> {
             Err(error) => Err(error),
         };
         if unless_unsupported(self.drive.make_new())? {
-            // A drive that was erased goes on with its counters; another one begins with its own.
+            // A drive that was erased keeps its counters; one that was replaced begins at zero.
             let begun =
                 |now: &Inside, before: &Inside| now.counters.requests < before.counters.requests;
             let is_another = match (self.drive.inside(), &before) {
@@ -268,7 +268,7 @@ impl<'a> Course<'a> {
             self.tally.gone.extend(before.filter(|_| is_another));
             return Ok(Emptied::New);
         }
-        // What keeps a block device from being made new keeps it from being trimmed as well.
+        // A block device that cannot be purged must not be trimmed either.
         if self.drive.description().kind == DriveKind::Device {
             return Ok(Emptied::Kept);
         }
@@ -283,7 +283,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Returns what a drive has done since it was in the state `before`; its wear is that of all its life.
+/// Returns the counters since the state `before`; wear is that of the drive's whole life.
 pub(super) fn since(now: Option<Inside>, before: Option<Inside>) -> Option<Inside> {
     let now = now?;
     let Some(before) = before else { return Some(now) };
@@ -293,7 +293,7 @@ pub(super) fn since(now: Option<Inside>, before: Option<Inside>) -> Option<Insid
 }
 
 impl Emptied {
-    /// Says in the report that the drive was not as new as the protocol has it.
+    /// Adds a finding if the drive was not purged as the protocol asks for.
     pub(super) fn tell(self, record: &mut Record) {
         let what = match self {
             Emptied::New => return,

@@ -1,8 +1,8 @@
-//! Does mounting with `discard` cost anything against fstrim now and then?
+//! The experiment `discard`: the mount option `discard` compared with an occasional fstrim.
 //!
-//! A source tree is unpacked and synced, deleted and synced, five times with `discard` and five
-//! times without. The protocol is that of a French how-to on TRIM, which found no difference in
-//! unpacking, and deleting 1.35 times slower with `discard`, on a SanDisk ReadyCache 32 GB.
+//! A source tree is unpacked and synced, deleted and synced, five times with `discard` and five times
+//! without. The protocol is that of a French how-to on TRIM, which found no difference in unpacking, and
+//! deletion 1.35 times slower with `discard`, on a SanDisk ReadyCache 32 GB.
 
 #[cfg(not(target_os = "linux"))]
 mod elsewhere;
@@ -84,25 +84,25 @@ const PARAMETERS: [ParameterSpec; 6] = [
     },
 ];
 
-/// The passes of one mount.
+/// All passes with one mount option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Case {
     discard: bool,
 }
 
-/// One unpacking and deleting.
+/// Times of one pass: unpacking and deleting.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Pass {
     extract: Nanoseconds,
-    /// Nothing where the run ended before.
+    /// `None` if the run ended before the deletion.
     delete: Option<Nanoseconds>,
 }
 
-/// What a case measured.
+/// Results of a case.
 #[derive(Clone, Debug, Default)]
 struct Measured {
     passes: Vec<Pass>,
-    /// Extents that were trimmed, and their bytes, where that is known.
+    /// Number of trimmed extents and their bytes; `None` if unknown.
     trimmed: Option<(u64, ByteLength)>,
 }
 
@@ -110,7 +110,7 @@ struct Protocol {
     passes: u32,
     tree: Tree,
     tarball: Option<PathBuf>,
-    /// The host's own time for a MB, and for an entry.
+    /// Time of the host for unpacking a MB; `remove` is its time for deleting an entry.
     unpack: Nanoseconds,
     remove: Nanoseconds,
 }
@@ -147,9 +147,9 @@ impl Protocol {
         let unpacking = Nanoseconds::from_secs_f64(self.unpack.seconds() * megabytes);
         Plan {
             sequential_writes: (bytes + KIB * 4 * self.tree.count()) * passes,
-            // What a simulated host takes is about what a real one does.
+            // The host time of a simulated run is about that of a real one.
             besides: (unpacking + self.remove * self.tree.count()) * passes,
-            // Blocks that are not full, directories and inodes.
+            // Partly filled blocks, directories and inodes.
             space: MIB * (bytes + KIB * 8 * self.tree.count()).covering(MIB),
             made: Some(format!(
                 "a tree of {} files and directories that is made {} times",
@@ -161,7 +161,7 @@ impl Protocol {
     }
 }
 
-/// The archive that the user named.
+/// Returns the archive that the user named.
 fn tarball(settings: &Settings) -> Option<PathBuf> {
     let name = settings.text("tarball");
     (!name.is_empty()).then(|| Path::new(name).to_owned())
@@ -258,7 +258,8 @@ impl Experiment for Discard {
 }
 
 impl Protocol {
-    /// The directory of a real drive, looked at; what the estimate needed there goes.
+    /// Returns the directory of a real drive and its mount, after checking that discards are supported. It
+    /// removes the file that the estimate created.
     fn real_place(&self, drive: &mut dyn Drive) -> Result<(PathBuf, Place), LabError> {
         let Some(directory) = drive.directory().map(Path::to_owned) else {
             return Err(needs_a_directory(&drive.description().name));
@@ -321,7 +322,7 @@ fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
     }
 }
 
-/// Returns true if the tree is the published one.
+/// Returns true if the tree has the size of the published one.
 fn is_published(protocol: &Protocol) -> bool {
     (protocol.tree.count(), protocol.tree.length().bytes()) == (u64::from(ENTRIES), BYTES)
 }

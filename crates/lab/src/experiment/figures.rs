@@ -1,4 +1,4 @@
-//! The table of jobs: what workloads came to, whether they were run here or elsewhere.
+//! The table of jobs: throughput and latencies of workloads that ssdlab or another program ran.
 
 use ssdlab_drive::{LaneResult, Latencies, ThroughputPoint};
 use ssdlab_units::{ByteLength, Nanoseconds};
@@ -6,29 +6,29 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 use super::{Record, words};
 use crate::report::{Cell, Column, Level, Table};
 
-/// What one kind of request of one job came to.
+/// Results of one kind of request of one job.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JobRow {
-    /// The job.
+    /// Name of the job.
     pub(crate) job: String,
     /// `read`, `write`, `trim` or `flush`.
     pub(crate) operation: &'static str,
-    /// Requests answered.
+    /// Requests completed.
     pub(crate) requests: u64,
-    /// Bytes moved; nothing for flushes.
+    /// Bytes transferred or trimmed; 0 for flushes.
     pub(crate) bytes: u64,
-    /// How long it took.
+    /// Elapsed time.
     pub(crate) seconds: f64,
     /// Mean latency.
     pub(crate) mean_us: Option<f64>,
-    /// Latencies at 50, 99 and 99.9 percent, where they can be defended.
+    /// Latencies at the 50th, 99th and 99.9th percentile; `None` if there are too few requests.
     pub(crate) percentiles_us: [Option<f64>; 3],
 }
 
-/// The percentiles of the table.
+/// Percentiles of the table.
 pub(crate) const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
-/// What one job came to, over all its copies.
+/// Results of one job, over all its copies (numjobs).
 #[derive(Clone, Debug)]
 pub(super) struct JobFigures {
     name: String,
@@ -40,7 +40,7 @@ impl JobFigures {
         JobFigures { name, results }
     }
 
-    /// Adds its rows to `rows` and its latencies and curve to the record.
+    /// Adds the rows of the job to `rows`, and its latencies and throughput curve to the record.
     pub(super) fn tell(&self, rows: &mut Vec<JobRow>, record: &mut Record) {
         let longest = self.results.iter().map(|one| one.phase.elapsed).max();
         let seconds = longest.map_or(0.0, Nanoseconds::seconds);
@@ -75,7 +75,8 @@ impl JobFigures {
         record.add_series(words::code(&self.name), ("s", "MB/s"), &points);
     }
 
-    /// Reads, writes and trims a second, over all copies. Nothing where nothing was measured.
+    /// Returns the number of reads, writes and trims per second, over all copies; `None` if nothing was
+    /// measured.
     pub(super) fn per_second(&self) -> Option<f64> {
         let of = |one: &LaneResult| {
             let phase = &one.phase;
@@ -86,8 +87,8 @@ impl JobFigures {
         (longest > Nanoseconds::ZERO).then(|| requests as f64 / longest.seconds())
     }
 
-    /// Requests in flight in the mean, over all copies: by Little's law the sum of all latencies over the
-    /// time. Nothing where nothing was measured.
+    /// Returns the mean number of requests in flight, over all copies: the sum of all latencies divided by
+    /// the time (Little's law). `None` if nothing was measured.
     pub(super) fn in_flight(&self) -> Option<f64> {
         let of = |latencies: &Latencies| {
             let mean = latencies.mean().unwrap_or_default();
@@ -108,7 +109,7 @@ impl JobFigures {
         all
     }
 
-    /// Throughput over time, summed over copies: their intervals are the same.
+    /// Returns throughput over time, summed over copies, which have equal intervals.
     fn curve(&self) -> Vec<(f64, f64)> {
         let mut curve: Vec<(f64, f64)> = Vec::new();
         for result in &self.results {
@@ -124,8 +125,8 @@ impl JobFigures {
     }
 }
 
-/// The points of a phase, with what was answered after its time was up added to the last one:
-/// the rate of the moment that the last answers took would be chance.
+/// Returns the throughput points of a phase. A short last interval, with requests completed after the end of
+/// the time, is merged into the one before: its own rate would be random.
 pub(super) fn whole(points: &[ThroughputPoint]) -> Vec<ThroughputPoint> {
     let mut points = points.to_vec();
     if let [.., before, last] = &mut points[..]
@@ -141,7 +142,7 @@ pub(super) fn whole(points: &[ThroughputPoint]) -> Vec<ThroughputPoint> {
     points
 }
 
-/// The table of all rows.
+/// Returns the table with a row for each of `rows`.
 pub(crate) fn table(name: &str, rows: &[JobRow]) -> Table {
     let columns = [
         ("job", ""),
@@ -176,10 +177,10 @@ pub(crate) fn table(name: &str, rows: &[JobRow]) -> Table {
     }
 }
 
-/// Of fewer requests than this a rate is chance.
+/// Minimum number of requests for a rate; with fewer, a rate is random.
 const RATE_REQUESTS: u64 = 10;
 
-/// What stands out, in a sentence.
+/// Adds a finding with the throughput of each job.
 pub(crate) fn conclude(rows: &[JobRow], record: &mut Record) {
     let moved = rows.iter().filter(|row| row.bytes > 0 && row.seconds > 0.0);
     let parts: Vec<String> = moved

@@ -1,11 +1,11 @@
-//! How much slower is a sequential read of a file that is whole on the logical level, after
-//! random overwrites have scattered it inside the flash?
+//! The experiment `fragmentation`: sequential reads of a logically contiguous file whose units random
+//! overwrites have scattered in the flash.
 //!
-//! A file is filled sequentially and read; then parts of it are overwritten in blocks of 4 KiB in
-//! random order, in steps of 50, 200, 800 and 4000 MiB of a file of 4096, and it is read after
-//! each, three times with rests before; at last it is read once more after an hour of rest. The
-//! best read of a step counts. The protocol is that of an article on Habr ("does an SSD need
-//! defragmentation?") that did it with dd and fio on ten drives.
+//! A file is filled sequentially and read. Then parts of it are overwritten in blocks of 4 KiB in random
+//! order, in steps of 50, 200, 800 and 4000 MiB of a file of 4096 MiB. After each step it is read three
+//! times, with idle time before each read; at last it is read once more after an hour of idle time. The best
+//! read of a step counts. The protocol is that of an article on Habr ("does an SSD need defragmentation?")
+//! that used dd and fio on ten drives.
 
 mod findings;
 
@@ -52,29 +52,29 @@ const PARAMETERS: [ParameterSpec; 4] = [
     },
 ];
 
-/// The file of the published protocol, and what is written to it at random step by step.
+/// Size of the file in the published protocol, and MiB of random writes of each step.
 const PUBLISHED_FILE: ByteLength = ByteLength::new(4096 << 20);
 const PUBLISHED_STEPS_MIB: [u64; 4] = [50, 200, 800, 4000];
 
-/// How much longer the published long rest is than the short one: an hour to ten seconds.
+/// Published long idle time divided by the short one: an hour to ten seconds.
 const REST_RATIO: u64 = 360;
 
-/// The most that a run may rest in all: what is longer is a slip, and simulated time is counted
-/// in nanoseconds.
+/// Maximum idle time of a run. A longer one is taken for a typing error, and simulated time is counted in
+/// nanoseconds.
 const MOST_REST: Nanoseconds = Nanoseconds::from_secs(30 * 24 * 3600);
 
-/// Blocks of the random writes, and requests of the reads.
+/// Lengths of the random writes and of the reads.
 const WRITE_BLOCK: ByteLength = ByteLength::new(4 << 10);
 const READ_REQUEST: ByteLength = ByteLength::new(1 << 20);
 
-/// Points in the throughput curve of one read, about.
+/// Approximate number of points in the throughput curve of one read.
 const CURVE_POINTS: u64 = 64;
 
-/// What a run does, worked out from its settings.
+/// The steps of a run, derived from its settings.
 #[derive(Clone, Debug)]
 struct Protocol {
     file: ByteLength,
-    /// Bytes of each step's random writes.
+    /// Bytes of random writes in each step.
     steps: Vec<ByteLength>,
     reads: u32,
     rest: Nanoseconds,
@@ -97,8 +97,8 @@ impl Protocol {
         Protocol { file, steps, reads: settings.count("reads"), rest, long_rest }
     }
 
-    /// Rest before read number `index` of a step: the fill rests alike, later steps longer and
-    /// longer, as published.
+    /// Returns the idle time before read number `index` of a step. It is the same before each read of the
+    /// fill, and grows with `index` in later steps, as published.
     fn rest_before(&self, step: usize, index: u32) -> Nanoseconds {
         if step == 0 { self.rest } else { self.rest * u64::from(index + 1) }
     }
@@ -139,22 +139,23 @@ impl Protocol {
     }
 }
 
-/// The reads after one step.
+/// Results of the reads after one step.
 #[derive(Clone, Debug)]
 struct Reads {
     name: String,
-    /// Bytes written at random so far.
+    /// Bytes written randomly so far.
     written: ByteLength,
     /// True if this is the read after the long rest.
     is_rested: bool,
     /// Seconds of each read.
     seconds: Vec<f64>,
-    /// Flash pages read per request, where the inside can be seen.
+    /// Flash pages read per request; `None` for a real drive.
     pages_per_request: Option<f64>,
     latencies: Latencies,
-    /// Flash pages of each die that one request in the midst of the file needs, where the inside is recorded.
+    /// Flash pages of each die that one request in the middle of the file reads; `None` if the inside is not
+    /// recorded.
     pages_by_die: Option<Vec<u32>>,
-    /// Throughput within the best read: seconds since its start, MB/s.
+    /// Throughput during the best read: seconds since its start, MB/s.
     curve: Vec<(f64, f64)>,
 }
 
@@ -189,7 +190,7 @@ impl Experiment for Fragmentation {
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         check_rests(settings)?;
         if settings.is_given("rest") && !settings.is_given("long_rest") {
-            // An hour to ten seconds, as published; no rest at all is no long rest either.
+            // An hour to ten seconds, as published; without a short idle time there is no long one.
             let in_proportion = settings.duration("rest") * REST_RATIO;
             let long_rest = settings.duration("long_rest").min(in_proportion);
             settings.derive_duration("long_rest", long_rest);
@@ -237,7 +238,8 @@ impl Experiment for Fragmentation {
     }
 }
 
-/// Refuses a plan whose rests sum up to more than [`MOST_REST`], by the parameter to blame.
+/// Returns an error if the idle times add up to more than [`MOST_REST`]. It names the parameter that
+/// contributes most.
 fn check_rests(settings: &Settings) -> Result<(), LabError> {
     let (rest, long_rest) = (settings.duration("rest"), settings.duration("long_rest"));
     let reads = f64::from(settings.count("reads"));
@@ -254,7 +256,7 @@ fn check_rests(settings: &Settings) -> Result<(), LabError> {
     })
 }
 
-/// A run under way.
+/// State of a run.
 struct Run<'a> {
     protocol: &'a Protocol,
     seed: u64,
@@ -263,8 +265,8 @@ struct Run<'a> {
     writes_curve: Vec<(f64, f64)>,
 }
 
-/// Work of one rest, write or read, in a common measure for the progress: a real drive's time
-/// is what its bytes take at some hundred MB/s, a simulated one's is what its requests take.
+/// Weight of a second of idle time, in bytes: for the progress, the time of a real drive counts as bytes at
+/// some hundred MB/s. Idle time of a simulated drive costs nothing.
 const REST_WEIGHT_PER_SECOND: f64 = 500e6;
 
 impl<'a> Run<'a> {
@@ -384,7 +386,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// A phase's throughput curve with about [`CURVE_POINTS`] points: seconds, MB/s.
+/// Returns the throughput curve of a phase, thinned to about [`CURVE_POINTS`] points: seconds, MB/s.
 fn thin(result: &ssdlab_drive::PhaseResult) -> Vec<(f64, f64)> {
     let per_point = (result.throughput.len() as u64).div_ceil(CURVE_POINTS).max(1) as usize;
     result
@@ -432,8 +434,8 @@ fn tabulate(protocol: &Protocol, reads: &[Reads], simulated: bool, record: &mut 
     record.tables.push(Table { name: "reads".to_owned(), columns, rows });
 }
 
-/// Shows how the pages that one request needs lie over the dies, step by step: it is answered when the die with the
-/// most of them is done.
+/// Adds a table and curves of the flash pages per die that one request reads after each step. The die with
+/// the most pages determines the latency of the request.
 fn show_dies(reads: &[Reads], record: &mut Record) {
     let by_step: Vec<(&Reads, &Vec<u32>)> =
         reads.iter().filter_map(|step| Some((step, step.pages_by_die.as_ref()?))).collect();

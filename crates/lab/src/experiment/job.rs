@@ -1,7 +1,7 @@
-//! A fio job file on any drive.
+//! The experiment `job`: runs a fio job file on any drive.
 //!
-//! Jobs run in the order and together as fio runs them; what fio would do in another way is said
-//! in the report. A job that one phase can say is run as one, at the least cost to the host; others
+//! Order and concurrency of jobs are those of fio; differences from fio are named in the report. A job that a
+//! single phase can express is run as one, which costs the host least; other jobs are run request by request.
 //! are run request by request.
 
 use std::path::Path;
@@ -49,19 +49,19 @@ const PARAMETERS: [ParameterSpec; 3] = [
     },
 ];
 
-/// Points of a curve.
+/// Number of points in a curve.
 const POINTS: u64 = 240;
 
-/// What sequential work is taken to reach, for the progress.
+/// Assumed throughput of sequential work, for the progress.
 const BYTES_PER_SECOND: f64 = 500e6;
 
-/// The file as it is run on a drive.
+/// A job file, applied to a drive.
 struct Protocol {
     groups: Vec<(Nanoseconds, Vec<Work>)>,
     remarks: Vec<Remark>,
     fills: bool,
     is_file: bool,
-    /// All of the drive, where shares of it were asked for: of a part they would be others.
+    /// Capacity of the drive, if jobs have sizes or offsets in percent: they refer to the whole drive.
     whole: Option<ByteLength>,
 }
 
@@ -75,7 +75,7 @@ fn read(settings: &Settings) -> Result<JobFile, LabError> {
     Ok(file)
 }
 
-/// Refuses more copies of jobs at once than a drive is driven with.
+/// Returns an error if more copies of jobs run concurrently than a drive supports.
 fn check_copies(file: &JobFile) -> Result<(), InputError> {
     for group in &file.groups {
         let copies: usize = group.jobs.iter().map(|job| job.copies as usize).sum();
@@ -90,7 +90,7 @@ fn check_copies(file: &JobFile) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Refuses times that nobody means.
+/// Returns an error if a time is longer than the maximum: it is taken for a typing error.
 fn check_times(file: &JobFile) -> Result<(), InputError> {
     let most = Phase::LONGEST;
     for group in &file.groups {
@@ -129,7 +129,7 @@ impl Protocol {
             .map(|group| Ok((group.rest, group.jobs.iter().map(work).collect::<Result<_, _>>()?)))
             .collect();
         let groups = groups.map_err(|source| LabError::Input { path: path.to_owned(), source })?;
-        // What a device holds is read as it is.
+        // Data on a device is not overwritten before it is read.
         let fills = settings.text("fill") == "auto" && drive.kind != DriveKind::Device;
         let has_shares = file.jobs().any(Job::is_relative);
         let whole = has_shares.then_some(drive.capacity);
@@ -140,13 +140,13 @@ impl Protocol {
         self.groups.iter().flat_map(|(_, works)| works)
     }
 
-    /// Returns what has to be addressable.
+    /// Returns the number of bytes that have to be addressable.
     fn space(&self) -> ByteLength {
         let end = self.works().map(|work| work.region().end()).max().unwrap_or_default();
         self.whole.unwrap_or(end)
     }
 
-    /// Returns what jobs that read will read, on a drive that holds nothing.
+    /// Returns the region that reading jobs read and that is filled first; `None` if nothing is filled.
     fn filled(&self) -> Option<Region> {
         let reads =
             |work: &&Work| matches!(work.job().direction, Direction::Read | Direction::Mixed(_));
@@ -179,7 +179,7 @@ impl Protocol {
     }
 }
 
-/// Seconds that jobs run together take, as a guess.
+/// Returns the estimated seconds of jobs that run concurrently.
 fn weight(works: &[Work]) -> f64 {
     let seconds = |work: &Work| match (work.time(), work.bytes()) {
         (Some(time), _) => time.seconds(),
@@ -234,7 +234,7 @@ impl Experiment for FioJob {
         course.end(record);
         let mut rows = Vec::new();
         figures.iter().for_each(|one: &JobFigures| one.tell(&mut rows, record));
-        // In virtual time a host sends without delay.
+        // A simulated host submits requests without delay.
         if description.kind != DriveKind::Simulated {
             for (work, one) in protocol.works().zip(&figures) {
                 tell_depth(work.job(), one, &description.engine, record);
@@ -252,7 +252,7 @@ impl Experiment for FioJob {
     }
 }
 
-/// The job's own settings among the report's parameters, so that two reports can be told apart.
+/// Adds the job's own settings to the report's parameters, so that reports of different jobs differ.
 pub(crate) fn tell_settings(job: &Job, record: &mut Record) {
     let settings = job.settings().into_iter();
     record.parameters.extend(settings.map(|(name, value)| Parameter {
@@ -262,10 +262,10 @@ pub(crate) fn tell_settings(job: &Job, record: &mut Record) {
     }));
 }
 
-/// A job that makes less than this share of the requests that its rate asks for has not reached it.
+/// Minimum share of the requested rate that a job has to reach.
 const RATE_REACHED: f64 = 0.95;
 
-/// Says where a job did not make as many requests as its rate asks for: its latencies are those of an overrun drive.
+/// Adds a warning if a job did not reach its rate: its latencies are those of an overloaded drive.
 fn tell_rate(job: &Job, figures: &JobFigures, record: &mut Record) {
     let Some(rate) = job.rate else { return };
     let of_one = match rate {
@@ -286,10 +286,10 @@ fn tell_rate(job: &Job, figures: &JobFigures, record: &mut Record) {
     record.find(Level::Warning, "rate-not-reached", text);
 }
 
-/// Of a job that keeps as many requests in flight as it may, this share of them has to be.
+/// Minimum share of the queue depth that a job has to keep in flight.
 const DEEP_ENOUGH: f64 = 0.9;
 
-/// Says where a job did not run at its depth: whoever compares it with fio's would compare something else.
+/// Adds a notice if a job did not reach its queue depth, so that its results are not comparable with fio's.
 fn tell_depth(job: &Job, figures: &JobFigures, engine: &str, record: &mut Record) {
     let asked = f64::from(job.depth * job.copies);
     let waits_itself = job.rate.is_some() || job.think.is_some() || job.flush_every.is_some();
@@ -345,7 +345,7 @@ fn carry_out(
     Ok(())
 }
 
-/// Lays out what will be read, in the largest requests that fit.
+/// Returns the phase that fills `region`, in the largest requests that divide it.
 pub(super) fn layout(region: Region, unit: ByteLength, seed: u64) -> Phase {
     let mut block = MIB;
     while !region.length.is_multiple_of(block) && block > unit {
@@ -396,7 +396,7 @@ fn run_group(
     Ok(())
 }
 
-/// An interval that gives curves of some points, in whole seconds where that is possible.
+/// Returns an interval that gives curves of about `POINTS` points, in whole seconds if it is at least one.
 fn interval(works: &[Work]) -> Nanoseconds {
     let Some(time) = works.iter().filter_map(Work::time).max() else {
         return Nanoseconds::from_secs(1);

@@ -1,11 +1,10 @@
-//! How long do requests take at a given load?
+//! The experiment `latency`: response times in an open loop at shares of the peak throughput.
 //!
-//! First the peak: as many requests as the drive answers with a given number in flight, a closed
-//! loop. Then an open loop at 50, 70 and 90 % of it: requests arrive at random moments, whether or
-//! not earlier ones were answered, and a request's latency counts from its arrival. In a closed
-//! loop a drive that stops for a second delays one request of each in flight; in an open loop all
-//! that arrived in that second have waited, as those of users do (G. Tene calls the difference
-//! coordinated omission).
+//! The peak is measured first, in a closed loop: the number of requests per second at a given queue depth.
+//! Then an open loop runs at 50, 70 and 90 % of the peak: requests arrive at random times, even if earlier
+//! ones are not completed, and the latency of a request counts from its arrival. In a closed loop a drive
+//! that stalls for a second delays only the requests in flight; in an open loop all requests that arrive in
+//! that second wait, as those of users do (G. Tene calls the difference coordinated omission).
 
 use ssdlab_drive::{Amount, Description, Drive, Latencies, Mix, Pattern, Phase, PhaseResult, Rate};
 use ssdlab_units::{ByteLength, Nanoseconds};
@@ -64,14 +63,15 @@ const PARAMETERS: [ParameterSpec; 8] = [
     },
 ];
 
-/// Shares of the peak, in percent.
+/// Loads, in percent of the peak.
 const LOADS: [u64; 3] = [50, 70, 90];
 const PEAK: u64 = 100;
 
-/// Where so much longer than its arrivals' time is needed to answer them, the drive is too slow.
+/// Maximum of the time until all requests are completed, as a multiple of the time in which they arrive.
+/// Beyond it the drive has not kept up.
 const BEHIND: f64 = 1.02;
 
-/// For the progress: bytes a second of the fill and of random writes.
+/// Assumed bytes per second of the fill and of random writes, for the progress.
 const FILL_SPEED: f64 = 500e6;
 const USE_SPEED: f64 = 100e6;
 
@@ -126,7 +126,8 @@ impl Protocol {
     fn use_up(&self) -> Phase {
         Phase {
             name: "random writes, to make it a used drive".to_owned(),
-            // By the workload's own distribution, where it has one: what is hot then is hot before.
+            // A skewed workload preconditions the drive with the same distribution, so that the same blocks
+            // are hot.
             pattern: match self.phase.pattern {
                 skewed @ Pattern::Skewed(_) => skewed,
                 _ => Pattern::Random,
@@ -156,11 +157,11 @@ impl Protocol {
     }
 }
 
-/// One load.
+/// Results at one load.
 struct Load {
-    /// In percent of the peak.
+    /// Load in percent of the peak.
     percent: u64,
-    /// Arrivals a second; at the peak, answers.
+    /// Arrivals per second; at the peak, completions per second.
     arrivals: f64,
     result: PhaseResult,
     time: Nanoseconds,
@@ -173,8 +174,8 @@ impl Load {
         both
     }
 
-    /// Returns true if what arrived was answered in time; nothing arrives at the peak, where a
-    /// request is sent when another one was answered.
+    /// Returns true if requests were completed in time; `None` at the peak, which is measured in a closed
+    /// loop.
     fn kept_up(&self) -> Option<bool> {
         let is_open = self.percent != PEAK;
         is_open.then(|| self.result.elapsed.seconds() <= self.time.seconds() * BEHIND)

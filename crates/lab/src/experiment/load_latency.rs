@@ -1,8 +1,8 @@
-//! How long do requests take beside a load of writes?
+//! The experiment `load-latency`: latencies of a small measured stream beside a load of writes.
 //!
-//! One stream of writes loads the drive, in an open loop at a rate; a second, of few requests, half of
-//! them reads, is what is measured. Both arrive at random moments. The protocol is that of SSD-iq (Haas
-//! et al., PVLDB 18), whose load has one read in a hundred requests besides.
+//! One stream of writes loads the drive, in an open loop at a rate. A second stream of few requests, half of
+//! them reads, is measured. Requests of both arrive at random times. The protocol is that of SSD-iq (Haas et
+//! al., PVLDB 18), whose load also has one read in a hundred requests.
 
 use ssdlab_drive::addresses::{Addresses, SplitMix64};
 use ssdlab_drive::arrivals::Arrivals;
@@ -73,32 +73,32 @@ const PARAMETERS: [ParameterSpec; 9] = [
     },
 ];
 
-/// Rates of `auto`, in percent of the peak.
+/// Rates of the value `auto`, in percent of the peak.
 const SHARES: [u32; 7] = [10, 30, 50, 70, 80, 90, 110];
 
-/// Most requests of the measured stream with the drive at a time.
+/// Maximum number of requests of the measured stream in flight.
 const PROBES_IN_FLIGHT: u32 = 256;
 
-/// A load of which less than this is written has overrun the drive.
+/// Minimum share of the rate that has to be written; with less, the load has overrun the drive.
 const KEEPS_UP: f64 = 0.98;
 
-/// For the progress: bytes a second of the fill and of random writes.
+/// Assumed bytes per second of the fill and of random writes, for the progress.
 const FILL_SPEED: f64 = 500e6;
 const USE_SPEED: f64 = 100e6;
 
 struct Protocol {
-    /// The load, as fast as the drive takes it.
+    /// Phase that measures the peak: the load in a closed loop.
     peak: Phase,
-    /// Writes a second in all; `None` for shares of the peak.
+    /// Total writes per second of each load; `None` for shares of the peak.
     rates: Option<Vec<f64>>,
-    /// Requests a second that are measured.
+    /// Requests per second of the measured stream.
     probes: f64,
     fill: ByteLength,
     used: ByteLength,
     time: Nanoseconds,
 }
 
-/// Reads `10000,50000`; `None` for `auto`.
+/// Parses a list such as `10000,50000`; `None` for `auto`.
 fn rates_of(settings: &Settings) -> Result<Option<Vec<f64>>, LabError> {
     let text = settings.text("rates");
     if text == "auto" {
@@ -133,12 +133,12 @@ impl Protocol {
         })
     }
 
-    /// Returns how many rates are measured.
+    /// Returns the number of rates.
     fn count(&self) -> usize {
         self.rates.as_ref().map_or(SHARES.len(), Vec::len)
     }
 
-    /// Returns how long a rate runs: what is measured, and a quarter of that before.
+    /// Returns the time of one rate: the measured time and, before it, a ramp of a quarter of it.
     fn time_of_a_rate(&self) -> Nanoseconds {
         self.time + self.ramp()
     }
@@ -178,13 +178,13 @@ impl Protocol {
         }
     }
 
-    /// The writes a second of each rate, of a drive that takes `peak`.
+    /// Returns the writes per second of each rate, for a drive with the peak `peak`.
     fn rates(&self, peak: f64) -> Vec<f64> {
         let shares = || SHARES.iter().map(|share| peak * f64::from(*share) / 100.0).collect();
         self.rates.clone().unwrap_or_else(shares)
     }
 
-    /// The load that makes `rate` writes a second together with the measured stream, and that stream.
+    /// Returns the measured stream and the load. Together they make `rate` writes per second.
     fn lanes(&self, rate: f64) -> Vec<Lane<'static>> {
         let lane = |name: &str, rate: f64, mix, depth, seed: u64| Lane {
             name: name.to_owned(),
@@ -209,7 +209,7 @@ impl Protocol {
     }
 }
 
-/// Requests of one size that arrive at random moments.
+/// Requests of one size with random arrival times.
 struct Stream {
     addresses: Addresses,
     arrivals: Arrivals,
@@ -240,21 +240,21 @@ impl Source for Stream {
     }
 }
 
-/// Writes made and latencies measured beside one load.
+/// Results of one load.
 struct Beside {
-    /// Writes a second that were asked for in all.
+    /// Writes per second that were requested, both streams together.
     rate: f64,
-    /// Writes a second that were made in all.
+    /// Writes per second that were completed, both streams together.
     written: f64,
-    /// True if the measured stream alone makes more writes than were asked for.
+    /// True if the measured stream alone makes more writes than were requested.
     is_exceeded: bool,
-    /// Seconds for which it was measured.
+    /// Measured time in seconds.
     seconds: f64,
     probes: LaneResult,
 }
 
-/// The least writes a second that a drive has kept up with `rate` with: arrivals are at random, and in `seconds` fewer
-/// come by chance.
+/// Returns the minimum of writes per second with which a drive has kept up with `rate`. It allows for the
+/// random number of arrivals in `seconds`.
 fn least_kept_up(rate: f64, seconds: f64) -> f64 {
     KEEPS_UP * rate - 3.0 * (rate / seconds).sqrt()
 }
@@ -272,7 +272,8 @@ impl Beside {
         self.written < least_kept_up(self.rate, self.seconds)
     }
 
-    /// The load's name in sentences: what was asked for, unless the measured stream alone wrote more.
+    /// Returns the load for sentences: the requested rate, or the measured one if the measured stream alone
+    /// wrote more.
     fn writes(&self) -> String {
         significant(if self.is_exceeded { self.written } else { self.rate })
     }
@@ -337,7 +338,7 @@ impl Experiment for LoadLatency {
 
 #[derive(Default)]
 struct Measured {
-    /// Writes a second that the drive takes.
+    /// Peak of the load, in writes per second.
     peak: Option<f64>,
     loads: Vec<Beside>,
 }
@@ -500,7 +501,7 @@ mod tests {
         }
     }
 
-    /// Reads and writes that a lane sends within its time.
+    /// Returns the reads and writes that a lane sends within its time.
     fn sent(lane: &mut Lane<'_>) -> (f64, f64) {
         let (mut reads, mut writes) = (0.0, 0.0);
         while let Some(request) = lane.source.next_request().unwrap() {
@@ -526,7 +527,7 @@ mod tests {
         let (none, load) = sent(&mut lanes[1]);
         assert_eq!(none, 0.0);
         assert!((load / seconds - 35_000.0).abs() < 400.0, "{load}");
-        // The measured stream alone writes as much.
+        // At this rate, the measured stream makes all writes.
         assert_eq!(protocol.lanes(5_000.0).len(), 1);
     }
 }

@@ -1,9 +1,9 @@
-//! How low a speed falls over time: its lowest mean over a minute or so, and its sags.
+//! Sags of throughput over time, and the lowest mean over a window.
 //!
-//! A mean over half an hour says nothing of the minute in which a drive did a quarter of that. A sag
-//! is a stretch in which the speed is below three quarters of its level, which is the mean once
-//! steady, or else the median of the later half. Stretches are looked at in slices, so that the
-//! scatter of short rounds is none.
+//! The mean over half an hour hides a minute in which a drive did a quarter of that. A sag is a stretch in
+//! which the speed is below three quarters of the level. The level is the mean in steady state, or else the
+//! median of the later half. The series is divided into slices, so that the scatter of short rounds does not
+//! count.
 
 use ssdlab_units::ByteLength;
 
@@ -11,43 +11,43 @@ use super::Record;
 use crate::output::format::{significant, span};
 use crate::report::{Cell, Column, Table};
 
-/// The part of a short series that the lowest mean is over.
+/// Window of the lowest mean in a short series, as a share of the series.
 const WINDOW_SHARE: f64 = 0.1;
 
-/// Slices in a window.
+/// Number of slices in a window.
 const SLICES: f64 = 6.0;
 
-/// A speed below this share of the level is a sag.
+/// Limit of a sag, as a share of the level.
 const SAG: f64 = 0.75;
 
-/// A speed for some time.
+/// Mean speed of a stretch of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stretch {
-    /// When it begins, in seconds from the first write on.
+    /// Start of the stretch, in seconds since the first write.
     pub(super) begin: f64,
     pub(super) seconds: f64,
-    /// Its mean speed, in the unit of the series.
+    /// Mean speed, in the unit of the series.
     pub(super) speed: f64,
 }
 
-/// How low a series falls.
+/// Lowest mean and sags of a series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Lows {
-    /// What the lowest mean is over, in seconds.
+    /// Window of the lowest mean, in seconds.
     pub(super) window: f64,
-    /// The lowest mean over so long.
+    /// Lowest mean over a window.
     pub(super) lowest: f64,
-    /// The speed that it sags from: its level.
+    /// Level from which the speed sags.
     pub(super) level: f64,
-    /// The mean speed outside of the sags.
+    /// Mean speed outside of the sags.
     pub(super) outside: f64,
     pub(super) sags: Vec<Stretch>,
 }
 
 impl Lows {
-    /// Looks through a series of spans, each with its seconds and the speed in it, for its lowest mean over
-    /// `window` seconds, or over a tenth of all where that is less. `level` is its mean once steady, if it
-    /// is known. Nothing of an empty series.
+    /// Returns the sags and the lowest mean over `window` seconds, or over a tenth of the series if that is
+    /// shorter. Each span of the series has its seconds and its speed. `level` is the mean in steady state,
+    /// if it is known. `None` for an empty series.
     pub(super) fn of(series: &[(f64, f64)], window: f64, level: Option<f64>) -> Option<Lows> {
         let total: f64 = series.iter().map(|it| it.0).sum();
         if total <= 0.0 {
@@ -65,17 +65,17 @@ impl Lows {
         })
     }
 
-    /// Seconds that it sags, all together.
+    /// Returns the total duration of the sags, in seconds.
     pub(super) fn sag_seconds(&self) -> f64 {
         self.sags.iter().map(|sag| sag.seconds).sum()
     }
 
-    /// The speed in the deepest sag.
+    /// Returns the mean speed of the deepest sag.
     pub(super) fn sag_speed(&self) -> Option<f64> {
         self.sags.iter().map(|sag| sag.speed).min_by(f64::total_cmp)
     }
 
-    /// Its cells below [`columns`], of a series of requests of `request` each.
+    /// Returns the cells of the columns of [`columns`], for requests of length `request`.
     pub(super) fn cells(&self, request: ByteLength) -> [Cell; COLUMNS] {
         let megabytes = request.bytes() as f64 / 1e6;
         [
@@ -89,8 +89,8 @@ impl Lows {
         ]
     }
 
-    /// Adds a table of its own to a record, of a series of requests of `request` each; returns what a finding says of
-    /// `what`, where it sags.
+    /// Adds the table `lows` to a record, for requests of length `request`. Returns the sentence of a finding
+    /// about `what`, or `None` if there are no sags.
     pub(super) fn tell(
         &self,
         what: &str,
@@ -102,8 +102,8 @@ impl Lows {
         self.words(what, "IOPS")
     }
 
-    /// Returns what it does, in a sentence about `what` (several, such as "Random writes"); nothing where it never
-    /// sags.
+    /// Returns a sentence about the sags of `what` (in the plural, such as "Random writes"); `None` if there
+    /// are none.
     pub(super) fn words(&self, what: &str, unit: &str) -> Option<String> {
         let deepest = significant(self.sag_speed()?);
         let (last, outside) = (self.sags.last()?, significant(self.outside));
@@ -134,8 +134,8 @@ impl Lows {
 
 const COLUMNS: usize = 7;
 
-/// The columns of tables of lows: what the lowest mean is over and that mean, how many sags there are, the
-/// mean of the deepest, and the seconds of all.
+/// Returns the columns of tables of lows: the window and its lowest mean, the number of sags, the mean of the
+/// deepest, and the seconds of all.
 pub(super) fn columns() -> [Column; COLUMNS] {
     [
         Column::new("window_s", "s"),
@@ -148,13 +148,13 @@ pub(super) fn columns() -> [Column; COLUMNS] {
     ]
 }
 
-/// The series in slices of `seconds` at least, each with when it ends, its seconds and its speed.
+/// Divides the series into slices of at least `seconds`.
 fn slices(series: &[(f64, f64)], seconds: f64) -> Vec<Stretch> {
     let mut slices = Vec::new();
     let (mut end, mut length, mut amount) = (0.0, 0.0, 0.0);
     for &(span, speed) in series {
         (end, length, amount) = (end + span, length + span, amount + span * speed);
-        // Rounds are as long as they are asked to be but for their last request.
+        // A round may be shorter than its set time by its last request.
         if length >= seconds * 0.99 {
             slices.push(Stretch { begin: end - length, seconds: length, speed: amount / length });
             (length, amount) = (0.0, 0.0);
@@ -169,7 +169,7 @@ fn median(slices: &[Stretch]) -> f64 {
     speeds.get(speeds.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The lowest mean over spans that follow each other and are `seconds` long at least.
+/// Returns the lowest mean over successive spans of at least `seconds` together.
 fn lowest_mean(series: &[(f64, f64)], seconds: f64) -> f64 {
     let (mut lowest, mut first) = (f64::INFINITY, 0);
     let (mut length, mut amount) = (0.0, 0.0);
@@ -187,7 +187,7 @@ fn lowest_mean(series: &[(f64, f64)], seconds: f64) -> f64 {
     lowest
 }
 
-/// The mean speed of the slices that are not below `limit`.
+/// Returns the mean speed of the slices at or above `limit`.
 fn mean_above(slices: &[Stretch], limit: f64) -> f64 {
     let above = || slices.iter().filter(|it| it.speed >= limit);
     let seconds: f64 = above().map(|it| it.seconds).sum();
@@ -195,7 +195,7 @@ fn mean_above(slices: &[Stretch], limit: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { 0.0 }
 }
 
-/// Stretches of slices below `limit`.
+/// Returns the stretches of slices below `limit`.
 fn sags(slices: &[Stretch], limit: f64) -> Vec<Stretch> {
     slices
         .chunk_by(|one, next| (one.speed < limit) == (next.speed < limit))
@@ -212,7 +212,7 @@ fn sags(slices: &[Stretch], limit: f64) -> Vec<Stretch> {
 mod tests {
     use super::*;
 
-    /// Spans of a second: so many at each speed.
+    /// Returns spans of one second: for each part, a number of spans with the same speed.
     fn series(parts: &[(usize, f64)]) -> Vec<(f64, f64)> {
         parts.iter().flat_map(|&(count, speed)| vec![(1.0, speed); count]).collect()
     }
@@ -255,7 +255,7 @@ mod tests {
     fn scatter_and_a_fast_beginning_are_no_sags() {
         let alternating = [(1, 160.0), (1, 40.0)].repeat(200);
         let lows = Lows::of(&series(&alternating), 60.0, None).unwrap();
-        // 400 s in slices of 7: some have a slow second more.
+        // 400 s in slices of 7 s: some slices have one slow second more than others.
         assert_eq!(lows.sags, [], "{lows:?}");
         let settling = Lows::of(&series(&[(300, 500.0), (900, 100.0)]), 60.0, None).unwrap();
         assert_eq!((settling.sags.len(), settling.lowest), (0, 100.0));

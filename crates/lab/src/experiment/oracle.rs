@@ -1,8 +1,8 @@
-//! The oracle: write amplification that was measured against what theory expects.
+//! Comparison of the measured write amplification with theory.
 //!
-//! A closed form is about one workload: single units written at random all over a full drive,
-//! until it is steady. Phases that are not that are passed by; where one is, the report says how
-//! the two figures stand to each other, and where they part what is the likely reason.
+//! A closed form covers one workload: single units written uniformly at random all over a full drive, until
+//! steady state. Other phases are ignored. For such a phase the report compares the two figures, and names
+//! the likely reason if they differ.
 
 use ssdlab_drive::{Inside, Pattern, Phase};
 use ssdlab_model::counters::Counters;
@@ -11,74 +11,75 @@ use ssdlab_units::ByteLength;
 use super::Record;
 use crate::report::Level;
 
-/// Capacities written at random after which a full drive is steady.
+/// Capacities of random writes after which a full drive is in steady state.
 const STEADY_AFTER: f64 = 2.0;
 
-/// Capacities to write before a drive that was not full is steady: all but `e^-6` of it is, then.
+/// Capacities of random writes after which a drive that was not full is in steady state: all but `e^-6` of it
+/// is written then.
 const STEADY_AFTER_FILLING: f64 = 6.0;
 
-/// How far the figures may be from each other and still be called the same.
+/// Maximum relative difference at which the figures count as equal.
 const CLOSE: f64 = 0.02;
 
-/// Which share of a drive may be left out when it is written to as a whole: areas are whole MiB. Of a
-/// drive with 7 % over-provisioning that changes write amplification by 0.7 %.
+/// Maximum share of the capacity that an area may leave out and still count as the whole drive: areas are
+/// whole MiB. On a drive with 7 % over-provisioning that changes write amplification by 0.7 %.
 const LEFT_OUT: f64 = 1.0 / 2000.0;
 
-/// What a drive was put through, as far as it matters to theory.
+/// History of a drive, as far as theory depends on it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Oracle {
-    /// Units written at random since anything else was done.
+    /// Units written randomly since the last other write or trim.
     at_random: u64,
-    /// True if all of it was written before that.
+    /// True if the whole drive was written before that.
     is_full: bool,
-    /// What was counted since it was steady.
+    /// Counters since steady state was reached.
     steady: Counters,
 }
 
-/// What the experiment itself found of a workload that it measured until it is steady. It is the only
-/// verdict then: figures and findings of theory follow it.
+/// The experiment's own verdict on a workload that it measures until steady state. It overrides the number of
+/// capacities written: figures and findings of theory follow it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// Steady, with what the drive did while it was; nothing where it wrote nothing.
+    /// Steady, with the programs during steady state; `None` if nothing was written.
     Steady(Option<Programs>),
     /// Not steady.
     Moving,
 }
 
-/// What flash was programmed for.
+/// Programs per host write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Programs {
-    /// Programs of data per host write.
+    /// Data programs per host write.
     amplification: f64,
-    /// The share of padding in them.
+    /// Share of padding in the data programs.
     padding: f64,
 }
 
 impl Programs {
-    /// Those of what was counted; `None` before the first host write.
+    /// Returns the ratios of these counters; `None` before the first host write.
     pub(crate) fn of(counted: &Counters) -> Option<Programs> {
         let padding = counted.program_units_padding as f64 / counted.data_write_units() as f64;
         Some(Programs { amplification: counted.data_write_amplification()?, padding })
     }
 }
 
-/// How a drive stands against theory.
+/// Comparison of a drive's write amplification with theory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Judgement {
-    /// True if it replaces what was said before of the same drive.
+    /// True if it replaces the last comparison of the same drive.
     pub(super) continues: bool,
     measured: Programs,
     expected: f64,
-    /// Capacities written at random before, and how many it takes.
+    /// Capacities of random writes so far; `needed` is the number for steady state.
     written: f64,
     needed: f64,
-    /// What the experiment found, where it judges steady state.
+    /// The experiment's own verdict, if it has one.
     verdict: Option<Verdict>,
 }
 
 impl Oracle {
-    /// Notes a phase; says how the drive stands against theory when it is one that theory is
-    /// about and collection was at work.
+    /// Adds a phase to the history. Returns the comparison with theory if theory covers the phase and GC ran
+    /// in it.
     pub(super) fn note(
         &mut self,
         phase: &Phase,
@@ -125,7 +126,7 @@ impl Judgement {
         self.measured.amplification / self.expected - 1.0
     }
 
-    /// Takes the experiment's verdict for its own.
+    /// Adopts the experiment's verdict, and its programs if it found steady state.
     pub(crate) fn decide(&mut self, verdict: Verdict) {
         if let Verdict::Steady(Some(measured)) = verdict {
             self.measured = measured;
@@ -187,8 +188,8 @@ impl Judgement {
     }
 }
 
-/// Says of the drives of a run how they stand against theory: of the steady one that is furthest
-/// from it, or else of the one that came furthest.
+/// Adds a finding about the drive in steady state with the largest deviation from theory, or else about the
+/// one with the most random writes.
 pub(crate) fn conclude(judged: &[Judgement], record: &mut Record) {
     let steady = judged.iter().filter(|it| it.is_steady());
     let furthest = steady.max_by(|a, b| a.deviation().abs().total_cmp(&b.deviation().abs()));
@@ -207,7 +208,7 @@ mod tests {
 
     use super::*;
 
-    /// A drive of many small blocks.
+    /// Returns a drive with many small blocks.
     fn drive() -> SimulatedDrive {
         let mut profile = Profile::named(DEFAULT).expect("the default profile");
         for (key, value) in [
@@ -229,7 +230,7 @@ mod tests {
             Pattern::Random => inside.unit,
             _ => MIB,
         };
-        // As experiments have it, which is not all of this drive.
+        // Areas of experiments are whole MiB, which is less than this drive.
         let whole = MIB * inside.capacity.whole(MIB);
         assert!(whole < inside.capacity);
         Phase {
@@ -247,7 +248,8 @@ mod tests {
         }
     }
 
-    /// The codes of the findings after so many capacities in each of two phases.
+    /// Returns the codes of the findings after a fill, if any, and two phases of random writes with these
+    /// numbers of capacities.
     fn codes(fill: bool, first: u64, second: u64) -> Vec<String> {
         let (mut drive, mut oracle, mut record) = (drive(), Oracle::default(), Record::default());
         let mut judged = None;

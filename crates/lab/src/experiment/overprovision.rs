@@ -1,14 +1,14 @@
-//! What does over-provisioning do for steady-state speed, and what do TRIM and RAID 1 do to it?
+//! The experiment `overprovision`: effect of over-provisioning, TRIM and RAID 1 on steady-state speed.
 //!
-//! Four states of a drive: full, without TRIM; the same after its free space was trimmed; two in
-//! RAID 1, full; two in RAID 1 with 27.24 % of their flash spare, because the end was left without
-//! partition after a secure erase. In each, sequential and random reads and writes on an area of
-//! 40 GB, steady state only, random writes for 30 minutes at least. The protocol is that of an
-//! article on Habr (242199) on two Samsung 840 Pro of 512 GB.
+//! A drive has four states: full, without TRIM; the same after its free space was trimmed; two in RAID 1,
+//! full; two in RAID 1 with 27.24 % of their flash spare, because the end was left without a partition after
+//! a secure erase. In each state, sequential and random reads and writes run on an area of 40 GB, in steady
+//! state only, random writes for at least 30 minutes. The protocol is that of an article on Habr (242199) on
+//! two Samsung 840 Pro of 512 GB.
 //!
-//! What the area is measured on matters as much as the spare: after a sequential fill its data has
-//! blocks of its own, and soon the whole spare to itself; after random writes everywhere each block
-//! holds a little of it. So the state before is part of the result, and is named there.
+//! The state before a measurement matters as much as the spare: after a sequential fill the data of the area
+//! has blocks of its own, and soon the whole spare to itself; after random writes over the whole drive each
+//! block holds a little of it. So the state before is part of the result, and is named there.
 
 mod findings;
 mod state;
@@ -82,28 +82,28 @@ const PARAMETERS: [ParameterSpec; 7] = [
     },
 ];
 
-/// In less, rounds hold too few requests to judge.
+/// Minimum time: in less, rounds have too few requests to judge.
 const TIME_LEAST: Nanoseconds = Nanoseconds::from_millis(10);
 
-/// Rounds in one run of the shortest time.
+/// Number of rounds in the shortest time of a run.
 const ROUNDS_PER_TIME: u64 = 180;
 
-/// Windows of the lowest mean in one run of the shortest time.
+/// Number of windows of the lowest mean in the shortest time of a run.
 const WINDOWS_PER_TIME: u64 = 30;
 
-/// Reads are steady soon: a tenth of the time is enough.
+/// Divisor of the time for reads, which reach steady state soon.
 const READS_SHARE: u64 = 10;
 
-/// A round of reads begins with an idle drive, and its first requests wait for nobody: it has to be
-/// long beside them.
+/// Minimum length of a round of reads. It begins with an idle drive, so its first requests do not queue, and
+/// it has to be long compared with them.
 const READS_ROUND_LEAST: Nanoseconds = Nanoseconds::from_millis(100);
 
-/// Requests of the sequential operations.
+/// Length of sequential requests.
 const SEQUENTIAL_REQUEST: ByteLength = ByteLength::new(128 << 10);
-/// Requests of the random ones.
+/// Length of random requests.
 const RANDOM_REQUEST: ByteLength = ByteLength::new(4 << 10);
 
-/// What is measured in each state.
+/// Operation that is measured in each state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
     SeqRead,
@@ -129,12 +129,12 @@ impl Operation {
         matches!(self, Operation::RandRead | Operation::RandWrite)
     }
 
-    /// The length of its requests.
+    /// Returns the length of the requests.
     fn request(self) -> ByteLength {
         if self.is_random() { RANDOM_REQUEST } else { SEQUENTIAL_REQUEST }
     }
 
-    /// Returns what it is called in sentences.
+    /// Returns the name in sentences.
     fn words(self) -> &'static str {
         match self {
             Operation::SeqRead => "sequential reads",
@@ -149,20 +149,20 @@ impl Operation {
     }
 }
 
-/// One operation in one state.
+/// Results of one operation in one state.
 #[derive(Clone, Debug)]
 struct Measured {
     state: State,
     operation: Operation,
-    /// Share of the flash without data, where the flash is known.
+    /// Share of the flash without valid data; `None` if the physical capacity is unknown.
     spare: Option<f64>,
-    /// None of a series that moves: a mean would be of nothing.
+    /// `None` if the series moves: its mean would be meaningless.
     figures: Option<Figures>,
-    /// What stands against their being those of a steady state; `None` where they are.
+    /// Reason why the figures are not of steady state; `None` if they are.
     unsteady: Option<Unsteady>,
-    /// How low requests a second fall.
+    /// Sags of the requests per second.
     lows: Option<Lows>,
-    /// Minutes and IOPS.
+    /// Curve of minutes and IOPS.
     curve: Vec<(f64, f64)>,
 }
 
@@ -172,10 +172,10 @@ impl Measured {
     }
 }
 
-/// What stands against steady state.
+/// Reason why there is no steady state.
 #[derive(Clone, Debug)]
 struct Unsteady {
-    /// True if it does not move so far, and only too little was written to be sure of that.
+    /// True if the series does not move so far, but too little was written to be sure.
     is_level: bool,
     words: String,
 }
@@ -186,7 +186,7 @@ impl Unsteady {
     }
 }
 
-/// Returns true if the rounds show that the speed changes, rather than too little to say.
+/// Returns true if the rounds show that the speed changes; false if there is too little data.
 fn moves(moving: &Moving) -> bool {
     matches!(moving.why, Why::Drift(_) | Why::Change(_) | Why::Swing(_))
 }
@@ -220,17 +220,17 @@ impl Protocol {
             large_random_writes: self.sizes.used * prepared,
             writing: (self.time + self.limit) * states,
             reading: self.time * states / READS_SHARE,
-            // Sequential and random writes.
+            // Sequential writes and random writes.
             until_steady: 2 * states,
             space: self.sizes.capacity,
             block_sizes: vec![SEQUENTIAL_REQUEST, RANDOM_REQUEST],
-            // A drive, two as it is, and of these a copy for each operation.
+            // The drive, its two copies in RAID 1, and a copy of both for each operation.
             drives: DrivesAtOnce { throughout: 0, per_copy: 5, copies: histories.len() as u32 },
             ..Plan::default()
         }
     }
 
-    /// Returns what the lowest mean is over: a minute where random writes take half an hour.
+    /// Returns the window of the lowest mean: a minute if random writes take half an hour.
     fn window(&self) -> Nanoseconds {
         Nanoseconds::new(self.time.nanos() / WINDOWS_PER_TIME)
     }
@@ -277,7 +277,7 @@ impl Protocol {
         }
     }
 
-    /// Writes a drive as it is written before the first of `states`, and measures it in each of them.
+    /// Preconditions a drive for the first of `states`, and measures it in each of them.
     fn measure(
         &self,
         states: &[State],
@@ -298,7 +298,7 @@ impl Protocol {
         Ok(())
     }
 
-    /// Measures two drives in RAID 1, each written as this one was.
+    /// Measures two copies of the drive in RAID 1.
     fn measure_pair(
         &self,
         state: State,
@@ -333,7 +333,7 @@ impl Protocol {
             let until = self.until(operation, spare);
             let rounds = self.rounds(operation, &until, course, share)?;
             let verdict = rounds.judge(&until);
-            // What is not known to be steady is shown as its later half, and named.
+            // Without steady state, the later half is shown, with a remark.
             let first =
                 verdict.as_ref().map_or(rounds.rounds.len() / 2, |steady| steady.window.start);
             let Some(figures) = rounds.figures_from(first) else { continue };
@@ -354,8 +354,8 @@ impl Protocol {
         Ok(())
     }
 
-    /// The rounds of one operation: on a copy of the drive where it can be copied, so that each
-    /// operation finds the same state.
+    /// Runs the rounds of one operation, on a copy of the drive if it can be copied, so that each operation
+    /// begins in the same state.
     fn rounds(
         &self,
         operation: Operation,
@@ -382,12 +382,12 @@ impl Protocol {
     }
 }
 
-/// The share of the progress that preparing a drive takes.
+/// Share of the progress for preconditioning a drive.
 const PREPARING: f64 = 0.4;
 
-/// Returns `states` by what is done before them. Where each operation has a copy of the drive, it is still as it was
-/// prepared when a state was measured, and the next one begins from there: two drives in RAID 1 as copies of it, and
-/// at last the trimmed one.
+/// Groups `states` by the preconditioning they share. If each operation runs on a copy of the drive,
+/// measuring a state does not change the drive, and the next state can begin from it: first full, then two
+/// copies in RAID 1, at last trimmed.
 fn histories(states: &[State], has_copies: bool) -> Vec<Vec<State>> {
     let mut ordered = states.to_vec();
     if has_copies {
