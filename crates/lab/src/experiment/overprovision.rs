@@ -442,7 +442,7 @@ impl Experiment for OverProvision {
     }
 
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
-        // The states of two drives need simulated ones.
+        // The states with two drives require a simulated drive.
         let states = match drive.kind {
             DriveKind::Simulated => &State::ALL[..],
             _ => &State::ALL[..2],
@@ -501,7 +501,7 @@ impl Experiment for OverProvision {
     }
 }
 
-/// Returns true if copies of the drive, made new, can be put into RAID 1.
+/// Returns true if copies of the purged drive can be put into RAID 1.
 fn can_pair(drive: &mut dyn Drive) -> bool {
     let from_factory =
         drive.simulated().is_none_or(|drive| drive.way_to_make_new() == MakeNew::Factory);
@@ -550,7 +550,7 @@ fn tabulate(measured: &[Measured], record: &mut Record) {
     record.tables.push(Table { name: "lows".to_owned(), columns, rows });
 }
 
-/// A length in whole MiB.
+/// Returns the length rounded down to whole MiB.
 fn whole_mib(bytes: f64) -> ByteLength {
     MIB * (bytes / MIB.bytes() as f64) as u64
 }

@@ -1,9 +1,9 @@
-//! How does the speed of random writes to a new drive develop?
+//! The experiment `random-write`: throughput of random writes to a new drive over hours.
 //!
-//! Random writes of 4, 16, 64 and 256 KiB to a drive made new before each, four at a time, for 240
-//! minutes with one point a minute, and the first minute second by second. The protocol is that
-//! of a test of a Kingston SSDNow V 64 GB in KompyuterPress 01/2011 (S. Pakhomov); the number of
-//! requests in flight is that of its other tests.
+//! Random writes of 4, 16, 64 and 256 KiB, each size to a purged drive, at queue depth 4, for 240 minutes
+//! with one point a minute, and the first minute second by second. The protocol is that of a test of a
+//! Kingston SSDNow V 64 GB in KompyuterPress 01/2011 (S. Pakhomov); the queue depth is that of its other
+//! tests.
 
 mod development;
 mod findings;
@@ -54,15 +54,14 @@ const PARAMETERS: [ParameterSpec; 4] = [
     },
 ];
 
-/// The first minute is shown second by second.
+/// Interval of the points in the first minute; later ones have an interval of a minute.
 const SECOND: Nanoseconds = Nanoseconds::from_secs(1);
 const MINUTE: Nanoseconds = Nanoseconds::from_secs(60);
 
-/// The minutes after the first are written in pieces of this length, so that a run that is
-/// interrupted keeps the ones before.
+/// Length of the phases after the first minute. An interrupted run keeps the phases that were complete.
 const PIECE: Nanoseconds = Nanoseconds::from_secs(600);
 
-/// What a run does, worked out from its settings and the drive.
+/// The steps of a run, derived from its settings and the drive.
 #[derive(Clone, Debug)]
 struct Protocol {
     sizes: Vec<ByteLength>,
@@ -72,7 +71,7 @@ struct Protocol {
     intervals: Intervals,
 }
 
-/// How the time is divided, as long as it is on a drive of this scale.
+/// Intervals of the points and lengths of phases, scaled with the drive.
 #[derive(Clone, Copy, Debug)]
 struct Intervals {
     second: Nanoseconds,
@@ -122,7 +121,7 @@ impl Protocol {
         }
     }
 
-    /// Writes at random for the whole time, in pieces.
+    /// Writes randomly for the whole time, phase by phase.
     fn write(
         &self,
         size: ByteLength,
@@ -156,7 +155,7 @@ impl Protocol {
     }
 }
 
-/// One size.
+/// Results of one request size.
 #[derive(Clone, Debug)]
 struct Written {
     size: ByteLength,

@@ -1,7 +1,7 @@
-//! Files that an experiment needs by name: a directory of its own, made and removed.
+//! Temporary directories for the files of an experiment.
 //!
-//! A process that is killed removes nothing. A shell therefore waits for the end of this process, and
-//! removes the directory if it is still there.
+//! A process that is killed cannot remove its directory. Therefore a shell waits for the end of this process,
+//! and removes the directory if it still exists.
 
 use std::fs;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -12,19 +12,18 @@ use ssdlab_drive::{DriveError, ErrorKind};
 
 use crate::error::LabError;
 
-/// What the names of such directories begin with.
+/// Prefix of the names of such directories.
 const PREFIX: &str = "ssdlab-files-";
 
-/// A directory that this run has made, and that goes, with all that is in it, when this value
-/// does.
+/// A temporary directory of this run. It is removed with its contents when this value is dropped.
 pub(super) struct OwnDirectory {
     path: PathBuf,
-    /// Waits for the end of its input, which comes however this process ends.
+    /// Process that waits for the end of its input, which closes when this process ends in any way.
     guard: Option<Child>,
 }
 
-/// What the guard does. Ctrl-C reaches it, too, and must not end it; whoever still writes there
-/// gets a second to notice.
+/// Script of the guard. Ctrl-C reaches the guard, too, and must not end it. A process that still writes to
+/// the directory gets a second to end.
 const GUARD: &str = "trap '' INT TERM HUP; cat > /dev/null; \
                      rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }";
 
@@ -32,12 +31,12 @@ fn guard(path: &Path) -> Option<Child> {
     let mut shell = Command::new("sh");
     shell.args(["-c", GUARD, "sh"]).arg(path);
     shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Without one, only a run that is killed leaves something.
+    // Without a guard, only a run that is killed leaves its directory behind.
     shell.current_dir("/").spawn().ok()
 }
 
 impl OwnDirectory {
-    /// Makes a directory in `parent`, of a name that nothing has.
+    /// Creates a directory with a unique name in `parent`.
     pub(super) fn create(parent: &Path) -> Result<OwnDirectory, LabError> {
         loop {
             let random = RandomState::new().build_hasher().finish();
@@ -56,12 +55,12 @@ impl OwnDirectory {
         }
     }
 
-    /// Returns where it is.
+    /// Returns the path of the directory.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lets the guard end.
+    /// Ends the guard.
     fn dismiss(&mut self) {
         if let Some(mut guard) = self.guard.take() {
             drop(guard.stdin.take());
@@ -69,8 +68,8 @@ impl OwnDirectory {
         }
     }
 
-    /// Removes a directory that a run which was killed has left, if it is one; returns whether it was
-    /// there.
+    /// Removes a directory that a killed run has left, if its name has the prefix. Returns true if it was
+    /// removed.
     #[cfg(target_os = "linux")]
     pub(super) fn remove_left(path: &Path) -> bool {
         let is_ours = path
@@ -82,12 +81,12 @@ impl OwnDirectory {
         is_ours && is_directory && fs::remove_dir_all(path).is_ok()
     }
 
-    /// Makes all that was written to its file system durable.
+    /// Makes all writes to the directory's file system durable (`syncfs`).
     pub(super) fn sync(&self) -> Result<(), LabError> {
         sync_file_system(&self.path)
     }
 
-    /// Removes it; an error here is worth telling.
+    /// Removes the directory and returns errors, which `drop` ignores.
     pub(super) fn remove(mut self) -> Result<(), LabError> {
         let path = self.path.clone();
         let outcome = fs::remove_dir_all(&path);
@@ -98,13 +97,13 @@ impl OwnDirectory {
 
 impl Drop for OwnDirectory {
     fn drop(&mut self) {
-        // Whoever wants to know of a failure calls `remove` before.
+        // Callers that need the error call `remove` before.
         let _ = fs::remove_dir_all(&self.path);
         self.dismiss();
     }
 }
 
-/// Makes a directory for its owner alone.
+/// Creates a directory with access for its owner only.
 fn create_private(path: &Path) -> std::io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o700).create(path);
@@ -112,8 +111,8 @@ fn create_private(path: &Path) -> std::io::Result<()> {
     fs::create_dir(path)
 }
 
-/// Makes everything durable that was written to a file system (`syncfs`). Other systems than Linux let only an
-/// administrator ask for that, and it is left to them when.
+/// Makes all writes to a file system durable (`syncfs`). On systems other than Linux only an administrator
+/// may do that, so this does nothing there.
 pub(super) fn sync_file_system(path: &Path) -> Result<(), LabError> {
     #[cfg(target_os = "linux")]
     {
@@ -126,7 +125,7 @@ pub(super) fn sync_file_system(path: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// An error of the system.
+/// Returns an error of the operating system.
 pub(super) fn failed(what: String, error: std::io::Error) -> LabError {
     let kind = match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,

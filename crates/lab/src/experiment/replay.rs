@@ -1,7 +1,8 @@
-//! A recorded trace on any drive, at the times it was recorded at or as fast as the drive can.
+//! The experiment `replay`: replays a recorded trace on any drive, with the recorded timing or as fast as
+//! possible.
 //!
-//! The trace is read twice: once to check every line and to see how far its addresses reach, once
-//! to send it. Both times it is a stream, so that its length does not matter.
+//! The trace is read twice: first to check every line and to find the highest address, then to send the
+//! requests. It is streamed both times, so memory does not limit its length.
 
 mod findings;
 mod requests;
@@ -111,10 +112,10 @@ const PARAMETERS: [ParameterSpec; 10] = [
     },
 ];
 
-/// Points of the curve.
+/// Number of points in the curve.
 const POINTS: u64 = 240;
 
-/// What the drive is taken to reach, for the progress.
+/// Assumed throughput of the drive, for the progress.
 const BYTES_PER_SECOND: f64 = 500e6;
 
 #[derive(Clone, Debug)]
@@ -123,12 +124,12 @@ struct Protocol {
     choice: Choice,
     survey: Survey,
     map: Map,
-    /// What is used of the drive.
+    /// Area of the drive that requests are mapped to.
     area: ByteLength,
     /// What has to be addressable: of a device all that may be used, for it is asked again how large it is.
     space: ByteLength,
     unit: ByteLength,
-    /// Nanoseconds of the drive for one of the trace; `None` for as fast as it can.
+    /// Time of the drive divided by time of the trace; `None` for as fast as possible.
     pace: Option<f64>,
     depth: u32,
     fills: bool,
@@ -200,13 +201,13 @@ impl Protocol {
             unit,
             pace: is_timed.then_some(1.0 / speed),
             depth: settings.count("depth"),
-            // What a device holds is read as it is.
+            // Data on a device is not overwritten before it is read.
             fills: settings.text("fill") == "auto" && drive.kind != DriveKind::Device,
             is_file,
         })
     }
 
-    /// Returns how long the trace takes where the drive keeps up.
+    /// Returns the duration of the replay if the drive keeps up; `None` for as fast as possible.
     fn time(&self) -> Option<Nanoseconds> {
         let nanos = self.survey.duration.nanos() as f64;
         self.pace.map(|pace| Nanoseconds::new((nanos * pace) as u64))

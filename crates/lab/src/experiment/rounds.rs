@@ -1,4 +1,4 @@
-//! A workload measured in rounds of equal length until it is steady.
+//! Measures a workload in rounds of equal length until steady state.
 
 use ssdlab_drive::{Amount, Drive, Latencies, Pattern, Phase, PhaseResult};
 use ssdlab_model::counters::Counters;
@@ -9,32 +9,32 @@ use super::lows::Lows;
 use crate::error::LabError;
 use crate::steady::{self, Moving, Steady, Why};
 
-/// Requests of a round for each that is in flight at a time, at least. A round begins and ends with
-/// an idle drive: its first requests wait for nobody, and while the last are answered fewer and fewer
-/// are in flight. That takes half a depth of requests from what is measured: less than 1 % of a round
-/// of so many.
+/// Minimum number of requests in a round, as a multiple of the queue depth. A round begins and ends with an
+/// idle drive: its first requests do not queue, and at the end fewer and fewer are in flight. That costs half
+/// a queue depth of requests, less than 1 % of a round of this length.
 const REQUESTS_PER_DEPTH: f64 = 64.0;
 
-/// Rounds that have to fit into the time there is, however slow the drive: twice as many as
-/// [`steady::judge`] asks for at least, so that it can leave out how the workload began.
+/// Number of rounds that have to fit into the maximum time, however slow the drive: twice the minimum of
+/// [`steady::judge`], so that the beginning of the workload can be left out.
 const ROUNDS_TO_FIT: u64 = 60;
 
 /// How much longer than asked all rounds together may take. A round ends with the last answer to what is in flight, so
 /// each takes a little longer than its length; on a drive that is slow for its depth, several times as long.
 const OVERTIME: f64 = 1.1;
 
-/// What one round measured.
+/// Results of one round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Round {
     pub(super) seconds: f64,
     pub(super) requests: u64,
     pub(super) read: ByteLength,
     pub(super) written: ByteLength,
-    /// Bytes that the drive took for it: in whole mapping units, where requests are smaller and the unit is known.
+    /// Bytes that the drive counted as written: whole mapping units if requests are smaller and the unit is
+    /// known.
     taken: ByteLength,
     /// Sum and sum of squares of the latencies in microseconds.
     latency: (f64, f64),
-    /// What the drive's inside counted, where it can be seen.
+    /// Counters inside a simulated drive; `None` for a real one.
     pub(super) inside: Option<Counters>,
 }
 
@@ -61,7 +61,7 @@ impl Round {
     }
 }
 
-/// Sum and sum of squares, in microseconds.
+/// Returns the sum and the sum of squares of the latencies, in microseconds.
 fn moments(latencies: &Latencies) -> (f64, f64) {
     let count = latencies.count() as f64;
     let Some(mean) = latencies.mean() else { return (0.0, 0.0) };
@@ -69,32 +69,32 @@ fn moments(latencies: &Latencies) -> (f64, f64) {
     (mean * count, (deviation * deviation + mean * mean) * count)
 }
 
-/// When to stop.
+/// Conditions that end the measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Until {
-    /// Length of a round, unless the drive is so slow that it holds few requests.
+    /// Length of a round, unless the drive is so slow that rounds need to be longer.
     pub(super) round: Nanoseconds,
-    /// Not before so much time, even if it is steady.
+    /// Minimum time, even if the workload is steady before.
     pub(super) at_least: Nanoseconds,
-    /// Not after so much time, even if it is not.
+    /// Maximum time, even if the workload is not steady.
     pub(super) at_most: Nanoseconds,
-    /// How long it takes, about, for the progress.
+    /// Expected time, for the progress.
     pub(super) expected: Nanoseconds,
-    /// Bytes to be written before a drive may be steady; zero for a workload that only reads.
+    /// Bytes that must be written before the drive may count as steady; zero for a workload that only reads.
     pub(super) written: ByteLength,
 }
 
-/// The rounds of one workload so far.
+/// Rounds of one workload so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     pub(super) rounds: Vec<Round>,
-    /// The block of its area with which a sequential workload goes on.
+    /// Block at which a sequential workload continues.
     next_block: u64,
-    /// Flash that the drive had not used yet after the latest round, where its inside can be seen.
+    /// Flash that was never programmed, as of the latest round; zero for a real drive.
     unused: ByteLength,
 }
 
-/// What several rounds come to.
+/// Figures of several rounds together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Figures {
     pub(super) mb_per_second: f64,
@@ -106,7 +106,7 @@ pub(super) struct Figures {
 }
 
 impl Rounds {
-    /// Runs `phase` round by round; `weight` is that of the rounds expected.
+    /// Runs `phase` round by round until steady state. `weight` is that of all expected rounds.
     pub(super) fn run(
         &mut self,
         course: &mut Course,
@@ -155,7 +155,7 @@ impl Rounds {
         Ok(())
     }
 
-    /// Measures one round: which it is of all, and how long.
+    /// Measures one round, given its index and its length.
     fn one(
         &mut self,
         course: &mut Course,
@@ -185,8 +185,8 @@ impl Rounds {
         Ok(round)
     }
 
-    /// Takes rounds that were measured in one go, as many as it would have run one by one. Their
-    /// length is about that of a round, so it is time that counts, not their number.
+    /// Adds rounds that were measured in one go, up to steady state. The length of these rounds may differ
+    /// from the set one, so the minimum is a time, not a number of rounds.
     fn take(&mut self, course: &mut Course, results: &[PhaseResult], until: &Until) {
         for result in results {
             if self.seconds() >= until.at_least.seconds() && self.judge(until).is_ok() {
@@ -210,8 +210,8 @@ impl Rounds {
         self.rounds.iter().map(|round| round.seconds).sum()
     }
 
-    /// Judges the rounds so far. While a drive has flash that it has not used, its writes cost no
-    /// collection, and it looks steady without being so.
+    /// Judges the rounds so far. As long as a drive has flash that was never programmed, its writes need no
+    /// GC, and it seems to be steady.
     pub(super) fn judge(&self, until: &Until) -> Result<Steady, Moving> {
         let writes = until.written > ByteLength::ZERO;
         let unused = if writes { self.unused.bytes() } else { 0 };
@@ -225,7 +225,7 @@ impl Rounds {
         steady::judge(&self.speeds(), more)
     }
 
-    /// The figures of the rounds from `first` on.
+    /// Returns the figures of the rounds from `first` on; `None` if there are no such rounds.
     pub(super) fn figures_from(&self, first: usize) -> Option<Figures> {
         let rounds = self.rounds.get(first..).filter(|rounds| !rounds.is_empty())?;
         let sum = |of: fn(&Round) -> f64| rounds.iter().map(of).sum::<f64>();
@@ -243,14 +243,14 @@ impl Rounds {
         })
     }
 
-    /// Returns what the drive counted in the rounds from `first` on; nothing where its inside cannot be seen.
+    /// Returns the counters of the rounds from `first` on; all are zero if the drive's inside is not visible.
     pub(super) fn counted_from(&self, first: usize) -> Counters {
         let rounds = self.rounds.get(first..).unwrap_or_default();
         let each = rounds.iter().filter_map(|round| round.inside);
         each.fold(Counters::default(), |sum, one| sum.plus(&one))
     }
 
-    /// Speed over time: minutes, MB/s.
+    /// Returns the throughput curve: minutes, MB/s.
     pub(super) fn curve(&self) -> Vec<(f64, f64)> {
         let mut minutes = 0.0;
         let point = |round: &Round| {
@@ -260,7 +260,7 @@ impl Rounds {
         self.rounds.iter().map(point).collect()
     }
 
-    /// Requests over time: minutes, IOPS.
+    /// Returns the curve of requests: minutes, IOPS.
     pub(super) fn curve_of_requests(&self) -> Vec<(f64, f64)> {
         let mut minutes = 0.0;
         let point = |round: &Round| {
@@ -270,7 +270,8 @@ impl Rounds {
         self.rounds.iter().map(point).collect()
     }
 
-    /// Returns how low requests a second fall over `window`; `steady` is their mean once steady, if they became so.
+    /// Returns the sags of the requests per second, with the lowest mean over `window`; `steady` is the mean
+    /// in steady state, if it was reached.
     pub(super) fn lows_of_requests(
         &self,
         window: Nanoseconds,
@@ -280,7 +281,7 @@ impl Rounds {
         Lows::of(&series.collect::<Vec<_>>(), window.seconds(), steady)
     }
 
-    /// Returns what stands against steady state, as words to end a sentence.
+    /// Returns the objection against steady state as the end of a sentence.
     pub(super) fn why_words(&self, moving: &Moving) -> String {
         let count = self.rounds.len().max(1) as f64;
         match moving.why {
@@ -309,7 +310,7 @@ impl Rounds {
         }
     }
 
-    /// Returns what stands against steady state and how much more it takes, as words to end a sentence.
+    /// Returns the objection against steady state and the estimated further effort, as the end of a sentence.
     pub(super) fn moving_words(&self, moving: &Moving) -> String {
         let count = self.rounds.len().max(1) as f64;
         let why = self.why_words(moving);
@@ -332,7 +333,7 @@ impl Rounds {
     }
 }
 
-/// Returns how long rounds have to be, after what the first has shown.
+/// Returns the length that rounds need, given the first one.
 fn long_enough(first: &Round, depth: u32, until: &Until) -> Nanoseconds {
     let factor = REQUESTS_PER_DEPTH * f64::from(depth) / first.requests.max(1) as f64;
     let enough = Nanoseconds::from_secs_f64(first.seconds * factor);
@@ -340,10 +341,11 @@ fn long_enough(first: &Round, depth: u32, until: &Until) -> Nanoseconds {
     enough.min(most).max(until.round)
 }
 
-/// Returns the bytes that rounds have to write before a drive may be steady: the area under test and the
-/// over-provisioning of the drive once over. A real drive does not say how much of its flash was never
-/// written, so it must have been written as much as it has, with the `before` that were written to it
-/// first. Where its flash is not known, 7 % beyond its capacity are assumed.
+/// Returns the bytes that rounds have to write before a drive may count as steady: the area under test and
+/// the over-provisioning of the drive once. A real drive does not report how much of its flash was never
+/// programmed, so it must have been written as much as its physical capacity, including the `before` bytes
+/// that were written to it first. If the physical capacity is unknown, 7 % beyond the logical capacity are
+/// assumed.
 pub(super) fn least_written(drive: &dyn Drive, area: ByteLength, before: ByteLength) -> ByteLength {
     let capacity = drive.whole_capacity().unwrap_or_else(|| drive.description().capacity);
     let assumed = ByteLength::new((capacity.bytes() as f64 * 1.07) as u64);

@@ -1,4 +1,4 @@
-//! The parameters of a protocol: what there are, what they are set to, and what was changed.
+//! Parameters of protocols: their types, their values and the changes by the user.
 
 use std::path::Path;
 
@@ -13,26 +13,26 @@ use super::Experiment;
 use crate::error::LabError;
 use crate::report::Parameter;
 
-/// What kind of value a parameter takes.
+/// Type of a parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A length, such as `4G`.
     Length,
-    /// A duration, such as `10s`; 0 means none at all.
+    /// A duration, such as `10s`; 0 means no time at all.
     Duration,
     /// A whole number of at least 1.
     Count,
-    /// Lengths with commas between them, such as `4K,64K`; rising, each a multiple of 512.
+    /// A comma-separated list of lengths, such as `4K,64K`; rising, each a multiple of 512.
     Lengths,
     /// A number of at least 0, such as `1.5`.
     Factor,
     /// A whole number from 0 to 100.
     Percent,
-    /// How much of the drive is used: a length, or `all` of it.
+    /// Part of the drive: a length, or `all`.
     Area,
-    /// A file that the run is about; it may be given before the target.
+    /// Input file of the run; it may be given before the target.
     File,
-    /// The order of blocks: `random`, `sequential`, or a distribution such as `zipf:0.99`.
+    /// Order of blocks: `random`, `sequential`, or a distribution such as `zipf:0.99`.
     Pattern,
     /// Any word, or none.
     Word,
@@ -43,30 +43,30 @@ pub enum Kind {
 /// One parameter of a protocol.
 #[derive(Clone, Copy, Debug)]
 pub struct ParameterSpec {
-    /// Its name, as given to `--set`.
+    /// Name, as given to `--set`.
     pub name: &'static str,
-    /// What kind of value it takes.
+    /// Type of the value.
     pub kind: Kind,
-    /// Its value in the full protocol.
+    /// Value in the full protocol.
     pub full: &'static str,
-    /// Its value with `--quick`.
+    /// Value with `--quick`.
     pub quick: &'static str,
-    /// What it means, in one line.
+    /// Description in one line.
     pub help: &'static str,
 }
 
-/// The values a run uses.
+/// The parameter values of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
     values: Vec<(&'static ParameterSpec, String)>,
     given: Vec<&'static str>,
-    /// The drive is one in so many of the one that was asked for, and times are as many times shorter.
+    /// Full size of the drive divided by the scaled size. Times are shorter by the same factor.
     divisor: u32,
     threads: usize,
 }
 
 impl Settings {
-    /// The values of the full or the quick protocol, with what the user set.
+    /// Returns the values of the full or the quick protocol, with those that the user set.
     pub fn new(
         experiment: &dyn Experiment,
         quick: bool,
@@ -76,8 +76,8 @@ impl Settings {
         Settings::with(experiment, 1, value, set)
     }
 
-    /// The values of the full protocol on a drive that is one in `divisor` of the one asked for, with
-    /// what the user set: times are as many times shorter.
+    /// Returns the values of the full protocol for a drive scaled down by `divisor`, with those that the user
+    /// set. Default times are shorter by the same factor.
     pub fn at_scale(
         experiment: &dyn Experiment,
         divisor: u32,
@@ -93,8 +93,8 @@ impl Settings {
         Settings::with(experiment, divisor, value, set)
     }
 
-    /// The values of the full protocol on a drive that is small as it is, with what the user set: times
-    /// are those of the quick protocol.
+    /// Returns the values of the full protocol for a small drive that is not scaled, with those that the user
+    /// set. Default times are those of the quick protocol.
     pub fn of_a_small_drive(
         experiment: &dyn Experiment,
         set: &[(String, String)],
@@ -139,7 +139,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The value called `name` as it was written.
+    /// Returns the value of `name` as the user wrote it.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.values
             .iter()
@@ -153,18 +153,18 @@ impl Settings {
         self.given.contains(&name)
     }
 
-    /// Returns every parameter with its value as it was written, in the protocol's order.
+    /// Returns all parameters with their values as text, in the protocol's order.
     pub fn values(&self) -> impl Iterator<Item = (&'static ParameterSpec, &str)> {
         self.values.iter().map(|(spec, value)| (*spec, value.as_str()))
     }
 
-    /// The file called `name`.
+    /// Returns the file called `name`.
     ///
     /// # Errors
-    /// When none was given.
+    /// Returns an error if the file was not given.
     ///
     /// # Panics
-    /// When the experiment has no such parameter.
+    /// Panics if the experiment has no such parameter.
     pub fn file(&self, name: &'static str) -> Result<&Path, LabError> {
         match self.text(name) {
             "" => Err(LabError::Range {
@@ -176,76 +176,76 @@ impl Settings {
         }
     }
 
-    /// Sets the duration called `name`, because it follows from another parameter.
+    /// Sets the duration called `name` if it follows from another parameter.
     ///
     /// # Panics
-    /// When the experiment has no such parameter.
+    /// Panics if the experiment has no such parameter.
     pub(crate) fn derive_duration(&mut self, name: &str, value: Nanoseconds) {
         let slot = self.values.iter_mut().find(|(spec, _)| spec.name == name);
         let (_, text) = slot.expect("an experiment asks for its own parameters");
         *text = duration_text(value);
     }
 
-    /// The length called `name`.
+    /// Returns the length called `name`.
     ///
     /// # Panics
-    /// When the experiment has no such parameter, or it is no length.
+    /// Panics if the experiment has no such parameter, or if it is no length.
     pub fn length(&self, name: &str) -> ByteLength {
         parse_length(self.text(name)).expect("lengths were checked")
     }
 
-    /// The order of blocks called `name`.
+    /// Returns the order of blocks called `name`.
     ///
     /// # Panics
-    /// When the experiment has no such parameter, or it is no order of blocks.
+    /// Panics if the experiment has no such parameter, or if it is no order of blocks.
     pub(crate) fn pattern(&self, name: &str) -> Pattern {
         parse_pattern(self.text(name)).expect("orders of blocks were checked")
     }
 
-    /// The duration called `name`.
+    /// Returns the duration called `name`.
     ///
     /// # Panics
-    /// When the experiment has no such parameter, or it is no duration.
+    /// Panics if the experiment has no such parameter, or if it is no duration.
     pub fn duration(&self, name: &str) -> Nanoseconds {
         parse_duration(self.text(name)).expect("durations were checked")
     }
 
-    /// The count called `name`.
+    /// Returns the count called `name`.
     ///
     /// # Panics
-    /// When the experiment has no such parameter, or it is no count.
+    /// Panics if the experiment has no such parameter, or if it is no count.
     pub fn count(&self, name: &str) -> u32 {
         self.text(name).parse().expect("counts were checked")
     }
 
-    /// The lengths called `name`.
+    /// Returns the lengths called `name`.
     ///
     /// # Panics
-    /// When the experiment has no such parameter, or it is no list of lengths.
+    /// Panics if the experiment has no such parameter, or if it is no list of lengths.
     pub fn lengths(&self, name: &str) -> Vec<ByteLength> {
         parse_lengths(self.text(name)).expect("lengths were checked")
     }
 
-    /// The number called `name`.
+    /// Returns the number called `name`.
     ///
     /// # Panics
-    /// When the experiment has no such parameter, or it is no number.
+    /// Panics if the experiment has no such parameter, or if it is no number.
     pub fn factor(&self, name: &str) -> f64 {
         self.text(name).parse().expect("numbers were checked")
     }
 
-    /// The percentage called `name`.
+    /// Returns the percentage called `name`.
     ///
     /// # Panics
-    /// When the experiment has no such parameter, or it is no percentage.
+    /// Panics if the experiment has no such parameter, or if it is no percentage.
     pub fn percent(&self, name: &str) -> u8 {
         self.text(name).parse().expect("percentages were checked")
     }
 
-    /// Returns how much of `drive` the parameter called `name` means, in whole MiB.
+    /// Returns the length of the area called `name` on `drive`, in whole MiB.
     ///
     /// # Panics
-    /// When the experiment has no such parameter, or it is no area.
+    /// Panics if the experiment has no such parameter, or if it is no area.
     pub fn area(&self, name: &'static str, drive: &Description) -> Result<ByteLength, LabError> {
         let text = self.on(name, drive);
         let length = match (text, drive.kind) {
@@ -270,12 +270,11 @@ impl Settings {
                 why: format!("it must be at least {AREA_LEAST}"),
             });
         }
-        // What is too much for the drive is its own error, which says how much it holds.
+        // An area larger than the drive is an error of the drive, which names its capacity.
         Ok(whole)
     }
 
-    /// The value called `name` on this drive: an area that nobody asked for is all of a drive that is
-    /// smaller.
+    /// Returns the value of `name` on this drive. A default area that is larger than the drive becomes `all`.
     fn on(&self, name: &str, drive: &Description) -> &str {
         let (spec, value) = self
             .values
@@ -289,7 +288,7 @@ impl Settings {
         if is_too_much { ALL } else { value }
     }
 
-    /// Fails where something was set that has no effect on a drive of this kind.
+    /// Returns an error if a parameter was set that has no effect on a drive of this kind.
     pub(crate) fn check_kind(
         &self,
         experiment: &dyn Experiment,
@@ -311,33 +310,33 @@ impl Settings {
         })
     }
 
-    /// Lets no more than `threads` workloads run side by side, on copies of a simulated drive; as many as
-    /// there are processors unless this is called. It changes no figure.
+    /// Sets the number of workloads that may run in parallel on copies of a simulated drive; the default is
+    /// the number of processors. The results do not depend on it.
     pub fn set_threads(&mut self, threads: usize) {
         self.threads = threads.max(1);
     }
 
-    /// Returns how many workloads may run side by side.
+    /// Returns the number of workloads that may run in parallel.
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Returns by how much the drive was made smaller than the one that was asked for: 1 where it was not.
+    /// Returns the full size of the drive divided by the scaled size; 1 if the drive is not scaled.
     pub fn divisor(&self) -> u32 {
         self.divisor
     }
 
-    /// Returns a time of the full protocol as long as it is on a drive of this scale.
+    /// Returns a time of the full protocol, shortened by the scale of the drive.
     pub(crate) fn at_this_scale(&self, time: Nanoseconds) -> Nanoseconds {
         Nanoseconds::new(time.nanos() / u64::from(self.divisor))
     }
 
-    /// Returns true if anything differs from the full protocol.
+    /// Returns true if any value differs from the full protocol.
     pub fn shortened(&self) -> bool {
         self.values.iter().any(|(spec, value)| !same(spec, value))
     }
 
-    /// All values as they are on this drive, for the report.
+    /// Returns all values on this drive, for the report.
     pub fn parameters(&self, drive: &Description) -> Vec<Parameter> {
         self.values
             .iter()
@@ -351,8 +350,8 @@ impl Settings {
     }
 }
 
-/// The place of a parameter of simulated drives, which is no parameter of a protocol; `None` for any other
-/// name.
+/// Returns the explanation that `name` belongs to the target, if it is a parameter of simulated drives;
+/// `None` for any other name.
 fn misplaced(name: &str, value: &str) -> Option<String> {
     let is_key = parameter_keys().iter().chain(&SHORT_KEYS).any(|known| *known == name);
     is_key.then(|| {
@@ -363,7 +362,7 @@ fn misplaced(name: &str, value: &str) -> Option<String> {
     })
 }
 
-/// A duration as it would be given to `--set`.
+/// Returns a duration in the notation of `--set`.
 fn duration_text(value: Nanoseconds) -> String {
     match value {
         Nanoseconds::ZERO => "0s".to_owned(),
@@ -371,7 +370,7 @@ fn duration_text(value: Nanoseconds) -> String {
     }
 }
 
-/// Returns true if a value is the full protocol's, however it is written.
+/// Returns true if a value equals that of the full protocol in any notation.
 fn same(spec: &ParameterSpec, value: &str) -> bool {
     match spec.kind {
         Kind::Length => parse_length(value) == parse_length(spec.full),
@@ -381,7 +380,7 @@ fn same(spec: &ParameterSpec, value: &str) -> bool {
         Kind::Area if value != ALL && spec.full != ALL => {
             parse_length(value) == parse_length(spec.full)
         }
-        // Which file it is about shortens no protocol.
+        // The input file does not shorten the protocol.
         Kind::File => true,
         Kind::Pattern => parse_pattern(value) == parse_pattern(spec.full),
         Kind::Word | Kind::Count | Kind::Percent | Kind::Area | Kind::Choice(_) => {
@@ -390,13 +389,13 @@ fn same(spec: &ParameterSpec, value: &str) -> bool {
     }
 }
 
-/// An area that is the whole drive.
+/// The area that is the whole drive.
 const ALL: &str = "all";
 
-/// What the requests in flight are called, in every experiment that asks for them.
+/// Name of the parameter for the queue depth, in every experiment that has one.
 const DEPTH: &str = "depth";
 
-/// Less than this says nothing about a drive.
+/// Minimum area: a smaller one says nothing about a drive.
 const AREA_LEAST: ByteLength = ByteLength::new(16 << 20);
 
 fn parse_lengths(text: &str) -> Result<Vec<ByteLength>, QuantityError> {

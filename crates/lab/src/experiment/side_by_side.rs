@@ -1,4 +1,4 @@
-//! Pieces of work that do not depend on one another, at the same time: one a processor.
+//! Runs independent pieces of work in parallel threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -9,25 +9,25 @@ use ssdlab_drive::{Control, DriveError};
 use super::Watcher;
 use crate::error::LabError;
 
-/// A result, as far as work came, and the error that ended the work.
+/// Result of a piece, possibly incomplete, and the error that ended it.
 pub(crate) type Piece<R> = (R, Result<(), LabError>);
 
-/// The time between two looks at the progress.
+/// Interval between two progress reports.
 const TELL_EVERY: Duration = Duration::from_millis(50);
 
-/// The progress of all pieces, and whether they should go on.
+/// Progress of all pieces, shared by the threads.
 struct Board {
-    /// The share of each that is done, as the bits of a number from 0 to 1.
+    /// Progress of each piece, as the bits of a number from 0 to 1.
     done: Vec<AtomicU64>,
     cancelled: AtomicBool,
-    /// The number of pieces that threads have taken.
+    /// Number of pieces that threads have started.
     next: AtomicUsize,
-    /// Threads that still work.
+    /// Number of threads that are running.
     working: AtomicUsize,
 }
 
 impl Board {
-    /// Returns what is done of all of them, whose weights are `weights`.
+    /// Returns the progress of all pieces, weighted by `weights`.
     fn done(&self, weights: &[f64]) -> f64 {
         let part = |(weight, done): (&f64, &AtomicU64)| weight * f64::from_bits(done.load(Relaxed));
         let whole: f64 = weights.iter().sum();
@@ -35,7 +35,7 @@ impl Board {
     }
 }
 
-/// Watches one piece from its own thread.
+/// Watcher of one piece, used in the thread of that piece.
 struct OnBoard<'a> {
     board: &'a Board,
     index: usize,
@@ -56,7 +56,7 @@ impl Watcher for OnBoard<'_> {
     }
 }
 
-/// Ends a thread's turn also where the thread panics, so that nobody waits for it.
+/// Counts a thread as ended when it returns or panics, so that the main thread does not wait for it.
 struct Working<'a>(&'a AtomicUsize);
 
 impl Drop for Working<'_> {
@@ -65,8 +65,8 @@ impl Drop for Working<'_> {
     }
 }
 
-/// Returns the order in which threads take pieces of these weights: the heaviest first where there are several, so that
-/// none is left with a heavy one at the end.
+/// Returns the order in which threads start the pieces: the heaviest first if there are several threads, so
+/// that no thread has to run a heavy piece alone at the end.
 fn order(weights: &[f64], threads: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..weights.len()).collect();
     if threads > 1 {
@@ -75,8 +75,9 @@ fn order(weights: &[f64], threads: usize) -> Vec<usize> {
     order
 }
 
-/// Does `work` with each of `pieces`, from `threads` threads; the weights of the steps of one piece sum up to one. Returns the results
-/// in the order of the pieces, incomplete or default where `work` failed or `watcher` ended it, and the error of that.
+/// Runs `work` for each of `pieces` in `threads` threads. The weights of the steps of one piece add up to
+/// one. Returns the results in the order of the pieces, incomplete or default after an error or if `watcher`
+/// ended the work, and the error.
 pub(crate) fn run<T: Sync, R: Default + Send>(
     pieces: &[T],
     weight: impl Fn(&T) -> f64,
@@ -124,7 +125,8 @@ pub(crate) fn run<T: Sync, R: Default + Send>(
     gather(slots, board.cancelled.load(Relaxed))
 }
 
-/// The first real error counts; the others were only told to stop.
+/// Collects the results. The first error that is not a cancellation counts; other pieces were cancelled
+/// because of it.
 fn gather<R>(slots: Vec<Piece<R>>, was_cancelled: bool) -> Piece<Vec<R>> {
     let mut done = Vec::with_capacity(slots.len());
     let mut outcome = if was_cancelled { Err(DriveError::cancelled().into()) } else { Ok(()) };

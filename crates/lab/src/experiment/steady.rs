@@ -1,9 +1,10 @@
-//! How fast is a workload once it is steady?
+//! The experiment `steady`: throughput and latency of one workload in steady state.
 //!
-//! The drive is made new, filled sequentially, and put through one workload, round by round, until
-//! it is steady by our rule (`crate::steady`); what the rule of the SNIA Performance Test
-//! Specification says is shown beside it. With a `time` the workload is measured once for that long. Purge, preconditioning by sequential writes of twice the
-//! capacity in requests of 128 KiB, and rounds of one minute are that specification's (PTS 2.0.2).
+//! The drive is purged, filled sequentially, and runs one workload in rounds until our rule of steady state
+//! holds (`crate::steady`); the result of the SNIA Performance Test Specification's rule is reported beside
+//! it. With `time` the workload is measured once for that long. Purge, preconditioning by sequential writes
+//! of twice the capacity in requests of 128 KiB, and rounds of one minute are those of the specification (PTS
+//! 2.0.2).
 
 mod single;
 
@@ -70,10 +71,10 @@ const PARAMETERS: [ParameterSpec; 9] = [
     },
 ];
 
-/// Requests of the sequential fill.
+/// Length of the requests of the sequential fill.
 pub(super) const FILL_REQUEST: ByteLength = ByteLength::new(128 << 10);
 
-/// What sequential writes, and random ones in the steady state, are taken to reach, for the progress.
+/// Assumed throughput of sequential writes, and of random writes in steady state, for the progress.
 const FILL_BYTES_PER_SECOND: f64 = 500e6;
 const STEADY_BYTES_PER_SECOND: f64 = 100e6;
 
@@ -81,7 +82,7 @@ struct Protocol {
     phase: Phase,
     fill: ByteLength,
     until: Until,
-    /// Measured once, for so long; none at all for rounds.
+    /// Time of a single measurement; zero to measure in rounds.
     time: Nanoseconds,
 }
 
@@ -106,7 +107,7 @@ impl Protocol {
                 at_least: Nanoseconds::ZERO,
                 at_most: settings.duration("limit"),
                 expected: settings.duration("limit"),
-                // Made certain of where the drive is at hand.
+                // Set to `rounds::least_written` when the drive is open.
                 written: if reads_only { ByteLength::ZERO } else { area },
             },
         })
@@ -116,17 +117,17 @@ impl Protocol {
         self.phase.mix.read_percent < 100
     }
 
-    /// Returns how long the workload runs, about, for the progress.
+    /// Returns the expected time of the workload, for the progress.
     fn expected(&self) -> Nanoseconds {
         if self.is_single() { self.time } else { self.until.expected }
     }
 
-    /// Returns how long the workload runs at most.
+    /// Returns the maximum time of the workload.
     fn limit(&self) -> Nanoseconds {
         if self.is_single() { self.time } else { self.until.at_most }
     }
 
-    /// Returns true if it is measured once.
+    /// Returns true if the workload is measured once instead of in rounds.
     fn is_single(&self) -> bool {
         self.time > Nanoseconds::ZERO
     }
@@ -147,7 +148,7 @@ impl Protocol {
     }
 }
 
-/// A sequential fill of `region` that writes `amount` in all.
+/// Returns the phase that fills `region` sequentially with `amount` bytes in all.
 pub(super) fn fill(region: Region, amount: ByteLength, seed: u64) -> Phase {
     Phase {
         name: "sequential fill".to_owned(),
@@ -189,7 +190,7 @@ impl Experiment for SteadyState {
         true
     }
 
-    /// One workload for a time is just that.
+    /// With `time`, the run consists of the workload alone.
     fn examines(&self, settings: &Settings) -> bool {
         settings.duration("time") == Nanoseconds::ZERO
     }
@@ -263,11 +264,11 @@ impl Experiment for SteadyState {
     }
 }
 
-/// More rounds than this are a slip.
+/// Maximum number of rounds. More are taken for a typing error.
 const ROUNDS_MAX: f64 = 100_000.0;
 
-/// Adds what the rounds came to; `has_ended` is false where the run was interrupted, and then a drive that
-/// is not steady so far might have become so.
+/// Adds the results of the rounds. `has_ended` is false if the run was interrupted: then a drive that is not
+/// steady might have become so.
 fn conclude(protocol: &Protocol, rounds: &Rounds, has_ended: bool, record: &mut Record) {
     if rounds.rounds.is_empty() {
         return;
@@ -321,14 +322,14 @@ fn reached(rounds: &Rounds, steady: &Steady, record: &mut Record) {
             span(rounds.seconds()),
             words::speed(figures.mb_per_second),
             significant(figures.iops),
-            // Rounds may be as good as the same; a hundredth of a percent says that.
+            // Rounds may be nearly equal; the error is reported as at least 0.01 %.
             crate::output::format::rough((steady.half_width / steady.mean * 100.0).max(0.01)),
             words::change(steady.drift, 1)
         ),
     );
 }
 
-/// What the rule of SNIA would have reported.
+/// Adds the result of the SNIA rule.
 fn beside(
     rounds: &Rounds,
     verdict: &Result<Steady, Moving>,

@@ -1,8 +1,8 @@
-//! Trials: workloads that each begin from the same state of the drive.
+//! Trials: workloads that each begin with the same state of the drive.
 //!
-//! A simulated drive is copied for each of them, so that none sees what another one did, and the
-//! copies run at the same time, one a processor. What they measure does not depend on how many
-//! processors there are. A real drive is one and takes one trial after the other.
+//! Each trial runs on its own copy of a simulated drive, so that trials do not influence each other. The
+//! copies run in parallel, one per processor. The results do not depend on the number of processors. A real
+//! drive cannot be copied and runs one trial after the other.
 
 use ssdlab_drive::{Control, Drive, Region, Template};
 
@@ -11,39 +11,39 @@ use super::side_by_side::{self, Piece};
 use super::{Sample, Watcher};
 use crate::error::LabError;
 
-/// What a trial finds.
+/// State of the drive at the beginning of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// The drive in the state it is in; a real one as the trial before has left it.
+    /// The drive in its current state; a real drive as the last trial has left it.
     AsItIs,
-    /// A drive made new. A real one that cannot be made new gets this area trimmed.
+    /// A purged drive. On a real one that cannot be purged, this area is trimmed.
     New(Region),
 }
 
 /// One workload.
 #[derive(Clone, Debug)]
 pub(super) struct Trial<T> {
-    /// What it is called in progress lines.
+    /// Name in progress lines.
     pub(super) name: String,
-    /// Its share of the work, on the scale of the course's other steps.
+    /// Weight, on the scale of the course's other steps.
     pub(super) weight: f64,
-    /// What it is about.
+    /// Parameters of the workload.
     pub(super) what: T,
 }
 
-/// What the trials have come to.
+/// Results of all trials.
 pub(super) struct Trials<R> {
-    /// What each trial measured, in their order; partly filled for one that did not end.
+    /// Results in the order of the trials; incomplete for a trial that did not end.
     pub(super) results: Vec<R>,
-    /// How the drive was made empty before the trials, where it was.
+    /// Purge before the trials.
     pub(super) emptied: Emptied,
-    /// True if each trial had a drive of its own.
+    /// True if each trial had its own copy of the drive.
     pub(super) on_copies: bool,
-    /// The error that ended them early.
+    /// Error that ended the trials early.
     pub(super) outcome: Result<(), LabError>,
 }
 
-/// Runs `trials`, each with `work`, whose steps have weights that sum up to one.
+/// Runs `work` for each of `trials`. The weights of the steps of one trial add up to one.
 pub(super) fn run<T: Sync, R: Default + Send>(
     course: &mut Course,
     start: Start,
@@ -70,7 +70,7 @@ pub(super) fn run<T: Sync, R: Default + Send>(
     Trials { results, emptied, on_copies: true, outcome }
 }
 
-/// Returns what the names of trials begin with, up to a comma: the name of all of them.
+/// Returns the common prefix of the names of trials, up to a comma.
 fn common_start<'a>(names: &[&'a str]) -> &'a str {
     let first = names.first().copied().unwrap_or("");
     let start = first.split_once(',').map_or(first, |(start, _)| start);
@@ -106,13 +106,13 @@ fn one_by_one<T, R: Default>(
     Trials { results, emptied, on_copies: false, outcome }
 }
 
-/// Watches a trial that runs on its own for whoever watches the whole run.
+/// Passes the progress of one trial to the watcher of the whole run.
 struct Part<'a> {
-    /// Who watches the whole run.
+    /// Watcher of the whole run.
     of: &'a mut dyn Watcher,
-    /// What the trial is called.
+    /// Name of the trial.
     name: &'a str,
-    /// Its share of the run.
+    /// Share of the trial in the run.
     share: f64,
 }
 
@@ -130,7 +130,8 @@ impl Watcher for Part<'_> {
     }
 }
 
-/// Runs each trial on a copy of the drive; returns what it measured and took, and the error that ended them.
+/// Runs each trial on a copy of the drive. Returns the results and counts of each, and the error that ended
+/// the trials.
 fn on_copies<T: Sync, R: Default + Send>(
     template: &dyn Template,
     start: Start,
@@ -145,7 +146,7 @@ fn on_copies<T: Sync, R: Default + Send>(
     side_by_side::run(trials, |trial| trial.weight, threads, watcher, &each)
 }
 
-/// Runs one trial on a copy of the drive; returns what it measured and took, and how it ended.
+/// Runs one trial on a copy of the drive. Returns its result and counts, and its outcome.
 fn on_a_copy<T, R: Default>(
     template: &dyn Template,
     start: Start,

@@ -1,9 +1,9 @@
-//! Does TRIM reach the flash, and what do trimmed sectors read as?
+//! The experiment `trim-check`: checks that TRIM reaches the flash, and how trimmed sectors read.
 //!
-//! A file of incompressible data is written, and read where it lies on the block device, past the
-//! file system. Then it is deleted, its space trimmed, and the same sectors are read again: at once,
-//! and when the drive has been left alone. The protocol is that of a French how-to on TRIM and of an
-//! article on Habr (242199), which waits two minutes in between; the reading in between is ours.
+//! A file of incompressible data is written, and its sectors are read from the block device, past the file
+//! system. Then the file is deleted, its space is trimmed, and the same sectors are read again: immediately,
+//! and after a time of idling. The protocol is that of a French how-to on TRIM and of an article on Habr
+//! (242199), which waits two minutes in between; the read immediately after the trim was added by us.
 
 mod blocks;
 #[cfg(not(target_os = "linux"))]
@@ -43,44 +43,44 @@ const PARAMETERS: [ParameterSpec; 2] = [
     },
 ];
 
-/// A drive that has not trimmed after a day does not.
+/// Maximum waiting time: a drive that has not trimmed after a day never will.
 const WAIT_MOST: Nanoseconds = Nanoseconds::from_secs(24 * 3600);
 
-/// What a block of 4 KiB reads as: counts.
+/// Number of blocks of 4 KiB by content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Contents {
     old: u64,
     zeros: u64,
     ones: u64,
     other: u64,
-    /// Of these, how many read otherwise a second time.
+    /// Blocks whose content differs in a second read.
     changed: u64,
-    /// Blocks that others have taken meanwhile, and that do not count.
+    /// Blocks that were allocated to other files meanwhile; they do not count.
     taken: u64,
 }
 
 impl Contents {
-    /// Blocks that count.
+    /// Returns the number of blocks that count.
     fn counted(self) -> u64 {
         self.old + self.zeros + self.ones + self.other
     }
 }
 
-/// The moment right after the trim.
+/// Name of the moment right after the trim.
 const AT_ONCE: &str = "just trimmed";
 
-/// What the check has come to.
+/// Result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Trimmed sectors no longer read as what was there.
+    /// Trimmed sectors no longer return the old data.
     Works { reads_as: &'static str },
-    /// The data is still there, and it is known where trim stops.
+    /// The old data is still readable, and the layer that stops trims is known.
     Stopped { at: String, why: String },
-    /// Every layer takes trims, and the data is still there.
+    /// Every layer supports trims, but the old data is still readable.
     StillThere,
-    /// What is read changes, or is a mixture, or the drive says that it may.
+    /// Reads are not deterministic: they differ, have mixed contents, or the drive reports that they may.
     NotDeterministic,
-    /// So many blocks were taken by others that nothing can be said.
+    /// Too many blocks were allocated to other files.
     TooFew,
 }
 
@@ -88,19 +88,19 @@ enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LayerSeen {
     name: String,
-    /// The most bytes of one discard, where that is known.
+    /// Maximum length of a discard in bytes; `None` if unknown.
     discard_max: Option<u64>,
-    /// True if it takes trims, where that is known.
+    /// True if the layer supports trims; `None` if unknown.
     takes_trim: Option<bool>,
 }
 
-/// All that was seen.
+/// All observations.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    /// What the file's sectors read as, by moment.
+    /// Contents of the file's sectors at each moment.
     moments: Vec<(&'static str, Contents)>,
     layers: Vec<LayerSeen>,
-    /// True if free space is trimmed by the mount, or was by fstrim; with how much.
+    /// Free space trimmed by fstrim; `None` if nothing was trimmed by it.
     trimmed: Option<ByteLength>,
     verdict: Option<Verdict>,
 }
@@ -186,7 +186,7 @@ impl Experiment for TrimCheck {
         let outcome = if course.drive.simulated().is_some() {
             protocol.simulate(&mut course, &mut seen)
         } else if let Some(directory) = course.drive.directory().map(Path::to_owned) {
-            // What the estimate needed there is in the way of nothing, but is not needed.
+            // The file that the estimate created is not needed.
             (course.drive.clean_up().map_err(LabError::from))
                 .and_then(|()| protocol.carry_out(&directory, &mut course, &mut seen))
         } else {

@@ -1,13 +1,13 @@
-//! How experiments put amounts into words and names.
+//! Formatting of amounts and names for experiments.
 
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-/// A duration as it would be given to `--set`: `1m 30s`.
+/// Returns a duration in the notation of `--set`: `1m 30s`.
 pub(super) fn duration(duration: Nanoseconds) -> String {
     humantime::format_duration(duration.into()).to_string()
 }
 
-/// A length in MiB, as published tables name their columns.
+/// Returns a length in MiB, as in the columns of published tables.
 pub(super) fn mib(length: ByteLength) -> String {
     let mib = length.mebibytes();
     if mib.fract() == 0.0 || mib >= 100.0 {
@@ -17,7 +17,7 @@ pub(super) fn mib(length: ByteLength) -> String {
     }
 }
 
-/// A length as the names of series have it: `512`, `4k`, `1m`.
+/// Returns a length in the notation of series names: `512`, `4k`, `1m`.
 pub(super) fn size_code(length: ByteLength) -> String {
     let bytes = length.bytes();
     let units = [(1 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")];
@@ -25,12 +25,12 @@ pub(super) fn size_code(length: ByteLength) -> String {
     unit.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
 }
 
-/// A name of a step as names of series have it.
+/// Returns the name of a step in the notation of series names.
 pub(super) fn code(name: &str) -> String {
     name.to_lowercase().replace([' ', '.'], "_")
 }
 
-/// Names with commas between them and "and" before the last.
+/// Returns names separated by commas, with "and" before the last.
 pub(super) fn list(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -39,12 +39,13 @@ pub(super) fn list(names: &[String]) -> String {
     }
 }
 
-/// A throughput with the digits that can be defended.
+/// Returns a throughput with its significant digits.
 pub(super) fn speed(mb_per_second: f64) -> String {
     format!("{} MB/s", crate::output::format::significant(mb_per_second))
 }
 
-/// A relative change in percent with its sign, none where it rounds to nothing: `+1.5 %`, `0.0 %`.
+/// Returns a relative change in percent with its sign; without a sign if it rounds to zero: `+1.5 %`, `0.0
+/// %`.
 pub(super) fn change(share: f64, decimals: usize) -> String {
     let percent = crate::output::format::fixed(share * 100.0, decimals);
     let is_zero = percent.bytes().all(|byte| matches!(byte, b'0' | b'.'));

@@ -1,4 +1,4 @@
-//! A workload as several experiments let one set it: its parameters, and the phase that they make.
+//! Parameters of a workload that several experiments share, and the phase made from them.
 
 use ssdlab_drive::{Amount, Description, Mix, Phase, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
@@ -6,7 +6,7 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 use super::{Kind, ParameterSpec, Settings};
 use crate::error::LabError;
 
-/// In which order blocks are addressed.
+/// Order of the blocks.
 pub(super) const PATTERN: ParameterSpec = ParameterSpec {
     name: "pattern",
     kind: Kind::Pattern,
@@ -15,7 +15,7 @@ pub(super) const PATTERN: ParameterSpec = ParameterSpec {
     help: "order of the blocks: random, sequential, or a distribution as fio's random_distribution has it (zipf:0.99)",
 };
 
-/// How long requests are.
+/// Length of requests.
 pub(super) const BLOCK: ParameterSpec = ParameterSpec {
     name: "block",
     kind: Kind::Length,
@@ -24,7 +24,7 @@ pub(super) const BLOCK: ParameterSpec = ParameterSpec {
     help: "request size",
 };
 
-/// Which part of the drive is used.
+/// Part of the drive under test.
 pub(super) const AREA: ParameterSpec = ParameterSpec {
     name: "area",
     kind: Kind::Area,
@@ -33,15 +33,15 @@ pub(super) const AREA: ParameterSpec = ParameterSpec {
     help: "how much of the drive is used, from its start",
 };
 
-/// The share of reads that `settings` asks for.
+/// Returns the share of reads in `settings`.
 pub(super) fn mix(settings: &Settings) -> Mix {
     Mix { read_percent: settings.percent("read_percent") }
 }
 
-/// The length of the requests of `settings`.
+/// Returns the length of the requests in `settings`.
 ///
 /// # Errors
-/// Refuses none, and what does not fit into `area`.
+/// Returns an error if the length is zero or does not fit into `area`.
 pub(super) fn block(settings: &Settings, area: ByteLength) -> Result<ByteLength, LabError> {
     let block = settings.length("block");
     if block > ByteLength::ZERO && block <= area {
@@ -54,10 +54,10 @@ pub(super) fn block(settings: &Settings, area: ByteLength) -> Result<ByteLength,
     })
 }
 
-/// The workload of `settings` on `drive`, with the share of reads, the name and the time given.
+/// Returns the workload of `settings` on `drive`, with the given share of reads, name and time.
 ///
 /// # Errors
-/// When the area or the requests do not fit.
+/// Returns an error if the area or the requests do not fit.
 pub(super) fn phase(
     settings: &Settings,
     seed: u64,

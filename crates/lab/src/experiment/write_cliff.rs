@@ -1,9 +1,9 @@
-//! How much can be written at full speed, and how fast is it after that?
+//! The experiment `write-cliff`: data written before the speed drops (SLC cache), and the speed after that.
 //!
-//! A new drive is written once from its start to its end, and the speed is followed along the way: the test
-//! that reviewers put client drives through to see their write cache. Where the speed changes for good, a
-//! stretch ends and the next begins. Then the drive rests, and as much is overwritten from its start as the cache
-//! took: what is back of it on a full drive.
+//! A new drive is written sequentially once while its speed is recorded: the usual test of the write cache in
+//! reviews of client drives. If the speed changes for good, one stretch ends and the next begins. Then the
+//! drive idles, and as much as the cache took is overwritten from the start: that shows how much of the cache
+//! is available again on a full drive.
 
 mod stretches;
 
@@ -61,13 +61,13 @@ const PARAMETERS: [ParameterSpec; 5] = [
     },
 ];
 
-/// Points of the curve are kept in memory: shorter ones would be too many.
+/// Minimum interval of the points of the curve, which are kept in memory.
 const INTERVAL_LEAST: Nanoseconds = Nanoseconds::from_millis(1);
 
-/// Speeds this far apart, as a share of the faster, are a cliff.
+/// Minimum difference of two speeds that counts as a cliff, as a share of the faster.
 const CLIFF: f64 = 0.2;
 
-/// What a run does, worked out from its settings and the drive.
+/// The steps of a run, derived from its settings and the drive.
 #[derive(Clone, Debug)]
 struct Protocol {
     block: ByteLength,
@@ -207,23 +207,23 @@ fn write(
     Ok(())
 }
 
-/// What was measured.
+/// Results of a run.
 #[derive(Clone, Debug, Default)]
 struct Written {
     points: Vec<ThroughputPoint>,
     stretches: Vec<Stretch>,
-    /// The first stretch after the rest.
+    /// First stretch after the idle time.
     again: Option<Stretch>,
 }
 
 impl Written {
-    /// Returns what was written before the speed fell for good, if it did.
+    /// Returns the bytes written before the first lasting drop of speed; `None` if there was none.
     fn cache(&self) -> Option<ByteLength> {
         let [first, second, ..] = &self.stretches[..] else { return None };
         (second.mb_per_second < (1.0 - CLIFF) * first.mb_per_second).then_some(first.length)
     }
 
-    /// MB/s over all of it.
+    /// Returns the mean throughput of the whole write, in MB/s.
     fn mean(&self) -> Option<f64> {
         let time: f64 = self.points.iter().map(|point| point.length.seconds()).sum();
         let bytes: ByteLength = self.points.iter().map(|point| point.bytes).sum();

@@ -1,4 +1,4 @@
-//! What the cost of durability allows to say, and whether it can be true.
+//! Findings about the cost of durability, and a plausibility check of flush latencies.
 
 use ssdlab_units::Nanoseconds;
 
@@ -8,24 +8,24 @@ use crate::output::format::{significant, span};
 use crate::report::Level;
 use ssdlab_blockdev::place::Place;
 
-/// No flash that is sold programs faster than in about this time: SLC takes 200 to 300 us, the
-/// fastest (Z-NAND, XL-FLASH) about 100 us with the transfer.
+/// Minimum time that flash on the market takes to program: SLC takes 200 to 300 us, the fastest (Z-NAND,
+/// XL-FLASH) about 100 us with the transfer.
 const PROGRAM_LEAST: Nanoseconds = Nanoseconds::from_micros(75);
 
-/// From this factor on, what durability costs is a warning.
+/// Slowdown from which the cost of durability is a warning.
 const COSTLY: f64 = 3.0;
 
-/// Knowledge of a drive's flushes beforehand, since it is simulated.
+/// Known behaviour of a simulated drive's flushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
     Nothing,
-    /// Its answers are durable without a flush.
+    /// Completed writes are durable without a flush.
     Lasts,
-    /// It answers flushes without doing them.
+    /// The drive completes flushes without executing them.
     Ignored,
 }
 
-/// Adds the findings of a run, also of one that did not come to its end.
+/// Adds the findings of a run, even if it did not complete.
 pub(super) fn conclude(
     cases: &[(Case, Measured)],
     inserted: &[(inserts::Case, inserts::Measured)],
@@ -48,26 +48,27 @@ pub(super) fn conclude(
     }
 }
 
-/// The case of a pattern with the smallest size.
+/// Returns the case of a pattern with the smallest size.
 fn smallest(cases: &[(Case, Measured)], pattern: Pattern) -> Option<&(Case, Measured)> {
     let own =
         cases.iter().filter(|(case, measured)| case.pattern == pattern && measured.writes > 0);
     own.min_by_key(|(case, _)| case.size)
 }
 
-/// A flush that is too cheap to be true, or that never arrived.
+/// Adds a finding about flushes that are too fast to be true, or that never reached the drive.
 fn believable(cases: &[(Case, Measured)], known: Known, record: &mut Record) {
     let Some((case, measured)) = smallest(cases, Pattern::Flush(1)) else { return };
     let Some(mean) = measured.flushes.mean() else { return };
     let sent = measured.flushes.count();
-    // A few slow ones among many that take nothing would make a mean that looks like flash.
+    // The median is used: with a few slow flushes among many that take no time, the mean would look like
+    // flash.
     let typical = measured.flushes.percentile(50.0).unwrap_or(mean);
     let took = if mean > typical * 2 {
         format!("{} in the middle ({} on average)", span(typical.seconds()), span(mean.seconds()))
     } else {
         span(typical.seconds())
     };
-    // What a command takes by itself says nothing of the flash.
+    // The latency of a command by itself says nothing about the flash.
     let command = smallest(cases, Pattern::Write)
         .map_or(Nanoseconds::ZERO, |(_, plain)| plain.commits.least());
     let none_arrived = measured.flushes_seen == Some(0);
@@ -122,7 +123,7 @@ fn believable(cases: &[(Case, Measured)], known: Known, record: &mut Record) {
     }
 }
 
-/// Returns what one way to insert has come to.
+/// Returns the results of one way to insert.
 fn inserts_of<'a>(
     inserted: &'a [(inserts::Case, inserts::Measured)],
     journal_mode: &str,
@@ -136,13 +137,13 @@ fn inserts_of<'a>(
     found.filter(|measured| measured.inserts > 0)
 }
 
-/// Returns true if it is known that flushes get lost on the way.
+/// Returns true if it is known that flushes do not reach the drive.
 fn none_arrived(cases: &[(Case, Measured)]) -> bool {
     let flushed = smallest(cases, Pattern::Flush(1));
     flushed.is_some_and(|(_, measured)| measured.flushes_seen == Some(0))
 }
 
-/// SQLite on a drive that flushes do not reach.
+/// Adds a finding about SQLite on a drive that flushes do not reach.
 fn in_vain(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
     let Some(with) = inserts_of(inserted, "delete", "full", true) else { return };
     record.find(
@@ -156,7 +157,7 @@ fn in_vain(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record)
     );
 }
 
-/// SQLite as it comes, with and without barriers.
+/// Adds a finding about SQLite with its defaults, with and without barriers.
 fn without_barriers(
     inserted: &[(inserts::Case, inserts::Measured)],
     lasts: bool,
@@ -190,7 +191,7 @@ fn without_barriers(
     );
 }
 
-/// What helps without giving up durability.
+/// Adds a finding about the write-ahead log, which is faster and still durable.
 fn log_instead_of_rollback(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
     let barrier = inserted.iter().any(|(case, _)| case.barrier);
     let delete = inserts_of(inserted, "delete", "full", barrier);
@@ -204,7 +205,7 @@ fn log_instead_of_rollback(inserted: &[(inserts::Case, inserts::Measured)], reco
     );
     match wal.flushes_per_insert() {
         Some(count) => {
-            // With force unit access the last block needs no flush behind it.
+            // The last block is written with FUA and needs no flush after it.
             let whose = if count >= 1.5 {
                 "the file system's commit before and after its last block"
             } else {
@@ -218,7 +219,7 @@ fn log_instead_of_rollback(inserted: &[(inserts::Case, inserts::Measured)], reco
     record.find(Level::Info, "sqlite-wal", text);
 }
 
-/// What could not be had on a real mount.
+/// Adds a finding about cases that were not measured on a real mount.
 pub(super) fn about_the_mount(barrier: bool, place: Option<&Place>, record: &mut Record) {
     let have = if barrier { "with" } else { "without" };
     let mut text = format!(
@@ -232,7 +233,7 @@ pub(super) fn about_the_mount(barrier: bool, place: Option<&Place>, record: &mut
     record.find(Level::Notice, "one-mount", text);
 }
 
-/// SQLite needs files.
+/// Adds a finding if SQLite was not measured for lack of a file system.
 pub(super) fn no_file_system(record: &mut Record) {
     record.find(
         Level::Notice,
@@ -309,7 +310,7 @@ fn through(cases: &[(Case, Measured)], record: &mut Record) {
     );
 }
 
-/// A ratio in words.
+/// Returns a ratio in words.
 fn as_many(ratio: f64) -> String {
     match significant(ratio) {
         same if same == "1.00" => "as many".to_owned(),
@@ -323,7 +324,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns what is found of plain writes and flushes that take so many microseconds each.
+    /// Returns the findings about writes and flushes that take these microseconds each.
     fn found(write: u64, flush: u64, known: Known) -> (String, String) {
         found_of(write, &[flush; 100], known)
     }

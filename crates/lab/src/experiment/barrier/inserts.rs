@@ -1,8 +1,8 @@
-//! What durability costs a database: SQLite's INSERTs, one transaction each.
+//! Durable inserts of a database: SQLite INSERTs with one transaction each.
 //!
-//! On a simulated drive the real SQLite runs on the simulated file system, in virtual time, with
-//! write barriers and without. On a real one it runs on files in a directory made for it, with
-//! what the mount has.
+//! For a simulated drive, SQLite runs on the simulated file system in virtual time, with and without write
+//! barriers. For a real drive it runs on files in a temporary directory, with the barrier setting of the
+//! mount.
 
 use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{Control, Drive, DriveError};
@@ -17,13 +17,13 @@ use crate::experiment::{Record, Settings, Watcher};
 use crate::report::{Cell, Column, Table};
 use crate::sqlite::with_database;
 
-/// SQLite's journal modes that are measured.
+/// Measured journal modes of SQLite.
 const JOURNAL_MODES: [&str; 2] = ["delete", "wal"];
 
-/// SQLite's promises that are measured: a commit is durable; the database stays sound; neither.
+/// Measured `synchronous` modes of SQLite: commits are durable; the database stays consistent; neither.
 const SYNCHRONOUS: [&str; 3] = ["full", "normal", "off"];
 
-/// The row that is inserted, besides its number.
+/// Text of the inserted rows, which also have a number.
 const TEXT: &str = "A hundred characters, which is about what a line of a log has in it: the user, \
                     the time and what it was.";
 
@@ -36,12 +36,12 @@ pub(super) struct Case {
     pub(super) barrier: bool,
 }
 
-/// What inserting rows has come to.
+/// Results of inserting rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) inserts: u64,
     pub(super) elapsed: Nanoseconds,
-    /// Flushes that were sent to the drive, where they can be counted.
+    /// Flushes sent to the drive; `None` if they cannot be counted.
     pub(super) flushes: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ impl Measured {
     }
 }
 
-/// How rows are inserted.
+/// Limits of the inserts in each case.
 #[derive(Clone, Debug)]
 pub(super) struct Inserts {
     count: u64,
@@ -72,23 +72,24 @@ impl Inserts {
         }
     }
 
-    /// Returns what all cases write on a real drive, at most: an insert with its journals.
+    /// Returns the maximum number of bytes that all cases write on a real drive: each insert with its
+    /// journals.
     pub(super) fn writes(&self) -> ByteLength {
         ByteLength::new(40 * 1024) * (self.count * Inserts::cases() as u64)
     }
 
-    /// Cases on a real drive, whose barriers stay as they are.
+    /// Returns the number of cases on a real drive, whose mount keeps its barriers.
     pub(super) fn cases() -> usize {
         JOURNAL_MODES.len() * SYNCHRONOUS.len()
     }
 
-    /// Flushes of all cases on a real drive, about: 4 and 3 an insert with a rollback journal, 2 with a
-    /// log.
+    /// Returns the approximate number of flushes of all cases on a real drive: 4 and 3 an insert with a
+    /// rollback journal, 2 with a write-ahead log.
     pub(super) fn flushes(&self) -> u64 {
         self.count * 9
     }
 
-    /// Every case, with each of `barriers`.
+    /// Returns every case with each of `barriers`.
     pub(super) fn trials(barriers: &[bool]) -> Vec<Trial<Case>> {
         let mut trials = Vec::new();
         for journal_mode in JOURNAL_MODES {
@@ -109,7 +110,7 @@ impl Inserts {
         trials
     }
 
-    /// Inserts rows on the simulated file system.
+    /// Inserts rows into a database on the simulated file system.
     pub(super) fn simulate(
         &self,
         case: &Case,
@@ -133,7 +134,7 @@ impl Inserts {
                 database.spend(self.host)
             })
         });
-        // Closing the database was part of it: it may have to write its log back.
+        // The time includes closing the database, which may have to checkpoint its log.
         let now = files.now();
         measured.elapsed = now.since(start.0.min(now));
         measured.flushes = Some(files.sent().flushes - start.1);
@@ -143,7 +144,7 @@ impl Inserts {
         outcome
     }
 
-    /// Inserts rows into files in `directory`.
+    /// Inserts rows into a database in `directory`.
     pub(super) fn carry_out(
         &self,
         case: &Case,
@@ -212,7 +213,7 @@ fn set_up(connection: &rusqlite::Connection, case: &Case) -> Result<(), LabError
     Ok(())
 }
 
-/// Adds the table.
+/// Adds the table of the results.
 pub(super) fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
     let columns = vec![
         Column::new("journal_mode", ""),

@@ -1,4 +1,4 @@
-//! What the curves over the request size allow to say.
+//! Findings about throughput over the request size.
 
 use ssdlab_units::ByteLength;
 
@@ -8,16 +8,16 @@ use crate::experiment::{Record, Settings};
 use crate::output::format::{fixed, significant};
 use crate::report::Level;
 
-/// A curve has saturated where it reaches this share of its peak.
+/// Share of the peak from which a curve counts as saturated.
 const SATURATED: f64 = 0.95;
 
-/// Throughputs that differ by less than this share are taken as the same.
+/// Maximum relative difference at which throughputs count as equal.
 const SAME: f64 = 0.03;
 
-/// From this share on, a loss by use is a warning.
+/// Loss by preconditioning from which a finding is a warning.
 const WARNING: f64 = 0.2;
 
-/// Adds the findings of a run, also of one that did not come to its end.
+/// Adds the findings of a run, even if it did not complete.
 pub(super) fn conclude(
     protocol: &Protocol,
     measured: &[Measured],
@@ -25,7 +25,7 @@ pub(super) fn conclude(
     settings: &Settings,
     record: &mut Record,
 ) {
-    // What nothing was written to is no used drive, whatever its column is called.
+    // A drive that was not written to is not a used one, whatever the name of its column.
     let was_used = protocol.used > ByteLength::ZERO;
     if was_used {
         new_against_used(measured, record);
@@ -70,13 +70,13 @@ fn peak(curve: &[&Measured]) -> Option<f64> {
     curve.iter().map(|one| one.mb_per_second).reduce(f64::max)
 }
 
-/// The first size from which a curve stays at this level or above it.
+/// Returns the smallest size from which a curve stays at or above `level`.
 fn from_here_on(curve: &[(ByteLength, f64)], level: f64) -> Option<ByteLength> {
     let stays = curve.iter().rev().take_while(|(_, value)| *value >= level);
     stays.last().map(|(size, _)| *size)
 }
 
-/// The peak of each curve, and the smallest request from which it is reached.
+/// Adds a finding with the peak of each curve, and the smallest request that reaches it.
 fn saturation(measured: &[Measured], record: &mut Record) {
     let peaks: Vec<String> = Operation::ALL
         .into_iter()
@@ -107,7 +107,7 @@ fn saturation(measured: &[Measured], record: &mut Record) {
     }
 }
 
-/// Sizes that both operations were measured with: size, first, second.
+/// Returns the sizes that both operations were measured with: size, first, second.
 fn pairs(measured: &[Measured], a: Operation, b: Operation) -> Vec<(ByteLength, f64, f64)> {
     let second = curve(measured, b);
     curve(measured, a)
@@ -184,7 +184,7 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
     }
 }
 
-/// A gain in words: a percentage, or a factor where that says more.
+/// Returns a gain in words: in percent, or as a factor if it is at least one.
 fn faster(gain: f64) -> String {
     if gain >= 1.0 {
         format!("{} times as fast", significant(gain + 1.0))
@@ -193,13 +193,14 @@ fn faster(gain: f64) -> String {
     }
 }
 
-/// Writes of less than most drives map as one: another story than collection.
+/// Adds a finding about writes smaller than most mapping units, which are slow because of read-modify-write,
+/// not GC.
 fn small_writes(measured: &[Measured], record: &mut Record) {
     let all = pairs(measured, Operation::SeqWriteNew, Operation::SeqWriteUsed);
     let loss = |pair: &&(ByteLength, f64, f64)| 1.0 - pair.2 / pair.1;
     let small = all.iter().filter(|pair| pair.0 < SMALL);
     let Some(worst) = small.max_by(|a, b| loss(a).total_cmp(&loss(b))) else { return };
-    // Larger writes have what they lose from collection, and small ones have that as well.
+    // Larger writes lose speed by GC, and small ones lose that, too.
     let of_larger = all.iter().filter(|pair| pair.0 >= SMALL).map(|pair| loss(&pair));
     if loss(&worst) > of_larger.fold(0.0, f64::max) + SAME {
         record.find(

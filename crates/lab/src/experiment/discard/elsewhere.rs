@@ -1,4 +1,4 @@
-//! Other systems than Linux, where no options of mounts are changed.
+//! Substitutes for systems other than Linux, where mount options are not changed.
 
 use std::path::Path;
 
@@ -21,12 +21,12 @@ impl Protocol {
     }
 }
 
-/// Returns false: there are no mounts to guard.
+/// Returns false: no mount option can be changed here.
 pub fn guard_if_asked() -> bool {
     false
 }
 
-/// Returns nothing: no mount was changed.
+/// Returns an empty list: no mount option was changed.
 pub fn undo_what_was_left() -> Vec<String> {
     Vec::new()
 }

@@ -1,4 +1,4 @@
-//! What the passes allow to say.
+//! Findings about unpacking and deleting with and without `discard`.
 
 use ssdlab_units::Nanoseconds;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -8,13 +8,13 @@ use crate::experiment::Record;
 use crate::output::format::{count, fixed, significant};
 use crate::report::{Cell, Column, Level, Table};
 
-/// An interval that is narrower than this share of the mean leaves nothing to be shown.
+/// Width of an interval, as a share of the mean, below which no difference means that there is none.
 const SMALL: f64 = 0.01;
 
-/// From this factor on, slower deleting is a warning.
+/// Slowdown of deleting from which a finding is a warning.
 const COSTLY: f64 = 1.1;
 
-/// Mean of some seconds and half the width of its 95 % interval, where there are two at least.
+/// Mean, variance and number of some times; the variance is NaN for a single time.
 #[derive(Clone, Copy, Debug)]
 struct Mean {
     mean: f64,
@@ -34,7 +34,7 @@ impl Mean {
         Some(Mean { mean, variance, samples })
     }
 
-    /// The difference to another mean, with half the width of its 95 % interval (Welch).
+    /// Returns the difference to another mean, and half the width of its 95 % interval (Welch).
     fn minus(self, other: Mean) -> Option<(f64, f64)> {
         let (a, b) = (self.variance / self.samples, other.variance / other.samples);
         let sum = a + b;
@@ -101,11 +101,11 @@ fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
     record.tables.push(Table { name: "means".to_owned(), columns, rows });
 }
 
-/// Returns how sure a difference is, in words.
+/// Returns the interval of a difference in words.
 fn interval(difference: Option<(f64, f64)>) -> String {
     match difference {
         Some((difference, half)) => {
-            // Two digits of the interval are all that it is known to; times are told to the ms.
+            // The interval is known to two digits only, and times to a millisecond.
             let half = half.max(0.001);
             let decimals = (1.0 - half.log10().floor()).clamp(0.0, 3.0) as usize;
             let half = fixed(half, decimals);
@@ -120,12 +120,12 @@ fn interval(difference: Option<(f64, f64)>) -> String {
     }
 }
 
-/// Returns true if there is more to a difference than chance, as far as anybody knows.
+/// Returns true if a difference exceeds its interval, or if the interval is unknown.
 fn is_shown(difference: Option<(f64, f64)>) -> bool {
     difference.is_none_or(|(difference, half)| difference.abs() > half)
 }
 
-/// Returns what is said of a difference that may be chance: nothing more, or that passes are too few.
+/// Returns the words for a difference within its interval: no difference, or too few passes to show one.
 fn none_shown(difference: Option<(f64, f64)>, mean: f64) -> &'static str {
     match difference {
         Some((_, half)) if half < SMALL * mean => "no difference",
@@ -157,7 +157,7 @@ fn about_deleting(with: Mean, without: Mean, record: &mut Record) {
     };
     let level = match (factor >= COSTLY, difference) {
         (true, Some(_)) => Level::Warning,
-        // One pass each may be chance.
+        // A difference of single passes may be chance.
         (true, None) => Level::Notice,
         (false, _) => Level::Info,
     };
@@ -182,7 +182,7 @@ fn about_extracting(with: Mean, without: Mean, record: &mut Record) {
 
 fn about_trims(with: &Measured, record: &mut Record) {
     let Some((trims, bytes)) = with.trimmed else { return };
-    // Where a run ended early, what was never deleted was never trimmed.
+    // If a run ended early, files that were not deleted were not trimmed either.
     if with.passes.is_empty() || with.passes.iter().any(|pass| pass.delete.is_none()) {
         return;
     }

@@ -1,5 +1,5 @@
-//! Who puts a mount's option back when the run is killed: this program once more, as a process of its own
-//! that waits for the end of the run.
+//! Guard process that restores a mount option if the run is killed: a second process of this program that
+//! waits for the end of the run.
 
 use std::io::Read;
 use std::os::unix::process::CommandExt;
@@ -10,29 +10,29 @@ use std::time::Duration;
 
 use super::remount;
 
-/// The variable of the environment that makes a process such a guard: the note it is to act on.
+/// Environment variable that makes a process the guard. Its value is the path of the note.
 const ASKED: &str = "SSDLAB_GUARD_OF_MOUNT";
 
-/// True if the program that runs here becomes a guard where it is asked to.
+/// True if the main program calls `guard_if_asked`, so that it can be started as a guard.
 static CAN_GUARD: AtomicBool = AtomicBool::new(false);
 
-/// How often, and how long after each other, the guard looks whether its run is gone: its pipe is closed a
-/// moment before.
+/// Number and interval of the guard's checks that the run has ended: the pipe closes a moment before the
+/// process ends.
 const LOOKS: (u32, Duration) = (600, Duration::from_millis(100));
 
-/// To be called by a program that runs experiments, before anything else. Where the process was started to
-/// guard a mount, it does that and returns true; the program has to end then.
+/// Runs the guard if this process was started as one, and returns true; the program has to end then. A
+/// program that runs experiments must call this function first.
 pub fn guard_if_asked() -> bool {
     let Some(note) = std::env::var_os(ASKED) else {
         CAN_GUARD.store(true, Ordering::Relaxed);
         return false;
     };
-    // The end comes however the run ends.
+    // The input ends when the run ends in any way.
     let _ = std::io::stdin().lock().read_to_end(&mut Vec::new());
     let note = PathBuf::from(note);
     for _ in 0..LOOKS.0 {
         if !remount::is_of_a_running_one(&note) {
-            // What cannot be done stays noted, and the next run tries it.
+            // If restoring fails, the note remains, and the next run tries again.
             let _ = remount::undo(&note);
             break;
         }
@@ -41,11 +41,11 @@ pub fn guard_if_asked() -> bool {
     true
 }
 
-/// A process that acts on a note when this one is gone.
+/// Guard process that acts on a note after the end of this process.
 pub(super) struct Guard(Option<Child>);
 
 impl Guard {
-    /// One for `note`. Where there can be none, the next run does its work.
+    /// Starts the guard for `note`. If that fails, the next run restores the mount.
     pub(super) fn of(note: &Path) -> Guard {
         if !CAN_GUARD.load(Ordering::Relaxed) {
             return Guard(None);
@@ -54,7 +54,7 @@ impl Guard {
             let mut command = Command::new(program);
             command.env(ASKED, note).current_dir("/");
             command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-            // Ctrl-C is for the run, and not for who comes after it.
+            // Ctrl-C must reach the run only, not the guard.
             command.process_group(0).spawn()
         });
         Guard(spawned.ok())
@@ -62,7 +62,7 @@ impl Guard {
 }
 
 impl Drop for Guard {
-    /// The note is gone, and the guard finds nothing to do.
+    /// Ends the guard. The note is removed by now, so the guard does nothing.
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
             drop(child.stdin.take());

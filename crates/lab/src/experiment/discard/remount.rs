@@ -1,9 +1,9 @@
-//! Changing the mount option `discard`, and putting it back whatever happens.
+//! Changes the mount option `discard`, and restores it even after a crash.
 //!
-//! The option alone is changed (`fspick`, `fsconfig`), so that all others stay as they are. What
-//! was there before is noted in a file below `/run`, which a system begins without, as mounts
-//! begin with their own options. Whoever is killed leaves that file; a guard puts back what it says,
-//! and where that was killed, too, the next run does.
+//! Only this option is changed (`fspick`, `fsconfig`); all others stay as they are. The previous value is
+//! noted in a file below `/run`, which is empty after boot, when mounts have their own options again. A run
+//! that is killed leaves its note; the guard process restores the option, or the next run if the guard was
+//! killed, too.
 
 use std::fs;
 use std::io;
@@ -17,22 +17,22 @@ use super::super::real_files::{OwnDirectory, failed};
 use super::guard::Guard;
 use crate::error::LabError;
 
-/// Where it is noted what was changed.
+/// Directory of the notes about changed mounts.
 const NOTES: &str = "/run/ssdlab";
 
-/// A mount whose option was changed; dropping it puts it back.
+/// A mount with a changed option. Dropping this value restores the option.
 pub(super) struct Remounted {
     point: PathBuf,
     before: bool,
     note: PathBuf,
     is_back: bool,
-    /// Dropped after all of it was put back.
+    /// Guard process, which ends after the option was restored.
     _guard: Guard,
 }
 
 impl Remounted {
-    /// Gives the mount under `place` the option, or takes it away. `own` is removed, too, by
-    /// whoever undoes this after a run was killed.
+    /// Sets or clears the option of the mount that contains `place`. If the run is killed, the guard also
+    /// removes the directory `own`.
     pub(super) fn with_discard(
         place: &Place,
         discard: bool,
@@ -49,7 +49,7 @@ impl Remounted {
         Ok(mounted)
     }
 
-    /// Puts it back; an error here is worth telling.
+    /// Restores the option and returns errors, which `drop` ignores.
     pub(super) fn put_back(mut self) -> Result<(), LabError> {
         self.restore()
     }
@@ -67,12 +67,12 @@ impl Remounted {
 
 impl Drop for Remounted {
     fn drop(&mut self) {
-        // Whoever wants to know of a failure calls `put_back` before; the note stays then.
+        // Callers that need the error call `put_back` before. After an error the note remains.
         let _ = self.restore();
     }
 }
 
-/// What was changed, and by whom.
+/// Content of a note: mount point, previous option, and directory of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Note {
     point: PathBuf,
@@ -81,7 +81,7 @@ struct Note {
 }
 
 impl Note {
-    /// As lines: process, option, and two paths, none of which may have a line break.
+    /// Returns the note as lines: process, option, and two paths; `None` if a path contains a line break.
     fn text(&self) -> Option<String> {
         let path = |path: &Path| {
             let text = path.to_str()?;
@@ -92,7 +92,7 @@ impl Note {
         Some(format!("{}\n{option}\n{point}\n{own}\n", this_process()))
     }
 
-    /// Reads it; with the process that wrote it.
+    /// Parses a note. Returns it with the process that wrote it.
     fn parse(text: &str) -> Option<(String, Note)> {
         let mut lines = text.lines();
         let process = lines.next()?.to_owned();
@@ -106,17 +106,17 @@ impl Note {
     }
 }
 
-/// This process: its number, and when it began, because numbers are used again.
+/// Returns the identity of this process: its number and its start time, because numbers are reused.
 fn this_process() -> String {
     let number = std::process::id();
     format!("{number} {}", began(number).unwrap_or_default())
 }
 
-/// When a process began, in ticks since the system did (the 22nd number of `/proc/*/stat`); nothing of one
-/// that has ended, though nobody has asked yet how.
+/// Returns the start time of a process in ticks since boot (the 22nd number of `/proc/*/stat`); `None` if it
+/// has ended, also if it is a zombie.
 fn began(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name may hold anything, and ends with the last parenthesis.
+    // The name of the process may contain any character, and ends with the last parenthesis.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X") {
@@ -125,14 +125,14 @@ fn began(process: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Returns true if the process that wrote a note still runs.
+/// Returns true if the process that wrote a note is running.
 fn is_running(process: &str) -> bool {
     let Some((number, since)) = process.split_once(' ') else { return false };
     let began = number.parse().ok().and_then(began);
     began.is_some() && began == since.parse().ok()
 }
 
-/// Returns true if the run that wrote a note is still there.
+/// Returns true if the run that wrote a note is running.
 pub(super) fn is_of_a_running_one(note: &Path) -> bool {
     let text = fs::read_to_string(note).unwrap_or_default();
     text.lines().next().is_some_and(is_running)
@@ -142,7 +142,7 @@ fn note_path(place: &Place) -> PathBuf {
     Path::new(NOTES).join(format!("mount-{}", place.number().replace(':', "-")))
 }
 
-/// Writes a note that must not be there yet.
+/// Writes a note; an error if another run's note exists.
 fn write_note(path: &Path, note: &Note) -> Result<(), LabError> {
     let cannot = |error: io::Error| {
         if error.kind() == io::ErrorKind::PermissionDenied {
@@ -165,7 +165,7 @@ fn write_note(path: &Path, note: &Note) -> Result<(), LabError> {
         _ => {}
     }
     undo(path)?;
-    // It has its name only when all of it is there.
+    // The file gets its final name only when it is complete.
     let whole = path.with_extension("new");
     let _ = fs::remove_file(&whole);
     let mut options = fs::OpenOptions::new();
@@ -188,7 +188,7 @@ fn not_permitted(point: &Path) -> LabError {
     DriveError::new(ErrorKind::Unsupported, message).into()
 }
 
-/// Undoes what one note says, unless its run is still at work; returns what was done.
+/// Restores the mount of one note, unless its run is still running. Returns a description of the changes.
 pub(super) fn undo(path: &Path) -> Result<Option<String>, LabError> {
     let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
     let Some((process, note)) = Note::parse(&text) else {
@@ -216,8 +216,8 @@ pub(super) fn undo(path: &Path) -> Result<Option<String>, LabError> {
     Ok((!done.is_empty()).then(|| done.join("; ")))
 }
 
-/// Undoes what runs that were killed have left of changed mounts; returns what was done, a
-/// sentence each. What cannot be undone stays noted.
+/// Restores the mounts that killed runs have left changed. Returns a sentence for each change or error. After
+/// an error the note remains.
 pub fn undo_what_was_left() -> Vec<String> {
     let Ok(notes) = fs::read_dir(NOTES) else { return Vec::new() };
     let paths = notes.flatten().map(|entry| entry.path());
@@ -229,7 +229,7 @@ pub fn undo_what_was_left() -> Vec<String> {
     notes.filter_map(words).collect()
 }
 
-/// Gives a mount the option, or takes it away.
+/// Sets or clears the option of a mount.
 fn set(point: &Path, discard: bool) -> Result<(), LabError> {
     use rustix::fs::CWD;
     use rustix::io::Errno;

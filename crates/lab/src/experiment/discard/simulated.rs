@@ -1,4 +1,4 @@
-//! The passes on a simulated drive, in virtual time.
+//! Unpacking and deleting on a simulated drive, in virtual time.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::{Case, Measured, Pass, Protocol};
 use crate::error::LabError;
 use crate::experiment::Watcher;
 
-/// How many entries are handled between two looks at the watcher.
+/// Number of entries between two progress reports.
 const LOOK_EVERY: usize = 1024;
 
 impl Protocol {
@@ -70,7 +70,7 @@ impl Protocol {
         Ok(files.sync()?)
     }
 
-    /// What is in a directory goes before it, as `rm -r` does it.
+    /// Deletes the tree. The contents of a directory are deleted before it, as `rm -r` does.
     fn delete(&self, files: &mut FileSystem<'_>, steps: &mut Steps) -> Result<(), LabError> {
         let mut directories: HashMap<&str, FileNumber> = HashMap::new();
         for entry in self.tree.entries.iter().filter(|entry| entry.length.is_none()) {
@@ -94,7 +94,7 @@ fn parent_and_name<'e>(
     files: &FileSystem<'_>,
 ) -> (FileNumber, &'e str) {
     match entry.path.rsplit_once('/') {
-        // An archive may leave out directories; what is in them lies in the root then.
+        // An archive may omit directories; their contents are put into the root then.
         Some((parent, name)) => match directories.get(parent) {
             Some(number) => (*number, name),
             None => (files.root(), &entry.path),
@@ -103,7 +103,7 @@ fn parent_and_name<'e>(
     }
 }
 
-/// Tells how far the passes are.
+/// Progress of the passes.
 struct Steps<'w> {
     pass: u32,
     passes: u32,

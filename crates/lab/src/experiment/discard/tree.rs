@@ -1,4 +1,4 @@
-//! A tree of source code: one made up with the published counts, or that of an archive.
+//! Trees of files: a generated one with the size of the published source tree, or the contents of an archive.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,23 +8,23 @@ use statrs::distribution::{ContinuousCDF, LogNormal};
 
 use crate::error::LabError;
 
-/// What was unpacked in the source: a kernel, of 77.2 MB as tar.xz.
+/// Number of entries and bytes of the published tree: a kernel, 77.2 MB as tar.xz.
 pub(super) const ENTRIES: u32 = 47_854;
 pub(super) const BYTES: u64 = 513_700_000;
 
-/// The share of directories among the entries of a kernel's tree: 1 in 16.
+/// Number of files per directory in a kernel's tree: one entry in 16 is a directory.
 const FILES_PER_DIRECTORY: u32 = 15;
 
-/// The spread of the sizes of source files, as the standard deviation of their logarithm: the
-/// median of a kernel's files is about 4.5 KB and their mean 11.5 KB.
+/// Standard deviation of the logarithm of the sizes of source files: the median of a kernel's files is about
+/// 4.5 KB and their mean 11.5 KB.
 const SPREAD: f64 = 1.37;
 
 /// One file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Its path below the top, as the archive has it: directories before what is in them.
+    /// Path below the top directory. Directories come before their contents.
     pub(super) path: String,
-    /// How long a file is; nothing for a directory.
+    /// Length of a file; `None` for a directory.
     pub(super) length: Option<ByteLength>,
 }
 
@@ -35,8 +35,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// A tree of so many entries, one sixteenth of them directories, with files of about lognormal
-    /// sizes that sum up to `bytes`.
+    /// Returns a generated tree of this number of entries, one sixteenth of them directories, with files of
+    /// approximately lognormal sizes that add up to `bytes`.
     pub(super) fn made_up(entries: u32, bytes: ByteLength, seed: u64) -> Tree {
         let directories = (entries / (FILES_PER_DIRECTORY + 1)).max(1);
         let files = entries.saturating_sub(directories).max(1);
@@ -44,7 +44,8 @@ impl Tree {
         let sizes = sizes(files, bytes, &mut random);
         let mut paths: Vec<(String, u32)> = vec![("tree".to_owned(), 0)];
         for number in 1..directories {
-            // A parent among those there are, not too deep: kernels have up to nine levels.
+            // The parent is one of the directories so far, with a limited depth: kernels have up to nine
+            // levels.
             let parent = loop {
                 let candidate = &paths[random.below(paths.len() as u64) as usize];
                 if candidate.1 < 8 {
@@ -58,7 +59,7 @@ impl Tree {
         let mut left = sizes.into_iter().enumerate();
         for (index, (path, _)) in paths.iter().enumerate() {
             made.entries.push(Entry { path: path.clone(), length: None });
-            // What is left is spread over the directories that are left, some with many files.
+            // The remaining files are spread over the remaining directories, some of which get many.
             let remaining = (paths.len() - index) as u64;
             let share = if remaining == 1 {
                 u64::MAX
@@ -74,7 +75,7 @@ impl Tree {
         made
     }
 
-    /// The tree of an archive that `tar` can read.
+    /// Returns the tree of an archive that `tar` can read.
     pub(super) fn of_archive(archive: &Path) -> Result<Tree, LabError> {
         let failed = |source| LabError::Read { path: archive.to_owned(), source };
         let listed = Command::new("tar")
@@ -101,18 +102,18 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Returns how many files and directories it has.
+    /// Returns the number of files and directories.
     pub(super) fn count(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// The bytes of all files.
+    /// Returns the bytes of all files.
     pub(super) fn length(&self) -> ByteLength {
         self.entries.iter().filter_map(|entry| entry.length).sum()
     }
 }
 
-/// A line of `tar --list --verbose`; nothing for links and devices, which hold no data.
+/// Parses a line of `tar --list --verbose`; `Some(None)` for links and devices, which hold no data.
 #[allow(clippy::option_option)]
 fn parse_line(line: &str) -> Option<Option<Entry>> {
     let mut fields = line.split_ascii_whitespace();
@@ -131,7 +132,8 @@ fn parse_line(line: &str) -> Option<Option<Entry>> {
     })
 }
 
-/// The sizes of files: quantiles of a lognormal distribution in random order, scaled to their sum.
+/// Returns the sizes of files: quantiles of a lognormal distribution in random order, scaled to add up to
+/// `bytes`.
 fn sizes(files: u32, bytes: ByteLength, random: &mut Random) -> Vec<u64> {
     let distribution = LogNormal::new(0.0, SPREAD).expect("a spread above 0");
     let quantile =
@@ -139,7 +141,7 @@ fn sizes(files: u32, bytes: ByteLength, random: &mut Random) -> Vec<u64> {
     let raw: Vec<f64> = (0..files).map(quantile).collect();
     let scale = bytes.bytes() as f64 / raw.iter().sum::<f64>();
     let mut sizes: Vec<u64> = raw.iter().map(|size| (size * scale).round() as u64).collect();
-    // What rounding has left over goes to the largest.
+    // The largest file gets the rounding error.
     let sum: u64 = sizes.iter().sum();
     let last = sizes.last_mut().expect("some file");
     *last = (*last + bytes.bytes()).saturating_sub(sum);
@@ -149,7 +151,7 @@ fn sizes(files: u32, bytes: ByteLength, random: &mut Random) -> Vec<u64> {
     sizes
 }
 
-/// SplitMix64 (G. Steele, D. Lea, C. Flood, 2014): a few draws, the same on every machine.
+/// SplitMix64 (G. Steele, D. Lea, C. Flood, 2014): the same numbers on every machine.
 struct Random(u64);
 
 impl Random {
@@ -161,7 +163,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `end`; the bias of one part in 2^40 is of no matter here.
+    /// Returns a number below `end`; the bias of one part in 2^40 does not matter here.
     fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }

@@ -1,4 +1,4 @@
-//! The passes on a real drive.
+//! Unpacking and deleting on a real drive.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,10 +17,10 @@ use super::{Case, Measured, Pass, Protocol};
 use crate::error::LabError;
 use crate::experiment::Watcher;
 
-/// How many entries are handled between two looks at the watcher.
+/// Number of entries between two progress reports.
 const LOOK_EVERY: usize = 64;
 
-/// How often the watcher is looked at while tar works.
+/// Interval of progress reports while tar runs.
 const WAIT: Duration = Duration::from_millis(20);
 
 impl Protocol {
@@ -53,7 +53,7 @@ impl Protocol {
             course.tally.bytes += self.tree.length();
             Ok(())
         });
-        // The mount first: it is what others use.
+        // The mount is restored first, because other programs use it.
         let restored = mounted.put_back();
         let removed = own.remove();
         outcome.and(restored).and(removed)
@@ -78,7 +78,7 @@ impl Protocol {
     }
 }
 
-/// Bytes that no drive compresses: SplitMix64.
+/// Returns incompressible bytes (SplitMix64).
 fn content() -> Vec<u8> {
     let mut state = 0u64;
     let mut draw = || {
@@ -91,7 +91,7 @@ fn content() -> Vec<u8> {
     (0..1 << 17).flat_map(|_| draw()).collect()
 }
 
-/// Each file begins at another place of the content, so that no two are alike.
+/// Writes a file. Each file begins at another offset of the content, so that no two files are equal.
 fn write_file(path: &Path, length: u64, content: &[u8], index: usize) -> io::Result<()> {
     let mut file = fs::File::create_new(path)?;
     let (mut left, mut from) = (length as usize, index * 4099 % content.len());
@@ -104,7 +104,7 @@ fn write_file(path: &Path, length: u64, content: &[u8], index: usize) -> io::Res
     Ok(())
 }
 
-/// Unpacks an archive with the system's tar, as the source did.
+/// Unpacks an archive with the system's tar, as the published test did.
 fn untar(archive: &Path, to: &Path, watch: &mut Watch) -> Result<(), LabError> {
     let what = || format!("cannot unpack {}", archive.display());
     let archive = fs::canonicalize(archive).map_err(|error| failed(what(), error))?;
@@ -127,7 +127,7 @@ fn untar(archive: &Path, to: &Path, watch: &mut Watch) -> Result<(), LabError> {
             None => {}
         }
         if let Err(cancelled) = watch.look(0.25) {
-            // Nothing may be written there any more when this returns.
+            // No process may write to the directory after the return.
             let _ = tar.kill();
             let _ = tar.wait();
             return Err(cancelled);
@@ -136,7 +136,7 @@ fn untar(archive: &Path, to: &Path, watch: &mut Watch) -> Result<(), LabError> {
     }
 }
 
-/// Deletes all that is in a directory.
+/// Deletes the contents of a directory.
 fn delete_all(directory: &Path, watch: &mut Watch) -> Result<(), LabError> {
     watch.look(0.5)?;
     let deleted = (|| {
@@ -153,7 +153,7 @@ fn delete_all(directory: &Path, watch: &mut Watch) -> Result<(), LabError> {
     deleted.map_err(|error| failed(format!("cannot empty {}", directory.display()), error))
 }
 
-/// Tells how far the passes are.
+/// Progress of the passes.
 struct Watch<'w> {
     watcher: &'w mut dyn Watcher,
     pass: u32,
@@ -161,7 +161,7 @@ struct Watch<'w> {
 }
 
 impl Watch<'_> {
-    /// `done` of the pass is done.
+    /// Reports that the share `done` of this pass is done.
     fn look(&mut self, done: f64) -> Result<(), LabError> {
         match self.watcher.progress((f64::from(self.pass) + done) / f64::from(self.passes)) {
             Control::Cancel => Err(DriveError::cancelled().into()),

@@ -1,4 +1,4 @@
-//! What the reads allow to say, and what they do not.
+//! Findings about the slowdown of sequential reads, and its cause.
 
 use super::{Protocol, READ_REQUEST, Reads, WRITE_BLOCK};
 use crate::experiment::words::{duration as rest_words, mib as mib_words};
@@ -6,29 +6,29 @@ use crate::experiment::{Record, Settings};
 use crate::report::Level;
 use ssdlab_units::Nanoseconds;
 
-/// Reads that differ by less than this share are taken as equal even where repeats agree better:
-/// the published times are given to a tenth of a second of 2 to 11.
+/// Relative difference below which reads always count as equal: the published times have a resolution of a
+/// tenth of a second, for 2 to 11 seconds.
 const LEAST_DIFFERENCE: f64 = 0.03;
 
-/// What a single read may be off by, for lack of another one to compare it with.
+/// Assumed uncertainty of a single read, since there is no other one to compare it with.
 const SINGLE_READ_DIFFERENCE: f64 = 0.2;
 
-/// From this factor on a slowdown is a problem, and from this one on a warning.
+/// Slowdowns from which a finding is a problem, and a warning.
 const PROBLEM: f64 = 2.0;
 const WARNING: f64 = 1.2;
 
-/// How certain it is that what was measured comes from the inside of a drive's flash.
+/// Certainty that the inside of the drive's flash was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inside {
-    /// It can be seen.
+    /// The inside is visible, because the drive is simulated.
     Visible,
-    /// It cannot be seen, and nothing known stands between.
+    /// The inside is not visible, but no other influence is known.
     Presumed,
-    /// Something else is measured: memory, a host, a file system that scatters by itself.
+    /// Something else is measured: memory, a host, a file system that fragments by itself.
     Elsewhere,
 }
 
-/// Adds the findings of a run, also of one that did not come to its end.
+/// Adds the findings of a run, even if it did not complete.
 pub(super) fn conclude(
     protocol: &Protocol,
     reads: &[Reads],
@@ -84,7 +84,7 @@ pub(super) fn conclude(
     record.say_if_shortened(settings);
 }
 
-/// The largest spread of repeated reads of one state, as a share of the best.
+/// Returns the largest spread of repeated reads of one state, as a share of the best.
 fn worst_spread(steps: &[&Reads]) -> f64 {
     steps
         .iter()
@@ -92,20 +92,20 @@ fn worst_spread(steps: &[&Reads]) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// By how much the best read of a state may be off, as a share of it: what the second best is
-/// worse by. The third and later ones may be as bad as they like.
+/// Returns the uncertainty of the best read of a state: the relative difference of the second best read.
+/// Later ones do not matter.
 fn repeatability(step: &Reads) -> f64 {
     let mut seconds = step.seconds.clone();
     seconds.sort_by(f64::total_cmp);
     match seconds[..] {
         [best, second, ..] => second / best - 1.0,
-        // There is one read after the rest; how well it repeats is known from those before.
+        // There is only one read after the long rest; the reads before show how well it repeats.
         _ if step.is_rested => 0.0,
         _ => SINGLE_READ_DIFFERENCE,
     }
 }
 
-/// Returns what two states may differ by without any difference between them.
+/// Returns the relative difference that two states may have by chance.
 fn threshold(a: &Reads, b: &Reads) -> f64 {
     repeatability(a).max(repeatability(b)).max(LEAST_DIFFERENCE)
 }
@@ -117,7 +117,7 @@ enum Outcome {
     CannotTell,
 }
 
-/// The file as filled, its slowest state, and the one after all writes.
+/// The file as filled, its slowest state, and its state after all writes.
 struct Comparison<'a> {
     fill: &'a Reads,
     worst: &'a Reads,
@@ -132,13 +132,13 @@ impl<'a> Comparison<'a> {
         Comparison { fill, worst, last, factor, threshold: threshold(fill, worst) }
     }
 
-    /// Returns what is left of the slowdown after all writes, as a share of the time when new.
+    /// Returns the slowdown that remains after all writes, as a share of the time when new.
     fn kept(&self) -> f64 {
         self.last.best() / self.fill.best() - 1.0
     }
 
-    /// Returns true if most of the slowdown is gone after further writes. They scatter the file
-    /// further and put nothing in order, so that something else was measured.
+    /// Returns true if most of the slowdown disappeared after further writes. They scatter the file further,
+    /// so something else must have been measured.
     fn went_back(&self) -> bool {
         self.kept() < (self.factor - 1.0) / 2.0
     }
@@ -154,7 +154,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Flash pages read per request before and after, where they can be seen and became more.
+    /// Returns the flash pages read per request before and after, if they are known and increased.
     fn more_pages(&self) -> Option<(f64, f64)> {
         let pages = self.fill.pages_per_request.zip(self.worst.pages_per_request);
         pages.filter(|(before, after)| *after > before * (1.0 + LEAST_DIFFERENCE))
@@ -166,7 +166,7 @@ fn speed(protocol: &Protocol, step: &Reads) -> f64 {
 }
 
 fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record: &mut Record) {
-    // Nobody else uses a simulated drive.
+    // No other process uses a simulated drive.
     let repeat = match inside {
         Inside::Visible => "Repeat the run with longer rests: --set rest=1m",
         _ => "Repeat the run while nothing else uses the drive",
@@ -220,7 +220,7 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record:
                      {after:.0}."
                 )
             });
-            // One digit would call a slowdown by 4 % "1.0 times".
+            // With one digit, a slowdown of 4 % would read "1.0 times".
             let slower = match factor {
                 WARNING.. => format!("{factor:.1} times"),
                 _ => format!("{:.0} %", (factor - 1.0) * 100.0),
@@ -237,8 +237,8 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record:
     }
 }
 
-/// Why reads became slower: a fact where the inside shows it, a guess where nothing but a drive
-/// can be the reason and the slowdown is beyond doubt, and nothing otherwise.
+/// Adds a finding about the cause of slower reads: as a fact if the inside shows it, as a guess if only the
+/// drive can be the reason and the slowdown is beyond doubt; otherwise adds nothing.
 fn cause(comparison: &Comparison, inside: Inside, record: &mut Record) {
     let beyond_doubt =
         comparison.factor >= WARNING && comparison.factor - 1.0 >= 2.0 * comparison.threshold;
@@ -259,7 +259,7 @@ fn cause(comparison: &Comparison, inside: Inside, record: &mut Record) {
     record.find(Level::Info, "cause", text.to_owned());
 }
 
-/// Where at least half of the loss had come early.
+/// Adds a finding if at least half of the loss occurred at an early step.
 fn half_of_it(
     protocol: &Protocol,
     comparison: &Comparison,
@@ -289,7 +289,7 @@ fn half_of_it(
     }
 }
 
-/// The share of blocks overwritten at least once: no block twice within a step, steps
+/// Returns the share of blocks overwritten at least once. A step writes no block twice, and steps are
 /// independent of each other.
 fn moved_share(protocol: &Protocol, step: &Reads) -> f64 {
     let mut untouched = 1.0;
@@ -375,7 +375,7 @@ mod tests {
         Reads { pages_per_request: Some(pages), ..reads }
     }
 
-    /// The findings as code and text.
+    /// Returns the codes and texts of the findings.
     fn found(reads: &[Reads], inside: Inside) -> Vec<(String, String)> {
         let count = reads[0].seconds.len().to_string();
         let set = [("reads".to_owned(), count)];
@@ -426,7 +426,7 @@ mod tests {
         let found = found(&reads, Inside::Presumed);
         assert_eq!(found[0].0, "cannot-tell");
         assert!(found[0].1.contains("10 % longer") && found[0].1.contains("--set reads=9"));
-        // Above 3 % it is never "as fast", at or below it always.
+        // A slowdown above 3 % is never "as fast"; one of up to 3 % always is.
         let quiet = |seconds: f64| {
             let reads = [step(0, &[2.0, 2.3, 2.3]), step(50, &[seconds; 3])];
             codes(&reads, Inside::Presumed)[0].clone()

@@ -1,4 +1,4 @@
-//! What the states side by side allow to say.
+//! Findings about the states of a drive compared with each other.
 
 use super::state::{Sizes, State};
 use super::{Measured, Operation};
@@ -7,14 +7,14 @@ use crate::experiment::rounds::Figures;
 use crate::output::format::significant;
 use crate::report::Level;
 
-/// Figures that differ by less than this share are taken as the same.
+/// Maximum relative difference at which figures count as equal.
 const SAME: f64 = 0.03;
 
-/// From this factor on, what is lost without over-provisioning is a problem.
+/// Slowdown without over-provisioning from which a finding is a problem.
 const PROBLEM: f64 = 2.0;
 
-/// Adds the findings of a run, also of one that did not come to its end. `planned` are the states
-/// that this drive can be brought into, `on_copies` is whether each operation had a copy of it.
+/// Adds the findings of a run, even if it did not complete. `planned` are the states that this drive can be
+/// brought into. `on_copies` is true if each operation ran on a copy of the drive.
 pub(super) fn conclude(
     sizes: &Sizes,
     planned: &[State],
@@ -51,12 +51,12 @@ fn of(measured: &[Measured], state: State, operation: Operation) -> Option<&Meas
     measured.iter().find(|one| one.state == state && one.operation == operation)
 }
 
-/// The figures of one operation in one state, where there are any to be relied on.
+/// Returns the figures of one operation in one state, if they are reliable.
 fn figures_of(measured: &[Measured], state: State, operation: Operation) -> Option<&Figures> {
     of(measured, state, operation)?.figures.as_ref()
 }
 
-/// Random writes with the least and with the most over-provisioning.
+/// Adds a finding about random writes with the least and with the most over-provisioning.
 fn spare(measured: &[Measured], record: &mut Record) {
     let writes: Vec<(&Measured, &Figures)> = measured
         .iter()
@@ -175,7 +175,7 @@ fn not_steady(measured: &[Measured], record: &mut Record) {
     }
 }
 
-/// What falls far below its level for a while.
+/// Adds a finding for each operation with sags.
 fn sags(measured: &[Measured], record: &mut Record) {
     for one in measured {
         let what = format!("In the state {}, {}", one.state.name(), one.operation.words());
@@ -186,7 +186,7 @@ fn sags(measured: &[Measured], record: &mut Record) {
     }
 }
 
-/// Each state by what was done to bring it about.
+/// Adds a finding that describes each state by its preconditioning.
 fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Record) {
     let named: Vec<String> = State::ALL
         .into_iter()
@@ -223,7 +223,7 @@ mod tests {
     use super::super::Unsteady;
     use super::*;
 
-    /// Codes and levels of what is found of random writes at these IOPS.
+    /// Returns codes and levels of the findings about random writes with these IOPS.
     fn found(planned: &[State], measured: &[(State, f64, bool)]) -> Vec<(String, Level)> {
         let measured: Vec<Measured> = measured
             .iter()
@@ -250,7 +250,7 @@ mod tests {
             let found = found(planned, &[(State::Full, 100.0, true)]);
             found.into_iter().map(|(code, _)| code).collect::<Vec<_>>()
         };
-        // One state alone says nothing of over-provisioning either.
+        // A single state says nothing about over-provisioning.
         assert!(codes(&State::ALL).is_empty());
         assert_eq!(codes(&[State::Full]), ["no-pairs", "no-trim"]);
     }
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_state_whose_speed_moves_is_set_against_no_other() {
-        // No figures of it.
+        // The first state has no figures.
         let measured = [(State::Full, 0.0, false), (State::Trimmed, 400.0, true)];
         let codes: Vec<String> =
             found(&State::ALL, &measured).into_iter().map(|(code, _)| code).collect();

@@ -1,4 +1,4 @@
-//! The states a drive is brought into, and what of it holds data then.
+//! The states that a drive is brought into, and the share of it that holds data in each.
 
 use ssdlab_drive::{Amount, Description, Mix, Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
@@ -9,31 +9,31 @@ use crate::experiment::course::Course;
 use crate::experiment::steady::{FILL_REQUEST, fill};
 use crate::experiment::{Settings, words};
 
-/// The drive that the published area belongs to.
+/// Capacity of the drive with the published area.
 const PUBLISHED_CAPACITY: f64 = 512.11e9;
 
-/// Requests of the random writes that make a drive a used one.
+/// Length of the random writes that precondition a drive.
 const USE_REQUEST: ByteLength = ByteLength::new(64 << 10);
 
-/// What a drive went through before it is measured.
+/// Preconditioning of a drive before it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// One drive, full, without TRIM.
     Full,
     /// One drive after its free space was trimmed.
     Trimmed,
-    /// Two in RAID 1, full, without TRIM.
+    /// Two drives in RAID 1, full, without TRIM.
     Raid1Full,
-    /// Two in RAID 1, the end never written.
+    /// Two drives in RAID 1, the end never written.
     Raid1Spare,
 }
 
 impl State {
-    /// In the order of the article.
+    /// All states, in the order of the article.
     pub(super) const ALL: [State; 4] =
         [State::Full, State::Trimmed, State::Raid1Full, State::Raid1Spare];
 
-    /// Its name in tables.
+    /// Returns the name in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             State::Full => "full",
@@ -43,12 +43,12 @@ impl State {
         }
     }
 
-    /// Returns true if it is one of two drives.
+    /// Returns true for a state of two drives.
     pub(super) fn is_pair(self) -> bool {
         matches!(self, State::Raid1Full | State::Raid1Spare)
     }
 
-    /// Returns what was done to bring it about, to be read after its name.
+    /// Returns a description of the preconditioning, to follow the name.
     pub(super) fn words(self, sizes: &Sizes, spare: Option<f64>) -> String {
         let used = if sizes.used > ByteLength::ZERO {
             "filled sequentially, then written at random all over"
@@ -72,13 +72,14 @@ impl State {
         }
     }
 
-    /// Returns true if a drive in the state `before` is brought into this one without being written again.
+    /// Returns true if a drive in the state `before` can be brought into this state without being written
+    /// again.
     pub(super) fn goes_on_from(self, before: State) -> bool {
         let is_full = |state| matches!(state, State::Full | State::Raid1Full);
         is_full(before) && self != State::Raid1Spare
     }
 
-    /// Writes a new drive as it is written before this state. `weight` is that of all of it.
+    /// Writes a new drive as this state needs it. `weight` is that of all the writes.
     pub(super) fn prepare(
         self,
         sizes: &Sizes,
@@ -98,7 +99,7 @@ impl State {
         Ok(())
     }
 
-    /// Trims what is free in this state.
+    /// Trims the free space of this state.
     pub(super) fn trim(
         self,
         sizes: &Sizes,
@@ -130,14 +131,14 @@ fn use_up(region: Region, amount: ByteLength, seed: u64) -> Phase {
     }
 }
 
-/// How much of the drive is what.
+/// Sizes of the parts of the drive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// What can be addressed, in whole MiB.
+    /// Logical capacity, in whole MiB.
     pub(super) capacity: ByteLength,
     /// The area under test.
     pub(super) area: ByteLength,
-    /// Bytes written at random to make the drive a used one.
+    /// Bytes written randomly to precondition the drive.
     pub(super) used: ByteLength,
     pub(super) free_percent: u8,
     /// Share of the flash that is spare in the spare state.
@@ -145,7 +146,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Those of a test that hang on nothing else.
+    /// Returns sizes for tests.
     #[cfg(test)]
     pub(super) fn of(capacity: ByteLength, area: ByteLength) -> Sizes {
         Sizes { capacity, area, used: capacity, free_percent: 25, spare: 0.25 }
@@ -178,7 +179,7 @@ impl Sizes {
         whole_mib(self.capacity.bytes() as f64 * f64::from(self.free_percent) / 100.0)
     }
 
-    /// Returns what is ever written of each drive in a state.
+    /// Returns the bytes of each drive that are ever written in a state.
     fn written(&self, state: State, physical: Option<ByteLength>) -> ByteLength {
         match (state, physical) {
             (State::Raid1Spare, Some(physical)) => {
@@ -189,7 +190,7 @@ impl Sizes {
         }
     }
 
-    /// Returns what of each drive holds data in a state.
+    /// Returns the bytes of each drive that hold data in a state.
     pub(super) fn held(&self, state: State, physical: Option<ByteLength>) -> ByteLength {
         let written = self.written(state, physical);
         match state {
@@ -198,7 +199,7 @@ impl Sizes {
         }
     }
 
-    /// The area in words.
+    /// Returns the area in words.
     pub(super) fn area_words(&self) -> String {
         words::mib(self.area)
     }

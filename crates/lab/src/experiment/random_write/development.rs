@@ -1,49 +1,49 @@
-//! A throughput over time: second by second at first, then minute by minute.
+//! Throughput over time: second by second in the first minute, then minute by minute.
 
 use ssdlab_drive::{PhaseResult, ThroughputPoint};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::super::figures::whole;
 
-/// The speed at the start is that of so many seconds.
+/// Minimum number of seconds that the speed at the start is averaged over.
 const START_SECONDS: usize = 3;
 
-/// The speed at the start is that of so long at least: less would be that of the write buffer, which is
-/// as large in a drive made small.
+/// Minimum time that the speed at the start is averaged over. Less would show only the write buffer, which
+/// does not shrink with the scale of the drive.
 const START_LEAST: Nanoseconds = Nanoseconds::from_millis(150);
 
-/// The speed has fallen where it is below this share of that at the start, and stays there.
+/// Share of the start speed below which the speed has fallen, if it stays there.
 pub(super) const FALLEN: f64 = 0.8;
 
-/// Fewer points than this have no swing to speak of.
+/// Minimum number of points for a swing.
 const LEAST_POINTS: usize = 10;
 
-/// How the speed of one workload developed.
+/// Throughput of one workload over time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Development {
     /// The first minute, second by second.
     seconds: Vec<ThroughputPoint>,
     /// The minutes after it.
     minutes: Vec<ThroughputPoint>,
-    /// Units that collection has moved in the first minute, where the inside can be seen.
+    /// Units relocated by GC in the first minute; `None` for a real drive.
     pub(super) moved_first: Option<u64>,
-    /// Regions condensed in the first minute, because the table of extents was full.
+    /// Regions compacted in the first minute because the extent map was full.
     pub(super) condensed_first: u64,
-    /// True if it was written for the whole time: of a part nothing is said but its curve.
+    /// True if the workload ran for the whole time; otherwise there are no findings about it.
     pub(super) is_whole: bool,
 }
 
-/// How much a speed swings.
+/// Fluctuation of a speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Swing {
-    /// Standard deviation of the minutes of the later half.
+    /// Standard deviation of the minutes in the later half.
     pub(super) mb_per_second: f64,
-    /// The deviation as a share of their mean: the coefficient of variation.
+    /// Standard deviation divided by the mean: the coefficient of variation.
     pub(super) share: f64,
 }
 
 impl Development {
-    /// Adds what the next piece of the workload has measured.
+    /// Adds the results of the next phase of the workload.
     pub(super) fn add(&mut self, result: &PhaseResult) {
         let points = whole(&result.throughput);
         if self.seconds.is_empty() { self.seconds = points } else { self.minutes.extend(points) }
@@ -53,12 +53,12 @@ impl Development {
         self.seconds.is_empty()
     }
 
-    /// The first minute: seconds, MB/s.
+    /// Returns the curve of the first minute: seconds, MB/s.
     pub(super) fn by_second(&self) -> Vec<(f64, f64)> {
         along(&self.seconds, 1.0)
     }
 
-    /// All of it: minutes, MB/s.
+    /// Returns the whole curve: minutes, MB/s.
     pub(super) fn by_minute(&self) -> Vec<(f64, f64)> {
         let first = merge(&self.seconds);
         let all: Vec<ThroughputPoint> =
@@ -66,7 +66,7 @@ impl Development {
         along(&all, 60.0)
     }
 
-    /// MB/s in the first seconds.
+    /// Returns the speed at the start in MB/s.
     pub(super) fn start(&self) -> Option<f64> {
         let each = self.seconds.first()?.length;
         let least = START_LEAST.nanos().div_ceil(each.nanos().max(1)) as usize;
@@ -74,18 +74,18 @@ impl Development {
         merge(&self.seconds[..count]).map(|point| point.mb_per_second())
     }
 
-    /// MB/s in the later half of the time.
+    /// Returns the speed in the later half of the time in MB/s.
     pub(super) fn later_half(&self) -> Option<f64> {
         let later = match self.minutes.len() {
             0 => &self.seconds[self.seconds.len() / 2..],
-            // The first minute is one of them.
+            // The first minute counts as one of them.
             minutes => &self.minutes[minutes.div_ceil(2) - 1..],
         };
         merge(later).map(|point| point.mb_per_second())
     }
 
-    /// Seconds after which the speed fell for good, where it did: neither the point itself nor
-    /// the mean of all that follows comes up to [`FALLEN`] of the start.
+    /// Returns the seconds after which the speed fell for good: a point is below [`FALLEN`] of the start, and
+    /// so is the mean of all points from there on. `None` if the speed did not fall.
     pub(super) fn fell_after(&self) -> Option<f64> {
         let limit = self.start()? * FALLEN;
         let points: Vec<ThroughputPoint> =
@@ -101,7 +101,7 @@ impl Development {
         None
     }
 
-    /// Returns how much the minutes of the later half differ from each other, where there are enough.
+    /// Returns the fluctuation of the minutes in the later half; `None` if there are too few.
     pub(super) fn swing(&self) -> Option<Swing> {
         let later = self.minutes.get(self.minutes.len() / 2..)?;
         if later.len() < LEAST_POINTS {
@@ -115,7 +115,7 @@ impl Development {
     }
 }
 
-/// Several points as one.
+/// Merges several points into one.
 fn merge(points: &[ThroughputPoint]) -> Option<ThroughputPoint> {
     let last = points.last()?;
     Some(ThroughputPoint {
@@ -125,7 +125,7 @@ fn merge(points: &[ThroughputPoint]) -> Option<ThroughputPoint> {
     })
 }
 
-/// Points at the end of their intervals, counted from the start of the first.
+/// Returns points at the end of their intervals, with times counted from the start of the first.
 fn along(points: &[ThroughputPoint], seconds_per_step: f64) -> Vec<(f64, f64)> {
     let mut until = Nanoseconds::ZERO;
     points
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_full_write_buffer_is_no_fall_on_a_drive_made_small() {
-        // As much as the buffer takes in 50 ms beside what the flash takes.
+        // The buffer takes 30 % more than the flash for 50 ms.
         let point = |(index, speed): (u64, f64)| ThroughputPoint {
             until: Nanoseconds::from_millis(10 * (index + 1)),
             bytes: ByteLength::new((speed * 1e4) as u64),

@@ -1,4 +1,4 @@
-//! What the curves over time allow to say.
+//! Findings about the throughput of random writes over time.
 
 use ssdlab_units::Nanoseconds;
 
@@ -9,10 +9,10 @@ use crate::experiment::{Record, Settings};
 use crate::output::format::{significant, span};
 use crate::report::Level;
 
-/// From this share of the speed on that is left, a fall is a problem.
+/// Remaining share of the speed below which a fall is a problem.
 const PROBLEM: f64 = 0.5;
 
-/// Adds the findings of a run, also of one that did not come to its end.
+/// Adds the findings of a run, even if it did not complete.
 pub(super) fn conclude(
     written: &[Written],
     intervals: Intervals,
@@ -25,7 +25,7 @@ pub(super) fn conclude(
     record.say_if_shortened(settings);
 }
 
-/// One size whose speed fell.
+/// One request size whose speed fell.
 struct Fall<'a> {
     written: &'a Written,
     start: f64,
@@ -91,7 +91,7 @@ fn falls(written: &[Written], record: &mut Record) {
     );
 }
 
-/// A fall before collection has moved anything has another cause than a lack of free blocks.
+/// Adds a finding if the speed fell before GC relocated anything: the cause is not a lack of free blocks.
 fn before_collection(written: &[Written], minute: Nanoseconds, record: &mut Record) {
     let is_early = |fall: &Fall| fall.after < minute.seconds();
     let early: Vec<Fall> = fallen(written)
@@ -121,7 +121,7 @@ fn before_collection(written: &[Written], minute: Nanoseconds, record: &mut Reco
     );
 }
 
-/// A minute, or as long as it is on a drive of another scale.
+/// Returns "minute", or its length on a scaled drive.
 fn minute_words(minute: Nanoseconds) -> String {
     match minute.seconds() {
         60.0 => "minute".to_owned(),

@@ -1,4 +1,4 @@
-//! What a replay allows to say: what was done to the trace, and whether the drive kept up.
+//! Findings about a replay: changes to the trace, and whether the drive kept up.
 
 use ssdlab_interchange::trace::Format;
 use ssdlab_units::{ByteLength, Nanoseconds};
@@ -9,13 +9,13 @@ use crate::experiment::{Record, figures};
 use crate::output::format;
 use crate::report::Level;
 
-/// Where so much longer than the trace's own time is needed, the drive did not keep up.
+/// Maximum of the elapsed time, as a multiple of the trace's duration. Beyond it the drive has not kept up.
 const BEHIND: f64 = 1.02;
 
-/// Seconds that the last request may take beyond the time of the trace.
+/// Additional seconds that the last request may take.
 const LAST: f64 = 0.01;
 
-/// Returns true if the drive kept up.
+/// Adds the findings, with one about whether the drive kept up with the trace.
 pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &mut Record) {
     figures::conclude(rows, record);
     let took = rows.first().map_or(0.0, |row| row.seconds);
@@ -56,7 +56,7 @@ fn keeps_up(time: f64, took: f64) -> bool {
     took <= time * BEHIND + LAST
 }
 
-/// What was done to the trace.
+/// Adds findings about the contents of the trace and the changes to its addresses and times.
 pub(super) fn tell(protocol: &Protocol, record: &mut Record) {
     let survey = &protocol.survey;
     let [reads, writes, trims, flushes] = survey.requests;

@@ -1,4 +1,4 @@
-//! The requests of a trace as the drive gets them: when, and where on it.
+//! Converts the requests of a trace to requests of the drive: their times and addresses.
 
 use ssdlab_drive::{DriveError, ErrorKind, LaneRequest, Operation, Region, Source};
 use ssdlab_interchange::trace::{Event, Reader};
@@ -6,18 +6,18 @@ use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::Protocol;
 
-/// How recorded addresses become those of the drive.
+/// Mapping of recorded addresses to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Map {
-    /// As they are.
+    /// Unchanged.
     Kept,
-    /// Each whole MiB goes to another place: so many of the trace on so many of the drive.
+    /// Whole MiB are moved: `from` MiB of the trace share `to` MiB of the drive.
     Scaled { from: u64, to: u64 },
-    /// What lies behind the end begins again at the start.
+    /// Addresses beyond the end wrap around to the start.
     Wrapped,
 }
 
-/// The requests of a trace as the drive gets them.
+/// Source of the requests of a trace.
 pub(super) struct TraceSource<R> {
     pub(super) reader: Reader<R>,
     pub(super) of: Protocol,
@@ -51,7 +51,7 @@ impl Protocol {
         LaneRequest { due, pause: Nanoseconds::ZERO, operation: event.operation, region }
     }
 
-    /// Returns where a recorded request lies on the drive, in whole blocks of it.
+    /// Returns the region of a recorded request on the drive, in whole blocks.
     fn region(&self, recorded: Region) -> Region {
         let (mib, unit) = (MIB.bytes(), self.unit.bytes());
         let offset = recorded.offset.bytes();
@@ -66,7 +66,7 @@ impl Protocol {
         let first = start / unit * unit;
         let end = (start + recorded.length.bytes()).div_ceil(unit) * unit;
         let length = (end - first).min(self.area.bytes());
-        // What would reach over the end is moved in front of it.
+        // A request that would reach beyond the end is moved in front of it.
         let first = first.min(self.area.bytes() - length);
         Region { offset: ByteLength::new(first), length: ByteLength::new(length) }
     }

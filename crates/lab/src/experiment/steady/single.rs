@@ -1,4 +1,4 @@
-//! The workload measured once for a given time, whether or not it is steady.
+//! A workload measured once for a given time, without a test for steady state.
 
 use ssdlab_drive::{Amount, Phase, PhaseResult};
 use ssdlab_units::Nanoseconds;
@@ -11,10 +11,10 @@ use crate::experiment::lows::Lows;
 use crate::output::format::span;
 use crate::report::{Cell, Column, Level, Table};
 
-/// One point of the curve.
+/// Interval of the points of the curve.
 const INTERVAL: Nanoseconds = Nanoseconds::from_secs(1);
 
-/// What the lowest mean is over, in seconds.
+/// Window of the lowest mean, in seconds.
 const WINDOW: f64 = 60.0;
 
 /// Runs `phase` for `time`.
@@ -33,7 +33,7 @@ pub(super) fn run(
     course.run(&phase, weight)
 }
 
-/// What it came to: a row for the reads and one for the writes.
+/// Adds the results: a row for reads and one for writes.
 pub(super) fn conclude(result: &PhaseResult, record: &mut Record) {
     let seconds = result.elapsed.seconds();
     let mut rows = Vec::new();

@@ -1,4 +1,4 @@
-//! Blocks of data that no two alike, and what is read in their place.
+//! Blocks of unique data, and the classification of the data read back.
 
 #![cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "of data on real drives"))]
 
@@ -7,7 +7,7 @@ use super::Contents;
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 4096;
 
-/// Fills a block with what no drive compresses and no other block has: SplitMix64.
+/// Fills a block with incompressible data that no other block has (SplitMix64).
 pub(super) fn fill(block: &mut [u8], seed: u64, index: u64) {
     let mut state = seed.wrapping_mul(0xff51_afd7_ed55_8ccd) ^ (index << 20);
     for word in block.chunks_exact_mut(8) {
@@ -19,7 +19,7 @@ pub(super) fn fill(block: &mut [u8], seed: u64, index: u64) {
     }
 }
 
-/// What a block reads as.
+/// Content of a block that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Old,

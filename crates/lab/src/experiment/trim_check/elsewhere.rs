@@ -1,4 +1,4 @@
-//! Other systems than Linux, which do not tell where a file lies on its device.
+//! Substitutes for systems other than Linux, which do not report the physical location of a file.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the sectors allow to say.
+//! Findings about the contents of trimmed sectors.
 
 use super::{AT_ONCE, Seen, Verdict};
 use crate::experiment::Record;
@@ -81,7 +81,7 @@ pub(super) fn conclude(seen: &Seen, record: &mut Record) {
     }
 }
 
-/// Returns what to do about a layer that stops trims.
+/// Returns advice about a layer that stops trims.
 fn next_step(at: &str) -> &'static str {
     if at.contains("crypt") {
         "Allow it: cryptsetup refresh --allow-discards --persistent, or discard in /etc/crypttab."

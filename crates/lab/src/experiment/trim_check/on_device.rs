@@ -1,4 +1,4 @@
-//! The check on a real drive: the file's sectors are read from the block device below.
+//! The check on a real drive: the file's sectors are read from the underlying block device.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,17 +17,17 @@ use super::blocks::{BLOCK, Content, fill};
 use super::{AT_ONCE, Contents, LayerSeen, Protocol, Seen, Verdict};
 use crate::error::LabError;
 
-/// File systems whose extents are addresses of their block device.
+/// File systems whose extents are addresses on their block device.
 const FIT: [&str; 5] = ["ext4", "ext3", "ext2", "xfs", "f2fs"];
 
-/// Reads of the block device.
+/// Length of reads from the block device.
 const READ: usize = 1 << 20;
 
-/// From this share of the blocks on, all of them count as alike: a few at the edges may lie in a
-/// granule of the drive that is not free as a whole.
+/// Minimum share of blocks with the same content for the content to count: a few blocks at the edges may lie
+/// in a granule of the drive that is not wholly free.
 const ALIKE: f64 = 0.95;
 
-/// How long the file's blocks may take to be free; others may have taken them.
+/// Maximum time until the file's blocks are free; other files may have taken them.
 const PATIENCE: Duration = Duration::from_secs(3);
 const ASK_EVERY: Duration = Duration::from_millis(20);
 
@@ -88,8 +88,8 @@ impl Protocol {
         let free_now = || free_space(&top, span).ok();
         let once_free = || once_free(&placed, free_now, || own.sync(), PATIENCE);
         let trims_by_itself = place.has_option("discard");
-        // What is not free yet is not trimmed either, and says nothing later; a mount that trims by
-        // itself does so whenever it is.
+        // Blocks that are not free yet are not trimmed and do not count later. A mount with `discard` trims
+        // blocks when they become free.
         let asked_for = once_free()?.filter(|_| !trims_by_itself);
         let discarded_before = discarded(&device);
         let refused = match (trims_by_itself, trim_free_space(&top, span)) {
@@ -98,7 +98,7 @@ impl Protocol {
                 seen.trimmed = Some(trimmed);
                 None
             }
-            // A mount that trims by itself needs no help.
+            // A mount with `discard` needs no fstrim.
             (true, Err(_)) => None,
             (false, Err(error)) => Some(error),
         };
@@ -115,7 +115,7 @@ impl Protocol {
             let message = format!("{}: {why}", directory.display());
             return Err(LabError::Unsupported(message));
         }
-        // A file system holds what it is trimming as if it were in use.
+        // While a file system trims blocks, it marks them as used.
         let free = once_free()?;
         let seen_now = |free: &Option<Vec<Region>>, buffer: &mut Aligned| {
             self.look(&device, &placed, buffer, &[asked_for.as_deref(), free.as_deref()])
@@ -127,14 +127,14 @@ impl Protocol {
         course.begin("reading again", 0.1);
         let free = once_free()?;
         let first = seen_now(&free, &mut buffer)?;
-        // Whoever took blocks while they were read is seen now.
+        // The free space is read again to find blocks that were allocated during the read.
         let mut second = seen_now(&free_now(), &mut buffer)?;
         second.contents.changed =
             first.each.iter().zip(&second.each).filter(|(one, two)| differ(**one, **two)).count()
                 as u64;
         course.tally.bytes += self.size * 2;
         seen.moments.push(("trimmed", second.contents));
-        // A mount that trims by itself may do so behind our backs, and later than we look.
+        // A mount with `discard` may trim later than the check.
         let trims_later = place.options().iter().any(|it| it.starts_with("discard"));
         let at_once = (refused.is_none() && !trims_later).then_some(&at_once);
         let returned = at_once.is_some_and(|it| it.gave_back(&second));
@@ -161,8 +161,8 @@ impl Protocol {
         written.map_err(|error| failed(what(), error))
     }
 
-    /// Reads the blocks where they lay. Those that are not within each of `free` do not count; where
-    /// nobody knows what is free, it is taken to be.
+    /// Reads the blocks at their former places. Blocks that are not within each of `free` do not count; a
+    /// `None` in `free` means that the free space is unknown and excludes no block.
     fn look(
         &self,
         device: &File,
@@ -189,7 +189,7 @@ impl Protocol {
                     fill(&mut old, self.seed, (run.in_file.bytes() + at) / BLOCK as u64);
                     let content = Content::of(block, &old);
                     look.contents.count(content, 1);
-                    // A sum is enough to tell whether it changes.
+                    // A checksum is enough to detect changes.
                     let sum = block.iter().fold(0u64, |sum, &byte| {
                         sum.rotate_left(5).wrapping_mul(31) ^ u64::from(byte)
                     });
@@ -201,17 +201,16 @@ impl Protocol {
     }
 }
 
-/// What one reading of all blocks has shown.
+/// Result of one read of all blocks.
 #[derive(Default)]
 struct Look {
     contents: Contents,
-    /// Of each block, in order, its content and a sum of it; nothing where it does not count.
+    /// Content and checksum of each block, in order; `None` for a block that does not count.
     each: Vec<Option<(Content, u64)>>,
 }
 
 impl Look {
-    /// Returns true if blocks read as the old data here, and as something else `later`: no few of
-    /// them.
+    /// Returns true if more than a few blocks have the old data here and something else in `later`.
     fn gave_back(&self, later: &Look) -> bool {
         let old = |block: &Option<(Content, u64)>| block.is_some_and(|it| it.0 == Content::Old);
         let pairs = || self.each.iter().zip(&later.each);
@@ -221,7 +220,7 @@ impl Look {
     }
 }
 
-/// Returns true if a block that counted both times has changed.
+/// Returns true if a block that counted in both reads has changed.
 fn differ(one: Option<(Content, u64)>, two: Option<(Content, u64)>) -> bool {
     one.zip(two).is_some_and(|(one, two)| one != two)
 }
@@ -232,11 +231,11 @@ fn is_within(free: &[Region], block: u64) -> bool {
     })
 }
 
-/// Returns what is free once all blocks of the deleted file are, or when nobody waits any longer; nothing where that is
-/// not known.
+/// Returns the free space when all blocks of the deleted file are free, or when `patience` has passed; `None`
+/// if the free space is unknown.
 ///
-/// A file system that has made a deletion durable need not have given back the blocks yet: ext4 does
-/// so behind the commit, xfs in the background. And ext4 marks what it trims as used for so long.
+/// A file system that has made a deletion durable may not have freed the blocks yet: ext4 frees them after
+/// the commit, xfs in the background. Also, ext4 marks blocks as used while it trims them.
 fn once_free(
     placed: &[Placed],
     mut ask: impl FnMut() -> Option<Vec<Region>>,
@@ -258,8 +257,8 @@ fn once_free(
     }
 }
 
-/// Waits until as much was discarded as the file system has asked for, or nobody waits any longer:
-/// fstrim on xfs returns while its discards are in flight (from Linux 6.6).
+/// Waits until the device has discarded as much as the file system requested, or until `PATIENCE` has
+/// passed: fstrim on xfs returns while its discards are in flight (from Linux 6.6).
 fn once_discarded(device: &File, before: Option<ByteLength>, asked_for: ByteLength) {
     let Some(before) = before else { return };
     let began = Instant::now();
@@ -269,7 +268,7 @@ fn once_discarded(device: &File, before: Option<ByteLength>, asked_for: ByteLeng
     }
 }
 
-/// Only whole blocks of the file can be compared.
+/// Returns the whole blocks of the extents: only these can be compared.
 fn whole_blocks(placed: &[Placed]) -> Vec<Placed> {
     let block = ByteLength::new(BLOCK as u64);
     let fits = |run: &&Placed| {
@@ -282,14 +281,15 @@ fn whole_blocks(placed: &[Placed]) -> Vec<Placed> {
     placed.iter().filter(fits).map(whole).collect()
 }
 
-/// From the first block to the last one.
+/// Returns the region from the first block to the last one.
 fn span_of(placed: &[Placed]) -> Region {
     let first = placed.iter().map(|run| run.on_device.offset).min().unwrap_or(ByteLength::ZERO);
     let end = placed.iter().map(|run| run.on_device.end()).max().unwrap_or(first);
     Region { offset: first, length: end - first }
 }
 
-/// `returned` is whether the old data was read for a while after the trim.
+/// Returns the result of the check. `returned` is true if the old data was readable for a while after the
+/// trim.
 fn judge(
     contents: &Contents,
     returned: bool,
@@ -324,7 +324,7 @@ fn judge(
             (None, None) => Verdict::StillThere,
         };
     }
-    // Zeros below an encryption are noise above it.
+    // Decrypting zeros gives noise.
     let is_encrypted = place.layers().iter().any(|layer| layer.detail.as_deref() == Some("crypt"));
     if is_encrypted && share(contents.other) >= ALIKE {
         return Verdict::Works { reads_as: "noise, which is what the encryption makes of zeros" };
@@ -360,7 +360,7 @@ fn read_at(device: &File, bytes: &mut [u8], at: u64) -> Result<(), LabError> {
     })
 }
 
-/// Room for reads past the page cache.
+/// Buffer for direct I/O, aligned to a block.
 struct Aligned(Vec<u8>);
 
 impl Aligned {

@@ -1,4 +1,4 @@
-//! The check on a simulated drive: what was trimmed is read without flash, sooner or later.
+//! The check on a simulated drive: trimmed sectors are read without flash, at once or later.
 
 use ssdlab_drive::simulated::TrimEnd;
 use ssdlab_drive::{Control, Drive, DriveError, ErrorKind, Region};
@@ -60,7 +60,7 @@ impl Protocol {
             Some((name, _)) => {
                 Verdict::Stopped { at: name.clone(), why: "it does not pass trims on".to_owned() }
             }
-            // The drive says so itself, as a real one does, whatever it has done.
+            // The drive reports itself that reads are undefined, as a real one does, whatever it has done.
             None if path.end == TrimEnd::Undefined => Verdict::NotDeterministic,
             None if last.old == 0 => {
                 Verdict::Works { reads_as: if read_as == Content::Ones { "ones" } else { "zeros" } }
@@ -77,8 +77,8 @@ impl Protocol {
     }
 }
 
-/// Reads regions of the drive, past the file system: what lies somewhere is what was written, what
-/// lies nowhere reads as trimmed sectors do.
+/// Reads regions of the drive, past the file system. Mapped blocks hold the old data; unmapped ones read as
+/// `trimmed`.
 fn read_all(
     files: &mut FileSystem<'_>,
     regions: &[Region],

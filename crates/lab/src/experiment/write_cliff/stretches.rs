@@ -1,35 +1,36 @@
-//! Where a speed changes for good: stretches of one speed each.
+//! Divides a throughput curve into stretches of constant speed.
 
 use ssdlab_drive::ThroughputPoint;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::CLIFF;
 
-/// Points that a stretch has at least: fewer are a dip.
+/// Minimum number of points in a stretch: fewer are a dip.
 const LASTING: usize = 5;
 
-/// What follows a change is judged by the mean of so many points, or of one in fifty of all, if those are more: a speed
-/// that dips, or swings as blocks are erased and folded, is one speed.
+/// Number of points, or the divisor of all points if that gives more, whose mean decides about a change. So a
+/// speed that dips, or fluctuates with erases and folding, counts as one speed.
 const WINDOW: usize = 20;
 const WINDOWS: usize = 50;
 
-/// A part of what was written, at one speed.
+/// Part of the written data with one speed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Stretch {
-    /// How much.
+    /// Bytes written.
     pub(super) length: ByteLength,
-    /// How fast.
+    /// Mean throughput.
     pub(super) mb_per_second: f64,
 }
 
-/// Divides what was written where the mean of the points that follow differs from that of the stretch by more
-/// than a cliff, and so does the next point itself.
+/// Divides the points where the next point and the mean of the following points both differ from the mean of
+/// the stretch by more than a cliff.
 pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
     let speeds: Vec<f64> = points.iter().map(ThroughputPoint::mb_per_second).collect();
     let window = (speeds.len() / WINDOWS).max(WINDOW);
     let mut starts = vec![0];
     let mut place = LASTING;
-    // What is left at the end is judged by half of that at least: fewer points may be a swing of the last stretch.
+    // At the end, at least half a window has to remain: fewer points may be a fluctuation of the last
+    // stretch.
     while place + window / 2 <= speeds.len() {
         let start = *starts.last().expect("one begins at the first point");
         // The speed may have changed within the first point of a stretch.
@@ -54,7 +55,7 @@ pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
 }
 
 impl Stretch {
-    /// Both as one, at the speed of both together.
+    /// Returns both stretches as one, with their mean speed.
     fn and(self, other: Stretch) -> Stretch {
         let time = |it: Stretch| it.length.bytes() as f64 / it.mb_per_second;
         let length = self.length + other.length;
