@@ -1,5 +1,5 @@
-//! How much over-provisioning a workload deserves: a drive in its steady state at one over-provisioning after the
-//! other, with what that does to write amplification, speed, latencies and life.
+//! Advice on over-provisioning: measures a workload in steady state at several amounts of over-provisioning,
+//! with its effect on write amplification, speed, latencies and life.
 
 mod load;
 mod trial;
@@ -21,39 +21,38 @@ use crate::report::{
 };
 use crate::target::spare_words;
 
-/// Shares of the flash that are tried, in percent of physical.
+/// Default amounts of over-provisioning to try, in percent of physical capacity.
 pub const SPARES: [f64; 7] = [7.0, 10.0, 15.0, 20.0, 28.0, 35.0, 50.0];
 
-/// Erase cycles where the profile names none: what client drives with TLC flash are sold for.
+/// Erase cycles if the profile has none: the usual rating of client drives with TLC flash.
 const CYCLES_ASSUMED: u32 = 1_000;
 
-/// A percent of over-provisioning has to bring as much more speed as this, in percent, to be worth its
-/// capacity.
+/// Minimum gain of speed per percent of over-provisioning, in percent, that justifies the lost capacity.
 const WORTH: f64 = 2.0;
 
-/// What is asked for.
+/// Parameters of the advice.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The drive: `sim:PROFILE`, with changes.
+    /// Target: `sim:PROFILE`, with changes.
     pub target: String,
-    /// Spare areas to try, in percent of physical, rising.
+    /// Amounts of over-provisioning to try, in percent of physical capacity, rising.
     pub spares: Vec<f64>,
-    /// Where writes go.
+    /// Distribution of the writes that precondition the drive.
     pub workload: Workload,
-    /// What is measured.
+    /// Measured workload.
     pub load: Load,
-    /// Erase cycles that the flash is good for; the profile's where nothing is said.
+    /// Rated erase cycles of the flash; `None` for those of the profile.
     pub cycles: Option<u32>,
-    /// Seed of all that is drawn.
+    /// Seed of the random choices.
     pub seed: u64,
-    /// What has to be done to get the over-provisioning, in order, a sentence each.
+    /// Instructions for setting the over-provisioning on a real drive, in order, a sentence each.
     pub how: Vec<String>,
 }
 
-/// Tries all amounts of over-provisioning.
+/// Measures all amounts of over-provisioning.
 ///
 /// # Errors
-/// When the drive cannot be made with one of them, or the watcher ends it.
+/// Returns an error if the drive cannot have one of the amounts, or if the watcher ends the run.
 pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, LabError> {
     let wall = Instant::now();
     let cpu = machine::cpu_seconds();
@@ -187,8 +186,8 @@ fn table(tried: &[Tried]) -> Table {
     }
 }
 
-/// The figures of a row as the table has them. Sentences compare these, so that whoever divides two rows
-/// comes to the ratio that is said.
+/// Figures of a row, rounded as in the table. Sentences use these, so that a ratio in a sentence equals that
+/// of the two rows.
 struct Shown {
     capacity_gb: f64,
     iops: f64,
@@ -203,7 +202,7 @@ fn shown(it: &Tried) -> Shown {
     }
 }
 
-/// `value` with the three digits that outputs show, or all before the point.
+/// Rounds `value` to the three digits that outputs show, or to a whole number if that has more digits.
 fn significant_digits(value: f64) -> f64 {
     if value <= 0.0 {
         return value;
@@ -216,7 +215,7 @@ fn rounded(value: f64, places: i32) -> f64 {
     (value * scale).round() / scale
 }
 
-/// The row from which on a percent of over-provisioning brings less than it is worth.
+/// Returns the index of the row after which more over-provisioning brings too little per percent.
 fn enough(tried: &[Tried]) -> usize {
     let per_percent = |pair: &[Tried]| {
         let percents = pair[1].spare - pair[0].spare;
@@ -301,7 +300,7 @@ mod tests {
 
     #[test]
     fn what_is_said_of_two_rows_is_what_they_come_to() {
-        // To a tenth of a TB these lives would be 0.2 and 0.3.
+        // Rounded to a tenth of a TB, these lives would be 0.2 and 0.3.
         let of = |spare, iops, life| Tried { life, ..tried(spare, iops) };
         let rows = [of(7.0, 1000.4, 0.2049e12), of(28.0, 2449.0, 0.3471e12)];
         let mut record = Record::default();

@@ -1,4 +1,4 @@
-//! Used drives: a simulated one brought into a state that can be named, and saved.
+//! Preconditioning of simulated drives: brings a drive into a defined state, and saves it.
 
 use std::path::Path;
 
@@ -13,39 +13,39 @@ use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 use crate::error::LabError;
 use crate::experiment::{Watched, Watcher};
 
-/// Requests of random writes in flight.
+/// Queue depth of random writes.
 const DEPTH: u32 = 32;
 
-/// Capacities that can be written at most; more changes nothing any more.
+/// Maximum amount to write, in capacities; more does not change the state.
 const CAPACITIES_MAX: f64 = 1_000.0;
 
-/// The state a drive is brought into.
+/// State that a drive is brought into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Never written.
     New,
-    /// Written from end to end in large requests.
+    /// Written sequentially once in large requests.
     Sequential,
-    /// Filled like that and then written unit by unit at random places.
+    /// Filled sequentially, and then written randomly unit by unit.
     Random,
-    /// Full, in the steady state of random writes: built from theory, without writing.
+    /// Full, in the steady state of random writes; computed from theory, without writing.
     Steady,
 }
 
-/// How much is written.
+/// Amount to write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Written {
-    /// So many times the capacity.
+    /// Multiple of the capacity.
     Capacities(f64),
-    /// So many bytes.
+    /// Bytes.
     Bytes(ByteLength),
 }
 
 impl Written {
-    /// Reads `2x` (times the capacity) or a length.
+    /// Parses `2x` (times the capacity) or a length.
     ///
     /// # Errors
-    /// When it is neither.
+    /// Returns an error if the text is neither.
     pub fn parse(text: &str) -> Result<Written, QuantityError> {
         let wrong = || QuantityError {
             text: text.to_owned(),
@@ -61,7 +61,7 @@ impl Written {
             .ok_or_else(wrong)
     }
 
-    /// As a number of whole blocks of `block`, on a drive of `capacity`.
+    /// Returns the amount in whole blocks of `block`, for a drive of `capacity`.
     fn on(self, capacity: ByteLength, block: ByteLength) -> ByteLength {
         let bytes = match self {
             Written::Capacities(times) => (capacity.bytes() as f64 * times) as u64,
@@ -71,13 +71,13 @@ impl Written {
     }
 }
 
-/// The longest that a drive is stored.
+/// Maximum storage time of a drive.
 const STORED_MOST: Nanoseconds = Nanoseconds::from_secs(100 * 365 * 24 * 3600);
 
-/// Reads how long a drive is stored: `365d`.
+/// Parses a storage time such as `365d`.
 ///
 /// # Errors
-/// When it is something else, or more than a hundred years.
+/// Returns an error if the text is no duration, or longer than a hundred years.
 pub fn parse_stored(text: &str) -> Result<Nanoseconds, QuantityError> {
     parse_duration(text).ok().filter(|&duration| duration <= STORED_MOST).ok_or_else(|| {
         QuantityError {
@@ -87,10 +87,10 @@ pub fn parse_stored(text: &str) -> Result<Nanoseconds, QuantityError> {
     })
 }
 
-/// Reads `80%:20%`: the share of the writes, and the share of the drive that they go to.
+/// Parses `80%:20%`: a share of the writes, and the share of the drive that they go to.
 ///
 /// # Errors
-/// When it is something else, or no share lies between none and all.
+/// Returns an error if the text has another form, or if a share is not between 0.1 and 99.9 %.
 pub fn parse_hot(text: &str) -> Result<Workload, QuantityError> {
     let wrong = || QuantityError {
         text: text.to_owned(),
@@ -103,44 +103,44 @@ pub fn parse_hot(text: &str) -> Result<Workload, QuantityError> {
     Ok(Workload::HotCold { writes: share(writes)?, pages: share(pages)? })
 }
 
-/// What to do to a new drive.
+/// Parameters of the preconditioning of a new drive.
 #[derive(Clone, Copy, Debug)]
 pub struct Ageing {
-    /// The state to bring it into.
+    /// State to bring the drive into.
     pub state: State,
-    /// What is written to get there, or after that to one that is steady. Nothing means once the
-    /// capacity for what is written, and no more for what is steady.
+    /// Amount to write: for a steady drive after the steady state is set up, otherwise to reach the state.
+    /// `None` is one capacity, or nothing for a steady drive.
     pub written: Option<Written>,
-    /// How long it is stored after that, without power.
+    /// Storage time without power after the writes.
     pub stored_for: Nanoseconds,
-    /// The writes that a steady drive was under.
+    /// Workload of the steady state.
     pub workload: Workload,
-    /// What its cache holds after them.
+    /// Content of the SLC cache in the steady state.
     pub cache: CacheFill,
-    /// Seed of all that is drawn.
+    /// Seed of the random choices.
     pub seed: u64,
 }
 
 impl Ageing {
-    /// Returns what a steady drive went through.
+    /// Returns the past writes that define the steady state.
     fn past(&self) -> Past {
         Past { workload: self.workload, cache: self.cache, seed: self.seed }
     }
 }
 
-/// Bytes that go to a drive on its way to a state.
+/// Bytes that preconditioning writes or places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
-    /// Put in its place at once, as theory says.
+    /// Placed directly in the steady state of theory, without writing.
     pub placed: ByteLength,
-    /// Written sequentially.
+    /// Bytes written sequentially.
     pub sequential: ByteLength,
-    /// Written at random places.
+    /// Bytes written randomly.
     pub random: ByteLength,
 }
 
 impl Ageing {
-    /// Returns how much goes to a drive of `capacity`.
+    /// Returns the amounts for a drive of `capacity`.
     pub fn amounts(&self, capacity: ByteLength) -> Amounts {
         let written = |or| self.written.map_or(or, |it| it.on(capacity, ByteLength::new(1)));
         let nothing = ByteLength::ZERO;
@@ -154,10 +154,12 @@ impl Ageing {
     }
 }
 
-/// A drive of `profile`, called `name`, aged; and how it came to its state, in words.
+/// Creates a drive of `profile`, called `name`, and preconditions it. Returns the drive and a description of
+/// its history.
 ///
 /// # Errors
-/// When the drive cannot be made, theory has no steady state for it, or the watcher ends it.
+/// Returns an error if the profile is invalid, theory has no steady state for it, or the watcher ends the
+/// run.
 pub fn age(
     name: &str,
     profile: &Profile,
@@ -237,7 +239,7 @@ pub fn age(
     Ok((drive, history))
 }
 
-/// Returns the order of writes of `workload` over a whole drive.
+/// Returns the order of blocks for writes of `workload` over a whole drive.
 pub(crate) fn pattern_of(workload: Workload) -> Pattern {
     let parts = |share: f64| (share * 10_000.0).round() as u16;
     match workload {
@@ -248,7 +250,7 @@ pub(crate) fn pattern_of(workload: Workload) -> Pattern {
     }
 }
 
-/// Writes `written` to the whole drive; returns how much that was.
+/// Writes `written` to the whole drive, and returns the number of bytes.
 fn write(
     drive: &mut SimulatedDrive,
     pattern: Pattern,
@@ -257,12 +259,12 @@ fn write(
     watcher: &mut dyn Watcher,
 ) -> Result<ByteLength, LabError> {
     let description = drive.description();
-    // Less than a unit at a time would have the drive read the rest of it before each write.
+    // Writes smaller than a unit would be read-modify-writes.
     let unit = drive.inside().map_or(description.block_size, |inside| inside.unit);
     let capacity = description.capacity;
     let sequential = pattern == Pattern::Sequential;
     let block = if sequential { MIB.max(unit) } else { unit };
-    // What is left of the last large block is written unit by unit.
+    // The end of the drive, less than a large block, is written unit by unit.
     let rest = if sequential { capacity - block * capacity.whole(block) } else { ByteLength::ZERO };
     let bytes = written.on(capacity, block);
     watcher.step(if sequential { "sequential writes" } else { "random writes" }, 0.5);
@@ -291,10 +293,10 @@ fn write(
     Ok(bytes)
 }
 
-/// Refuses a place to save a drive where a file is that may not be replaced.
+/// Checks that a drive can be saved at `path` without replacing a file against the user's will.
 ///
 /// # Errors
-/// When there is one.
+/// Returns an error if a file exists at `path` that must not be replaced.
 pub fn check_place(path: &Path, replace: bool) -> Result<(), LabError> {
     Ok(saved::refuse_existing(path, replace)?)
 }
@@ -302,7 +304,7 @@ pub fn check_place(path: &Path, replace: bool) -> Result<(), LabError> {
 /// Shuts `drive` down and saves it; see [`saved::save`].
 ///
 /// # Errors
-/// When a file is there that may not be replaced, the drive cannot be saved, or writing fails.
+/// Returns an error if a file exists that must not be replaced, the drive cannot be saved, or writing fails.
 pub fn save(
     drive: &mut SimulatedDrive,
     profile: &Profile,

@@ -1,8 +1,7 @@
-//! The processor time that a run on simulated drives takes, known roughly before it begins.
+//! Estimate of the processor time of a run on simulated drives, before the run begins.
 //!
-//! Simulating is paid for by the program: so many are carried out as the flash can do in the time that
-//! is measured, or as the bytes that are written come to with their write amplification. Reads cost
-//! little beside them.
+//! The cost is estimated from the number of programs: as many as the flash can execute in the measured time,
+//! or as the written bytes need with their write amplification. Reads cost little in comparison.
 
 use std::time::Duration;
 
@@ -13,19 +12,19 @@ use crate::age::Amounts;
 use crate::experiment::Plan;
 use crate::target::Target;
 
-/// What a program operation costs, and each unit of it besides: between these lie 30 ns a unit (an XG5,
-/// with 24 of them to a program) and 110 ns (an 840 Pro, with 4), as measured in steady state.
+/// Cost of a program operation, and additional cost of each of its units. Measured in steady state: 30 ns a
+/// unit (an XG5, with 24 units in a program) to 110 ns (an 840 Pro, with 4).
 const PROGRAM_NS: f64 = 350.0;
 const UNIT_NS: f64 = 20.0;
 
-/// The cost of putting a unit in its place at once, on a drive far larger than any cache.
+/// Cost of placing a unit directly, on a drive far larger than the processor's caches.
 const PLACED_NS: f64 = 47.0;
 
-/// Capacities that a workload writes until it is steady, about.
+/// Approximate number of capacities that a workload writes until steady state.
 const UNTIL_STEADY: f64 = 1.3;
 
-/// Returns about how much processor time `plan` takes on `target`; `None` on a real drive, and on one that
-/// was saved.
+/// Returns the estimated processor time of `plan` on `target`; `None` for a real drive, and if the target has
+/// a saved drive.
 pub fn processor_time(plan: &Plan, target: &Target) -> Option<Duration> {
     let mut seconds = 0.0;
     for profile in target.profiles()? {
@@ -34,7 +33,7 @@ pub fn processor_time(plan: &Plan, target: &Target) -> Option<Duration> {
     Some(Duration::from_secs_f64(seconds))
 }
 
-/// In seconds, on one drive.
+/// Returns the seconds on one drive.
 fn on(plan: &Plan, drive: &Configuration) -> f64 {
     let random = plan.random_writes + plan.large_random_writes;
     let a_second = f64::from(drive.geometry.dies()) / drive.timing.program.seconds();
@@ -49,23 +48,23 @@ fn on(plan: &Plan, drive: &Configuration) -> f64 {
     (once + timed) * a_program(drive)
 }
 
-/// Returns the program operations that `bytes` need.
+/// Returns the number of program operations for `bytes`.
 fn programs(drive: &Configuration, bytes: ByteLength) -> f64 {
     let per_program = f64::from(drive.geometry.units_per_program());
     bytes.bytes() as f64 / drive.geometry.unit_size().bytes() as f64 / per_program
 }
 
-/// Returns the program operations that `bytes` at random places need, with the copies of collection.
+/// Returns the number of program operations for `bytes` of random writes, GC copies included.
 fn random_programs(drive: &Configuration, bytes: ByteLength) -> f64 {
     drive.write_amplification_about() * programs(drive, bytes)
 }
 
-/// Returns the seconds that a program operation costs.
+/// Returns the seconds of processor time for a program operation.
 fn a_program(drive: &Configuration) -> f64 {
     (PROGRAM_NS + f64::from(drive.geometry.units_per_program()) * UNIT_NS) * 1e-9
 }
 
-/// Returns about how long it takes to make a used drive. `processors` share what is placed; one writes.
+/// Returns the estimated time of preconditioning. Placing is shared by `processors`; writing runs on one.
 pub fn of_ageing(drive: &Configuration, amounts: &Amounts, processors: usize) -> Duration {
     let programs = programs(drive, amounts.sequential) + random_programs(drive, amounts.random);
     let placed = amounts.placed.whole(drive.geometry.unit_size()) as f64 * PLACED_NS * 1e-9;
@@ -90,7 +89,7 @@ mod tests {
 
     #[test]
     fn full_protocols_take_about_what_they_were_seen_to_take() {
-        // Seen, on one machine: 40 s, and 270 to 1000 s.
+        // Measured on one machine: 40 s, and 270 to 1000 s.
         for (target, name, seen) in
             [("sim:toshiba-xg5", "steady", 40.0), ("sim:toshiba-xg5", "random-write", 450.0)]
         {
@@ -118,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_used_drive_takes_about_what_it_was_seen_to_take() {
-        // Seen on one processor: 50 s.
+        // Measured on one processor: 50 s.
         let text = "sim:generic-tlc,capacity.logical=4TiB,capacity.physical=4.4TiB";
         let drive = Target::parse(text).unwrap().profiles().unwrap()[0].configuration().unwrap();
         let placed = drive.geometry.capacity();

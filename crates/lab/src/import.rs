@@ -1,5 +1,4 @@
-//! What fio measured elsewhere, as a report: the table that `job` has, so that the two can be
-//! compared.
+//! Converts results of fio to a report with the same table as `job`, so that both can be compared.
 
 use ssdlab_interchange::fio::JobFile;
 use ssdlab_interchange::fio::json::{FioJob, FioRun, Side};
@@ -11,10 +10,10 @@ use crate::report::{
     TargetKind,
 };
 
-/// The kinds of requests, in the order of a job's sides.
+/// Kinds of requests, in the order of a job's sides.
 const KINDS: [&str; 4] = ["read", "write", "trim", "flush"];
 
-/// The report of one or more runs of fio. `origin` names their file or files.
+/// Returns the report of one or more runs of fio. `origin` names their files.
 pub fn report(runs: &[FioRun], origin: &str) -> Report {
     let mut record = Record::default();
     let mut rows = Vec::new();
@@ -58,7 +57,7 @@ pub fn report(runs: &[FioRun], origin: &str) -> Report {
     }
 }
 
-/// A report of nothing, for the parts that fio says nothing of.
+/// Returns an empty report, for the fields that fio's results do not have.
 pub(crate) fn empty() -> Report {
     let text = r#"{"schema":"","experiment":"","target":{"kind":"file","name":"","capacity_bytes":0,
         "engine":"","caveats":[],"facts":[]},"seed":0,"parameters":[],"shortened":false,
@@ -69,7 +68,7 @@ pub(crate) fn empty() -> Report {
     serde_json::from_str(text).expect("a report without anything in it is one")
 }
 
-/// Jobs with names that no two of them have.
+/// Returns the jobs with unique names.
 fn named(runs: &[FioRun]) -> Vec<(String, &FioJob)> {
     let mut named: Vec<(String, &FioJob)> = Vec::new();
     for job in runs.iter().flat_map(|run| &run.jobs) {
@@ -131,7 +130,7 @@ fn histogram(name: &str, side: &Side) -> Option<LatencyHistogram> {
     })
 }
 
-/// The job's options in the form that a run of it here has them in, as far as they are understood.
+/// Adds the job's options as parameters, in the form of a run of `job` if they are understood.
 fn tell_options(name: &str, job: &FioJob, record: &mut Record) {
     let given = || job.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     match JobFile::job_of_options(name, given()) {
@@ -190,14 +189,14 @@ fn target(runs: &[FioRun], origin: &str) -> Target {
     }
 }
 
-/// When the first of the runs began, as far as can be told from when it ended.
+/// Returns the timestamp of the earliest run, RFC 3339; fio writes it at the end of the run.
 fn started(runs: &[FioRun]) -> String {
     let first = runs.iter().map(|run| run.timestamp).min().unwrap_or(0);
     let at = jiff::Timestamp::from_second(first).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     format!("{at:.0}")
 }
 
-/// The time of all groups of jobs, one after the other.
+/// Returns the total time of all groups of jobs, which run one after the other.
 fn wall_seconds(runs: &[FioRun]) -> f64 {
     let mut groups: Vec<((usize, u32), f64)> = Vec::new();
     for (index, run) in runs.iter().enumerate() {

@@ -1,15 +1,15 @@
-//! What a report says of the machine it was made on, and what the run took of it.
+//! The machine that a report was made on, and the processor time and memory of the run.
 
 use ssdlab_units::ByteLength;
 
 use crate::report::Host;
 
-/// Returns the moment, RFC 3339, UTC, to the second.
+/// Returns the current time, RFC 3339, UTC, to the second.
 pub fn now() -> String {
     format!("{:.0}", jiff::Timestamp::now())
 }
 
-/// The machine.
+/// Returns the description of the machine.
 pub fn host() -> Host {
     let (system, architecture) = kinds();
     Host {
@@ -20,7 +20,7 @@ pub fn host() -> Host {
     }
 }
 
-/// Returns what the system and the processor are called.
+/// Returns the names of the operating system and of the processor architecture.
 #[cfg(unix)]
 fn kinds() -> (String, String) {
     let name = rustix::system::uname();
@@ -28,7 +28,7 @@ fn kinds() -> (String, String) {
     (format!("{} {}", words(name.sysname()), words(name.release())), words(name.machine()))
 }
 
-/// Returns what the system and the processor are called.
+/// Returns the names of the operating system and of the processor architecture.
 #[cfg(not(unix))]
 fn kinds() -> (String, String) {
     let words = |variable, otherwise: &str| {
@@ -37,14 +37,14 @@ fn kinds() -> (String, String) {
     (words("OS", std::env::consts::OS), std::env::consts::ARCH.to_owned())
 }
 
-/// Processor time of this process so far, in seconds.
+/// Returns the processor time of this process so far, in seconds.
 #[cfg(unix)]
 pub fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Processor time of this process so far, in seconds.
+/// Returns the processor time of this process so far, in seconds.
 #[cfg(windows)]
 pub fn cpu_seconds() -> f64 {
     use windows_sys::Win32::Foundation::FILETIME;
@@ -61,7 +61,7 @@ pub fn cpu_seconds() -> f64 {
     if outcome == 0 { 0.0 } else { seconds(kernel) + seconds(user) }
 }
 
-/// The most memory this process has had so far; zero where the system does not tell.
+/// Returns the peak resident memory of this process; zero if the system does not report it.
 #[cfg(windows)]
 pub fn peak_memory() -> ByteLength {
     use windows_sys::Win32::System::ProcessStatus::{
@@ -79,7 +79,7 @@ pub fn peak_memory() -> ByteLength {
     }
 }
 
-/// The most memory this process has had so far; zero where the system does not tell.
+/// Returns the peak resident memory of this process; zero if the system does not report it.
 #[cfg(not(windows))]
 pub fn peak_memory() -> ByteLength {
     std::fs::read_to_string("/proc/self/status")

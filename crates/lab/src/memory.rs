@@ -1,4 +1,4 @@
-//! The memory that a run on simulated drives takes, known before it begins.
+//! Estimate of the memory of a run on simulated drives, before the run begins.
 
 mod available;
 
@@ -9,22 +9,22 @@ use ssdlab_units::ByteLength;
 use crate::experiment::Plan;
 use crate::target::Target;
 
-/// What a run takes beyond that of its drives: the program, latencies, the report.
+/// Memory of a run besides that of its drives: the program, latencies, the report.
 const BESIDES: ByteLength = ByteLength::new(64 << 20);
 
-/// The memory of a run.
+/// Estimated memory of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Taken throughout.
+    /// Memory for the whole run.
     pub throughout: ByteLength,
-    /// Taken by each workload that runs beside others.
+    /// Memory of each workload that runs in parallel with others.
     pub per_copy: ByteLength,
-    /// How many such workloads there are.
+    /// Number of such workloads.
     pub copies: u32,
 }
 
 impl Need {
-    /// Returns the need of `plan` on `target`; `None` on a real drive, which takes none.
+    /// Returns the memory of `plan` on `target`; `None` for a real drive.
     pub fn of(target: &Target, plan: &Plan) -> Option<Need> {
         let counted = plan.counted_writes();
         let is_timed = plan.writing.nanos() > 0;
@@ -40,26 +40,26 @@ impl Need {
         })
     }
 
-    /// Returns the need of opening `target`: a stack may write all of its members to make them agree. `None`
-    /// where opening it takes next to nothing, as of a saved drive, whose file is mapped.
+    /// Returns the memory for opening `target`: a stack may write all of its members to synchronise them.
+    /// `None` if opening takes almost no memory, such as for a saved drive, whose file is mapped.
     pub fn of_opening(target: &Target) -> Option<Need> {
         if let Target::Stack(_) = target { Need::of_ageing(target) } else { None }
     }
 
-    /// Returns the need of making a used drive of `target`.
+    /// Returns the memory for preconditioning a drive of `target`.
     pub fn of_ageing(target: &Target) -> Option<Need> {
         let all = ByteLength::new(u64::MAX);
         let drive = target.memory(all, all)?;
         Some(Need { throughout: BESIDES + drive, per_copy: ByteLength::ZERO, copies: 0 })
     }
 
-    /// Returns the least that the run can do with: one workload after the other.
+    /// Returns the minimum memory of the run: with one workload after the other.
     pub fn least(&self) -> ByteLength {
         self.throughout + self.per_copy
     }
 
-    /// Returns how many workloads may run side by side in `available`: as many as `processors` where
-    /// there is memory for them, and one at least.
+    /// Returns the number of workloads that may run in parallel in `available`: as many as `processors` if
+    /// there is enough memory, and at least one.
     pub fn threads(&self, available: ByteLength, processors: usize) -> usize {
         let most = processors.max(1) as u64;
         let room = available.bytes().saturating_sub(self.throughout.bytes());
@@ -69,8 +69,9 @@ impl Need {
 }
 
 impl Target {
-    /// Returns the memory of its drives, once their first `area` was written, `written` in all. Members of a
-    /// stack count as whole, for it depends on the stack what of them is written. `None` on a real drive.
+    /// Returns the memory of the target's drives after `written` bytes in all were written to their first
+    /// `area`. Members of a stack count as full, since the stack decides what is written to them. `None` for
+    /// a real drive.
     fn memory(&self, area: ByteLength, written: ByteLength) -> Option<ByteLength> {
         match self {
             Target::Simulated { profile, .. } => {
@@ -85,7 +86,7 @@ impl Target {
         }
     }
 
-    /// Returns the target at the largest scale at which `need` of it comes to no more than `available`.
+    /// Returns the target scaled down just enough that `need` fits into `available`; `None` if no scale fits.
     pub fn that_fits(&self, need: &Need, available: ByteLength) -> Option<String> {
         let scales = (1..=12).map(|power| 1_u32 << power);
         let fits = |divisor: &u32| need.least().bytes() / u64::from(*divisor) < available.bytes();

@@ -1,9 +1,8 @@
-//! What a report looks like: to a person at a terminal ([`text`]), on a page ([`html`]), and to
-//! a program ([`json`], [`csv`], [`hdr`]).
+//! Output formats of a report: text for a terminal ([`text`]), an HTML page ([`html`]), and formats for
+//! programs ([`json`], [`csv`], [`hdr`]).
 //!
-//! All of them read the same [`Report`](crate::report::Report) and know no experiment by name:
-//! what they show follows from names, units and shapes, so that a new experiment needs no code
-//! here.
+//! All of them read the same [`Report`](crate::report::Report) and know no experiment by name: the layout
+//! follows from names, units and shapes, so that a new experiment needs no code here.
 
 pub(crate) mod chart;
 pub mod csv;

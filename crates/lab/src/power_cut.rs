@@ -1,5 +1,5 @@
-//! Power cuts at every instant that makes a difference, on a small drive with the mechanisms of a
-//! profile.
+//! Power-cut test: cuts power at every instant that can make a difference, on a small drive with the
+//! mechanisms of a profile.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -21,35 +21,36 @@ use ssdlab_units::Nanoseconds;
 use crate::error::LabError;
 use crate::experiment::Watcher;
 
-/// What the JSON is called.
+/// Schema of the JSON output.
 pub const SCHEMA: &str = "ssdlab.power-cut/1";
 
-/// What the host does before power is cut.
+/// Requests of the host before the power cut.
 #[derive(Clone, Debug)]
 pub enum Histories {
-    /// One that was given, as text.
+    /// One history as text.
     Given(String),
-    /// Random ones.
+    /// Random histories.
     Random {
-        /// How many.
+        /// Number of histories.
         count: u32,
-        /// Requests of each.
+        /// Requests in each history.
         requests: u32,
     },
 }
 
-/// What to explore.
+/// Parameters of the test.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What the host does.
+    /// Requests of the host.
     pub histories: Histories,
-    /// Seed of ageing and of the first random history; each further one has the next.
+    /// Seed of the preconditioning and of the first random history; each further history has the next number
+    /// as its seed.
     pub seed: u64,
-    /// True if the drive is new rather than used.
+    /// True for a new drive, false for a preconditioned one.
     pub is_new: bool,
-    /// True if the drive lies about flush and FUA.
+    /// True if the drive completes flushes and FUA writes without making data durable.
     pub lies: bool,
-    /// A mistake planted in the drive and its recovery.
+    /// Fault injected into the drive and its recovery.
     pub fault: Option<Fault>,
 }
 
@@ -145,7 +146,7 @@ pub struct Exploration {
     pub interrupted: bool,
 }
 
-/// The name of a planted mistake, as it is typed.
+/// Returns the name of an injected fault on the command line.
 pub fn name_of(fault: Fault) -> &'static str {
     match fault {
         Fault::IgnoreNumbers => "ignore-numbers",
@@ -158,12 +159,12 @@ pub fn name_of(fault: Fault) -> &'static str {
     }
 }
 
-/// Cuts power from a small drive with the mechanisms of `profile`, named `target`, wherever that
-/// can make a difference.
+/// Tests power cuts on a small drive with the mechanisms of `profile`, named `target`, wherever a cut can
+/// make a difference.
 ///
 /// # Errors
-/// When the profile has no small drive, what is asked for makes no sense on it, or the history
-/// cannot be read.
+/// Returns an error if the profile has no small drive, if the request does not apply to it, or if the history
+/// cannot be parsed.
 pub fn explore(
     target: &str,
     profile: &Profile,
@@ -223,7 +224,7 @@ pub fn explore(
     Ok(exploration)
 }
 
-/// The drive before the history.
+/// Returns the drive before the history.
 fn drive(
     target: &str,
     configuration: &Configuration,
@@ -265,10 +266,10 @@ fn small_drive(
     Ok(configuration)
 }
 
-/// A history, with its seed where it is random.
+/// A history, with its seed if it is random.
 type Seeded = (Option<u64>, Vec<Step>);
 
-/// The histories.
+/// Returns the histories.
 fn histories(
     histories: &Histories,
     configuration: &Configuration,

@@ -1,18 +1,18 @@
-//! `--quick`: a protocol within seconds.
+//! `--quick`: a protocol that takes seconds.
 //!
-//! An experiment whose volumes follow the size of the drive goes through all of its protocol, on a
-//! simulated drive that was made small, with times as many times shorter: the drive is filled as often, and
-//! is in its steady state as truly. A real drive cannot be made small; there, and where volumes do
-//! not depend on the drive, the protocol is shortened.
+//! If the volumes of an experiment follow the size of the drive, the whole protocol runs on a simulated drive
+//! that is scaled down, with times shorter by the same factor: the drive is filled as many times, and reaches
+//! the same steady state. A real drive cannot be scaled; on it, or if volumes do not depend on the drive, the
+//! protocol is shortened.
 
 use crate::error::LabError;
 use crate::experiment::{Experiment, Settings};
 use crate::target::{Scaled, Target};
 
-/// Returns the settings and the drive of a quick run, whose parameters `set` changes.
+/// Returns the settings and the drive of a quick run; `set` are the user's parameters.
 ///
 /// # Errors
-/// When a parameter is wrong, or the drive cannot be.
+/// Returns an error if a parameter or the profile of the drive is invalid.
 pub fn quick(
     experiment: &dyn Experiment,
     target: Target,

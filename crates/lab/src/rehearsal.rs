@@ -1,8 +1,8 @@
-//! An experiment without a drive: what it would do, to be written as a script; and with results
-//! that fio has brought back from that script, the report that it would have made.
+//! Export of an experiment as a script for fio, and conversion of the script's results to the experiment's
+//! report.
 //!
-//! An experiment is written against [`Drive`], so that a drive which only takes notes learns the
-//! protocol, and one which answers from notes puts the results into the very same report.
+//! Experiments use the trait [`Drive`]. One implementation records the requests, which become the script.
+//! With results, it answers from them, so that the experiment makes its usual report.
 
 mod answers;
 mod notes;
@@ -21,18 +21,18 @@ use notes::Notes;
 /// A drive on another machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elsewhere {
-    /// How it is named there.
+    /// Name on that machine.
     pub name: String,
-    /// True if it is a block device; otherwise a file to be made.
+    /// True for a block device, false for a file to be created.
     pub is_device: bool,
-    /// Bytes of the device; of a file, the most it may have.
+    /// Capacity of the device, or maximum length of the file, in bytes.
     pub capacity: ByteLength,
 }
 
-/// Fails where there is no protocol to be exported, whatever the settings are.
+/// Checks that the experiment has a protocol that can be exported with any settings.
 ///
 /// # Errors
-/// When the experiment runs a file.
+/// Returns an error if the experiment runs a file.
 pub fn check(experiment: &dyn Experiment) -> Result<(), LabError> {
     let takes_a_file = |spec: &ParameterSpec| spec.kind == Kind::File;
     if experiment.parameters().iter().any(takes_a_file) {
@@ -44,10 +44,11 @@ pub fn check(experiment: &dyn Experiment) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The protocol of `experiment` as steps for a script.
+/// Returns the protocol of `experiment` as a script.
 ///
 /// # Errors
-/// When the experiment does what a script cannot, or does not fit on the target.
+/// Returns an error if a script cannot do what the experiment does, or if the experiment does not fit the
+/// target.
 pub fn script(
     experiment: &dyn Experiment,
     settings: &Settings,
@@ -110,7 +111,8 @@ pub fn script(
     })
 }
 
-/// The tag that all jobs of these runs have, where they are those of a script step by step.
+/// Returns the tag that all jobs of these runs have; `None` if they are not the results of one exported
+/// script.
 pub fn tag_of(runs: &[FioRun]) -> Option<Tag> {
     let mut jobs = runs.iter().flat_map(|run| &run.jobs);
     let tag = Tag::parse(jobs.next()?.description.as_deref()?)?;
@@ -120,11 +122,11 @@ pub fn tag_of(runs: &[FioRun]) -> Option<Tag> {
     jobs.all(is_same).then_some(tag)
 }
 
-/// Puts results of a script's jobs into the report of the experiment that the script was made of;
-/// `plain` is the report of the jobs as such, whose facts it takes over.
+/// Returns the report of the experiment that a script was exported from, made from the results of its jobs.
+/// `plain` is the report of the jobs; its target, host, start and cost are used.
 ///
 /// # Errors
-/// When results are missing, or have no histograms (`json+`).
+/// Returns an error if results are missing or have no histograms (`json+`).
 pub fn played_back(tag: &Tag, runs: &[FioRun], plain: Report) -> Result<Report, LabError> {
     let experiment = experiment::named(&tag.experiment)?;
     let settings = Settings::new(experiment, tag.quick, &tag.set)?;
@@ -215,15 +217,14 @@ mod tests {
         for quick in [true, false] {
             let script = rehearsed_with("overprovision", true, quick).unwrap();
             assert!(script.has_rounds);
-            // Two states: made new, filled, written to at random, trimmed in one of them, and four
-            // operations.
+            // Two states: purged, filled, written randomly, trimmed in one of them, and four operations.
             assert_eq!(script.steps.len(), 2 * 7 + 1);
             let sequential = script.steps.iter().find_map(|step| match step {
                 Step::Work { phase, .. } if phase.name == "seq_write" => Some(phase),
                 _ => None,
             });
             let limit = if quick { 60 } else { 2 * 3600 };
-            // Whole rounds: a part of one more than the limit at most.
+            // Whole rounds: at most a part of one more than the limit.
             let Amount::Time(time) = sequential.unwrap().amount else { panic!("not by time") };
             assert!((0.0..1.0).contains(&(time.seconds() - limit as f64)), "{time:?}");
         }

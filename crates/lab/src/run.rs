@@ -1,4 +1,4 @@
-//! One run: an experiment on a target, made into a report whatever happens.
+//! Runs an experiment on a target and makes the report, also after an error.
 
 use std::time::Instant;
 
@@ -16,16 +16,16 @@ use crate::report::{
     ReportCounters, ReportHealth, SCHEMA, Target, TargetKind, TimePart,
 };
 
-/// What a run came to: always a report, with the error that ended it, if one did.
+/// Result of a run: the report, and the error that ended the run, if there was one.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What was measured.
+    /// Report of what was measured.
     pub report: Report,
-    /// Why the run did not come to its end.
+    /// Error that ended the run before its protocol was complete.
     pub error: Option<LabError>,
 }
 
-/// Runs `experiment` on `drive` and cleans up after it.
+/// Runs `experiment` on `drive`, and removes the files of the run.
 pub fn run(
     experiment: &dyn Experiment,
     settings: &Settings,
@@ -68,7 +68,7 @@ pub fn run(
     {
         error = Some(failure.into());
     }
-    // A run that ended before it had results says nothing of theory either.
+    // A run that ended before it had results gets no finding about theory.
     if error.is_none() || record.tables.iter().any(|table| !table.rows.is_empty()) {
         oracle::conclude(&record.tally.judged.clone(), &mut record);
     }
@@ -125,8 +125,8 @@ pub fn run(
     Outcome { report, error }
 }
 
-/// The health of the drive that was written most: of copies that each went their own way none speaks
-/// for the others, and the one that was used up most is the one to be warned of.
+/// Returns the health of the drive with the most host writes: a warning should come from the copy that is
+/// worn most.
 fn health_of_the_most_written(insides: &[Inside]) -> Option<Health> {
     insides.iter().filter_map(|inside| inside.health).max_by_key(|it| it.data_units_written)
 }
@@ -150,7 +150,7 @@ fn target_of(mut description: ssdlab_drive::Description, health: Option<Health>)
     }
 }
 
-/// Returns where the time of the requests of all drives went, as a report says it; `None` of no drive.
+/// Returns where the time of the requests of all drives went, for the report; `None` if there are no drives.
 pub fn attribution_of(insides: &[Inside]) -> Option<ReportAttribution> {
     let mut sum = insides.first()?.attribution;
     for inside in &insides[1..] {
@@ -171,8 +171,8 @@ pub fn attribution_of(insides: &[Inside]) -> Option<ReportAttribution> {
     })
 }
 
-/// Returns how worn the drive was at the end, by the names of the NVMe SMART / Health log, as far as the profile says
-/// what wears it out.
+/// Returns the wear of the drive at the end, named as in the NVMe SMART / Health log, as far as the profile
+/// models wear.
 fn health_facts(health: &Health) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     if let Some(spare) = health.available_spare {
@@ -192,7 +192,7 @@ fn health_facts(health: &Health) -> Vec<(String, String)> {
     facts
 }
 
-/// Says in the report what the drive warns of.
+/// Adds findings about the drive's critical warnings.
 fn note_warnings(health: Option<Health>, record: &mut Record) {
     let Some(Health { available_spare: Some(spare), critical_warning, .. }) = health else {
         return;
@@ -210,10 +210,10 @@ fn note_warnings(health: Option<Health>, record: &mut Record) {
     }
 }
 
-/// The bit of a critical warning that says that the drive is read-only.
+/// Bit of the critical warning for a read-only drive.
 const READ_ONLY: u8 = 1 << 3;
 
-/// Returns how worn a drive is, as a report says it.
+/// Returns the health of a drive for the report.
 pub fn health_of(health: &Health) -> ReportHealth {
     ReportHealth {
         critical_warning: health.critical_warning,
@@ -232,7 +232,7 @@ pub fn health_of(health: &Health) -> ReportHealth {
     }
 }
 
-/// Returns what the inside of a drive has counted, as a report says it.
+/// Returns the counters of a drive for the report.
 pub fn counters_of(inside: &Inside) -> ReportCounters {
     let Inside { unit, counters, wear, .. } = inside;
     ReportCounters {

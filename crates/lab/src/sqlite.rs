@@ -1,10 +1,9 @@
-//! The real SQLite on the simulated file system, in virtual time.
+//! SQLite on the simulated file system, in virtual time.
 //!
-//! SQLite reaches files through a VFS. Ours hands every call to a
-//! [`FileSystem`](ssdlab_fs_model::FileSystem) and does with it what SQLite's own VFS
-//! for Unix does with system calls: data is synced with `fdatasync`, and a directory once after a
-//! journal was created in it. (The crate sqlite-plugin knows no flags of a sync, no sync of a
-//! directory, and no end of a VFS; hence our own.)
+//! SQLite accesses files through a VFS. Ours passes every call to a
+//! [`FileSystem`](ssdlab_fs_model::FileSystem), as SQLite's own VFS for Unix does with system calls: data is
+//! synced with `fdatasync`, and a directory once after a journal was created in it. (The crate sqlite-plugin
+//! supports neither the flags of a sync, nor the sync of a directory, nor the end of a VFS; hence our own.)
 
 mod calls;
 
@@ -20,13 +19,12 @@ use ssdlab_units::Nanoseconds;
 
 use crate::error::LabError;
 
-/// What the calls of one VFS share. SQLite is used from one thread at a time, and no call is made
-/// while another one is under way.
+/// State that the calls of one VFS share. SQLite is used from one thread at a time, and calls do not nest.
 struct Shared<'a, 'd> {
     files: RefCell<&'a mut FileSystem<'d>>,
-    /// The memory that connections of a database in WAL mode share.
+    /// Shared memory of the connections to a database in WAL mode.
     regions: RefCell<Vec<Box<[u64]>>>,
-    /// What went wrong below, of which SQLite only knows that something did.
+    /// First error of the file system; SQLite itself keeps only an error code.
     failure: RefCell<Option<DriveError>>,
 }
 
@@ -38,26 +36,26 @@ pub(crate) struct Database<'s> {
 }
 
 impl Database<'_> {
-    /// The connection to it.
+    /// Returns the connection to the database.
     pub(crate) fn connection(&self) -> &Connection {
         self.connection
     }
 
-    /// The file system that it lies on.
+    /// Calls `work` with the file system of the database.
     pub(crate) fn with_files<R>(&self, work: impl FnOnce(&mut FileSystem<'_>) -> R) -> R {
-        // SAFETY: `with_database` keeps what is shared alive while it lends this value.
+        // SAFETY: `with_database` keeps the shared state alive while it lends this value.
         let shared = unsafe { &*self.shared };
         let mut files = shared.files.borrow_mut();
         work(&mut files)
     }
 
-    /// The host computes.
+    /// Lets virtual time pass for work of the host.
     pub(crate) fn spend(&self, duration: Nanoseconds) -> Result<(), LabError> {
         Ok(self.with_files(|files| files.spend(duration))?)
     }
 }
 
-/// A VFS that is known to SQLite for as long as this value lives.
+/// A VFS that is registered with SQLite for the lifetime of this value.
 struct Registered {
     vfs: Box<ffi::sqlite3_vfs>,
     name: CString,
@@ -71,7 +69,7 @@ impl Registered {
         let mut vfs = Box::new(calls::vfs());
         vfs.zName = name.as_ptr();
         vfs.pAppData = std::ptr::from_ref(shared).cast_mut().cast();
-        // SAFETY: the structure stays where it is, in its box, until it is taken out again.
+        // SAFETY: the structure stays at its address in the box until it is unregistered.
         let outcome = unsafe { ffi::sqlite3_vfs_register(&mut *vfs, 0) };
         assert_eq!(outcome, ffi::SQLITE_OK, "SQLite has room for another VFS");
         Registered { vfs, name }
@@ -80,16 +78,16 @@ impl Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // SAFETY: it was registered, and every connection through it is closed.
+        // SAFETY: the VFS was registered, and every connection through it is closed.
         unsafe { ffi::sqlite3_vfs_unregister(&mut *self.vfs) };
     }
 }
 
-/// Opens the database called `name` in the root of `files`, does `work` with it, and closes it.
-/// SQLite draws at random from the system, but only what marks its journals, which costs nothing.
+/// Opens the database called `name` in the root of `files`, calls `work` with it, and closes it. SQLite gets
+/// random numbers from the system, but uses them only to mark its journals, which does not affect timing.
 ///
 /// # Errors
-/// Those of `work`, of SQLite, and of the file system below it.
+/// Returns the error of `work`, of SQLite, or of the file system.
 pub(crate) fn with_database<R>(
     files: &mut FileSystem<'_>,
     name: &str,
@@ -115,7 +113,7 @@ pub(crate) fn with_database<R>(
         Ok(outcome)
     })();
     drop(registered);
-    // The cause below says more than SQLite's "disk I/O error".
+    // The error of the file system says more than SQLite's "disk I/O error".
     match (outcome, shared.failure.into_inner()) {
         (Err(LabError::Sqlite(_)), Some(failure)) => Err(failure.into()),
         (outcome, _) => outcome,
@@ -128,9 +126,9 @@ struct OpenFile {
     base: ffi::sqlite3_file,
     shared: *const Shared<'static, 'static>,
     file: FileNumber,
-    /// The directory has to be synced with the file, the first time.
+    /// True until the first sync of a new journal, which also syncs the directory.
     is_new_journal: bool,
-    /// The name to remove when it is closed.
+    /// Name of the file if it is to be removed when it is closed.
     remove: Option<Box<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! The workload that advice is for, as a phase on a drive that was made small.
+//! The measured workload of the advice, as a phase on a scaled-down drive.
 
 use std::path::{Path, PathBuf};
 
@@ -10,51 +10,51 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
 
-/// What writes to the drive, and reads from it.
+/// The measured workload.
 #[derive(Clone, Debug)]
 pub enum Load {
-    /// Requests of the mapping unit at random places of all of the drive: what closed forms are for.
+    /// Requests of a mapping unit at random addresses of the whole drive: the workload of closed forms.
     Units {
-        /// Reads in a hundred requests.
+        /// Reads per hundred requests.
         read_percent: u8,
         /// Requests in flight.
         depth: u32,
     },
-    /// Requests of one size over all of the drive.
+    /// Requests of one size on the whole drive.
     Blocks {
-        /// Their order.
+        /// Order of the blocks.
         pattern: Pattern,
-        /// Bytes of each; those of the mapping unit unless given.
+        /// Length of a request; `None` for the mapping unit.
         block_size: Option<ByteLength>,
-        /// Reads in a hundred requests.
+        /// Reads per hundred requests.
         read_percent: u8,
         /// Requests in flight.
         depth: u32,
     },
-    /// A job of fio's.
+    /// A fio job.
     Job {
-        /// The file it stands in.
+        /// Job file.
         path: PathBuf,
         /// The job.
         job: Box<Job>,
     },
 }
 
-/// What a load is measured in.
+/// Sizes that the phase of a load depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
-    /// What the drive maps: a request of less has it read the rest before it writes.
+    /// Mapping unit of the drive. A smaller write is a read-modify-write.
     pub(super) unit: ByteLength,
-    /// The capacity of the whole drive, where a small one stands for it.
+    /// Capacity of the full-size drive, if a scaled-down one is simulated.
     pub(super) whole: ByteLength,
 }
 
 impl Load {
-    /// The one job of a job file.
+    /// Reads the only job of a job file.
     ///
     /// # Errors
-    /// With the line, where it is not understood, where there is more than one, or where it asks for
-    /// what does not go with advice.
+    /// Returns an error with the line if the file cannot be parsed, has more than one job, or uses an option
+    /// that advice does not support.
     pub fn read(path: &Path) -> Result<Load, LabError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| LabError::Read { path: path.to_owned(), source })?;
@@ -72,12 +72,12 @@ impl Load {
         Ok(Load::Job { path: path.to_owned(), job: Box::new(job) })
     }
 
-    /// Returns true if closed forms say what write amplification it has.
+    /// Returns true if closed forms predict the write amplification of the load.
     pub(super) fn is_of_theory(&self) -> bool {
         matches!(self, Load::Units { .. })
     }
 
-    /// Name and value of all that matters of it.
+    /// Returns the names and values of the relevant settings.
     pub(super) fn settings(&self) -> Vec<(String, String)> {
         let own = |name: &str, value: String| (name.to_owned(), value);
         match self {
@@ -97,7 +97,7 @@ impl Load {
         }
     }
 
-    /// It on a drive that stands for a whole one: regions are the same share of both.
+    /// Returns the load as a phase on a scaled-down drive. A region is the same share of both drives.
     pub(super) fn phase(
         &self,
         drive: &Description,
@@ -154,7 +154,7 @@ impl Load {
     }
 }
 
-/// The order of requests, as it can be typed.
+/// Returns the order of blocks as it can be typed.
 fn pattern_words(pattern: Pattern) -> String {
     match pattern {
         Pattern::Sequential | Pattern::SequentialFrom(_) => "sequential".to_owned(),
@@ -164,7 +164,8 @@ fn pattern_words(pattern: Pattern) -> String {
     }
 }
 
-/// The job without what has no place in advice: how long it runs and what comes before and after.
+/// Returns the job without options that do not matter for advice: its duration, and the work before and after
+/// it.
 fn plain(job: &Job) -> Result<Job, InputError> {
     let refuse = |why: &str| Err(InputError::at(job.line, why));
     match job.direction {
@@ -181,7 +182,7 @@ fn plain(job: &Job) -> Result<Job, InputError> {
         return refuse("copies of a sequential job are not made here; leave numjobs out");
     }
     let mut job = job.clone();
-    // Copies at random places of one region are as many more requests in flight.
+    // Copies at random addresses of one region are equivalent to a higher queue depth.
     job.depth = job.depth.saturating_mul(job.copies);
     job.copies = 1;
     job.loops = 1;

@@ -1,5 +1,5 @@
-//! One amount of over-provisioning tried: a drive that has it, made small where it is large, brought into the steady state
-//! of the workload and measured there.
+//! Measures one amount of over-provisioning: creates a drive with it, scaled down if it is large, brings the
+//! drive into the steady state of the workload, and measures the workload there.
 
 use ssdlab_drive::{Amount, Drive, Phase};
 use ssdlab_model::age::Workload;
@@ -14,33 +14,33 @@ use crate::experiment::{Watched, Watcher};
 use crate::target::Target;
 use crate::target::scaled::{CAPACITY_MOST, is_like_the_whole};
 
-/// Capacities that a workload of its own kind writes before it is measured.
+/// Capacities that a workload without a closed form writes before it is measured.
 const WARM_UP: u64 = 2;
 
-/// One amount of over-provisioning.
+/// Results for one amount of over-provisioning.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
-    /// In percent of physical.
+    /// Over-provisioning in percent of physical capacity.
     pub(super) spare: f64,
-    /// Bytes of the whole drive that the host keeps.
+    /// Logical capacity of the full-size drive in bytes.
     pub(super) capacity: f64,
     pub(super) write_amplification: f64,
-    /// Write amplification of data alone, which is what `theory` is about.
+    /// Write amplification without metadata, which is what `theory` predicts.
     pub(super) of_data: f64,
     pub(super) theory: Option<f64>,
     pub(super) iops: f64,
     pub(super) mean_us: f64,
-    /// How latencies scatter, where the drive has erase blocks of its own size.
+    /// Scatter of latencies; `None` if the drive was scaled down.
     pub(super) scatter: Option<Scatter>,
-    /// Bytes that the host can write until the flash is worn.
+    /// Bytes that the host can write until the rated cycles are used up.
     pub(super) life: f64,
     pub(super) simulated: f64,
     pub(super) requests: u64,
 }
 
-/// How latencies scatter. That depends on how long collection keeps at one block, and so on how
-/// large blocks are: at scales from 1/4 to 1/64 the 99th percentile of one drive came to anything between
-/// 5 and 13 ms, up and down, while rates, means and write amplification agreed.
+/// Scatter of latencies. It depends on the time that GC spends on one block, and so on the size of blocks: at
+/// scales from 1/4 to 1/64 the 99th percentile of one drive varied irregularly between 5 and 13 ms, while
+/// rates, means and write amplification agreed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scatter {
     pub(super) deviation_us: f64,
@@ -57,7 +57,7 @@ pub(super) fn profile_of(text: &str, seed: u64) -> Result<(Box<Profile>, String)
     }
 }
 
-/// The target with a change.
+/// Returns the target with a change.
 fn with(text: &str, change: &str) -> String {
     format!("{text},{change}")
 }
@@ -66,12 +66,12 @@ fn with(text: &str, change: &str) -> String {
 struct Simulated {
     profile: Box<Profile>,
     name: String,
-    /// True if it is smaller than the one that was asked about.
+    /// True if the drive was scaled down.
     is_smaller: bool,
 }
 
-/// The drive with this much over-provisioning, made small where it is large; a scale that leaves too few
-/// blocks, or too small ones, is given up for a larger one.
+/// Returns the drive with this over-provisioning, scaled down if it is large. If a scale leaves too few
+/// blocks, or too small ones, the next larger scale is used.
 fn small(text: &str, spare: f64, seed: u64) -> Result<Simulated, LabError> {
     let changed = with(text, &format!("spare={spare}%"));
     let (whole, name) = profile_of(&changed, seed)?;
@@ -110,7 +110,7 @@ pub(super) fn try_spare(
     };
     let aged = age::age(&name, &profile, ageing, watcher);
     let (mut drive, _) = match aged {
-        // Where theory has no steady state, it is written until it is there.
+        // If theory has no steady state, the drive is written until it reaches one.
         Err(LabError::Unsupported(_)) if request.workload == Workload::Uniform => {
             let written = Some(Written::Capacities(3.0));
             age::age(&name, &profile, Ageing { state: State::Random, written, ..ageing }, watcher)?
@@ -130,14 +130,14 @@ pub(super) fn try_spare(
     if request.load.is_of_theory() {
         load.pattern = age::pattern_of(request.workload);
     } else {
-        // The steady state that it was aged into is not that of this workload.
+        // The preconditioning has left the steady state of another workload.
         let phase = Phase { seed: load.seed.wrapping_add(1), ..load.clone() };
         let phase = writing(&phase, description.capacity * WARM_UP);
         drive.run_phase(&phase, &mut Watched::by(watcher))?;
     }
     let half = ByteLength::new(description.capacity.bytes() / 2);
     let measured = load.block_size * half.whole(load.block_size);
-    // Of plain requests half of the capacity moves, read or written.
+    // Requests of a closed form read or write half of the capacity in all; others write that much.
     let phase = match request.load.is_of_theory() {
         true => Phase { amount: Amount::Bytes(measured), ..load },
         false => writing(&load, measured),
@@ -147,7 +147,7 @@ pub(super) fn try_spare(
     let after = drive.inside().expect("a simulated drive shows its inside");
     let counted = after.counters.since(&before.counters);
     let write_amplification = counted.write_amplification().unwrap_or(1.0);
-    // A write of part of a unit wears the flash as one of the whole unit does.
+    // A write of part of a unit wears the flash as much as a write of the whole unit.
     let of_bytes = counted.write_amplification_of_bytes(geometry.unit_size()).unwrap_or(1.0);
     let latencies = &result.write_latencies;
     let us = |it: Option<Nanoseconds>| it.map_or(0.0, Nanoseconds::micros);
@@ -174,7 +174,7 @@ pub(super) fn try_spare(
     })
 }
 
-/// The phase, going on until it has written about so much.
+/// Returns the phase, long enough to write about this number of bytes.
 fn writing(phase: &Phase, bytes: ByteLength) -> Phase {
     let writes = 100 - u64::from(phase.mix.read_percent);
     let requests = (bytes.bytes() * 100 / writes).div_ceil(phase.block_size.bytes());

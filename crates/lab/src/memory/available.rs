@@ -1,20 +1,20 @@
-//! The memory that can be had now.
+//! The memory that is available now.
 //!
-//! Linux hands out memory that it does not have, and ends a program that touches it. So what a run
-//! will touch is compared beforehand with what can be had: `MemAvailable`, what the control groups
-//! leave, and the limit of the address space.
+//! Linux overcommits memory, and kills a program that touches more than there is. Therefore the estimated
+//! memory of a run is compared before the run with the available memory: the least of `MemAvailable`, the
+//! limits of the control groups, and the limit of the address space.
 
 use std::path::{Path, PathBuf};
 
 use ssdlab_units::{ByteLength, KIB};
 
-/// Returns the memory that can be had by this process now; `None` where the system does not say.
+/// Returns the memory that is available to this process; `None` if the system does not report it.
 pub fn available() -> Option<ByteLength> {
     below(Path::new("/"))
 }
 
-/// Returns the memory that can be had, by the files of a Linux system below `root`; `None` where none of
-/// them says.
+/// Returns the available memory according to the files of a Linux system below `root`; `None` if there are no
+/// such files.
 fn below(root: &Path) -> Option<ByteLength> {
     let bounds = [of_machine(root), of_groups(root), of_address_space(root)];
     bounds.into_iter().flatten().min()
@@ -25,13 +25,13 @@ fn of_machine(root: &Path) -> Option<ByteLength> {
     Some(KIB * field(&text, "MemAvailable:")?)
 }
 
-/// The number behind `name` at the start of a line.
+/// Returns the number behind `name` at the start of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// Returns what the tightest of the control groups leaves that this process is in.
+/// Returns the memory left by the tightest of the process's control groups.
 fn of_groups(root: &Path) -> Option<ByteLength> {
     let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mut least: Option<ByteLength> = None;
@@ -58,7 +58,8 @@ fn of_groups(root: &Path) -> Option<ByteLength> {
     least
 }
 
-/// Returns what one group leaves: its limit less what is used, but for the page cache that can be given back.
+/// Returns the memory left in one group: its limit minus its usage, without the page cache that can be
+/// reclaimed.
 fn left_in(group: &Path, limit: &str, used: &str) -> Option<ByteLength> {
     let number = |name: &str| {
         let text = std::fs::read_to_string(group.join(name)).ok()?;
@@ -71,7 +72,7 @@ fn left_in(group: &Path, limit: &str, used: &str) -> Option<ByteLength> {
     Some(ByteLength::new(limit.saturating_sub(used)))
 }
 
-/// Returns what a limit of the address space (`ulimit -v`) leaves.
+/// Returns the memory left by a limit of the address space (`ulimit -v`).
 fn of_address_space(root: &Path) -> Option<ByteLength> {
     let limits = std::fs::read_to_string(root.join("proc/self/limits")).ok()?;
     let limit = field(&limits, "Max address space")?;

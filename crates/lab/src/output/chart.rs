@@ -1,9 +1,9 @@
-//! Which picture a table deserves, whatever draws it.
+//! Selects the chart for a table, independently of the output format.
 //!
-//! A table whose rows are told apart by their first columns and that measures something is
-//! worth a picture: bars, one a row, or curves where the rows are steps of a size. Bytes are
-//! taken as a place on the way (how much was written before), not as a measurement, and so are
-//! over-provisioning and the capacity it leaves. Numbers that are the same in all rows need no picture.
+//! A table gets a chart if its first columns identify the rows and it has measurements: a bar for each row,
+//! or curves if the rows are rising steps. Bytes (such as the bytes written before) are positions, not
+//! measurements, and so are over-provisioning and the capacity it leaves. Numbers that are equal in all rows
+//! get no chart.
 
 mod family;
 mod grid;
@@ -14,65 +14,63 @@ pub(crate) use grid::Grid;
 use super::format::{ColumnFormat, heading, label, unit_words};
 use crate::report::{Cell, Table};
 
-/// More rows (or bars, where a row has several) than this are a listing, not a comparison.
+/// Maximum number of rows, or of bars, in a chart.
 const ROWS_MAX: usize = 40;
-/// More columns of one unit than this are not told apart in one picture, and to leave some out
-/// would mislead.
+/// Maximum number of columns in a chart. More are hard to distinguish, and to leave some out would mislead.
 const MEASURES_MAX: usize = 8;
 
-/// Numbers whose distance is less than this share of the greatest look the same in a picture.
+/// Minimum difference of numbers, as a share of the greatest, that is visible in a chart.
 const SAME: f64 = 0.02;
 
-/// So many steps are a course of their own.
+/// Number of steps from which the curve over the steps is preferred to the curve over time.
 const MANY_STEPS: usize = 6;
 
-/// What a table's picture shows.
+/// Chart of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableChart {
-    /// What it shows, such as "Best by step".
+    /// Title, such as "Best by step".
     pub(crate) title: String,
-    /// What the table is called, and what its rows are, in words.
+    /// Heading of the table; `rows` describes its rows.
     table: String,
     rows: String,
-    /// Unit of every number in it.
+    /// Unit of all numbers.
     pub(crate) unit: String,
-    /// The name of each row.
+    /// Names of the rows.
     pub(crate) categories: Vec<String>,
-    /// True if the rows are rising steps of a number, so that a curve through them means
-    /// something.
+    /// True if the rows are rising steps of a number, so that a curve through them makes sense.
     pub(crate) is_ordered: bool,
-    /// What was measured in each row.
+    /// Measurements of the rows.
     pub(crate) measures: Vec<Measure>,
-    /// How many times the first row's number each row's is, where the table says that.
+    /// Slowdown of each row against the first one; empty if the table has no such column.
     pub(crate) slowdown: Vec<Option<f64>>,
 }
 
 /// One column of numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Measure {
-    /// Its name.
+    /// Name.
     pub(crate) name: String,
-    /// Its numbers, one a row.
+    /// Number of each row.
     pub(crate) values: Vec<Option<f64>>,
     format: ColumnFormat,
 }
 
 impl Measure {
-    /// A number as the table shows it.
+    /// Formats a number as the table does.
     pub(crate) fn text(&self, value: f64) -> String {
         self.format.number(value)
     }
 }
 
 impl TableChart {
-    /// The pictures of a table that has any: of its first measurement that is not the same in all
-    /// rows, and of the others in the same unit. Where rows are of several operations, each has a picture
-    /// of its own.
+    /// Returns the charts of a table; none if it has nothing to show. A chart has the first measurement that
+    /// differs between rows, and all others in the same unit. If rows are of several operations, each
+    /// operation has its own chart.
     pub(crate) fn all(table: &Table) -> Vec<TableChart> {
         let tables = by_operation(table);
         let table = &tables[0];
         let formats = ColumnFormat::of(table);
-        // Where rows say their units, their numbers are of different things.
+        // If rows have units of their own, the numbers of a column do not compare.
         let is_mixed =
             |index: usize| table.column("unit").is_some() && table.columns[index].unit.is_empty();
         let is_measure = |index: &usize| {
@@ -96,14 +94,14 @@ impl TableChart {
         tables.iter().filter_map(picture).collect()
     }
 
-    /// The one of [`all`](TableChart::all) to show where there is room for one: in which the numbers
-    /// are furthest apart.
+    /// Returns the chart of [`all`](TableChart::all) with the largest ratio of its numbers, for places with
+    /// room for one.
     pub(crate) fn of(table: &Table) -> Option<TableChart> {
         let all = TableChart::all(table).into_iter();
         all.reduce(|best, other| if other.spread() > best.spread() { other } else { best })
     }
 
-    /// The pictures of a joined table, whose columns called after the runs are the measurements.
+    /// Returns the charts of a joined table, whose columns named after runs are the measurements.
     pub(crate) fn of_runs(table: &Table, runs: &[&str]) -> Vec<TableChart> {
         let picture = |table: &Table| {
             let formats = ColumnFormat::of(table);
@@ -115,7 +113,7 @@ impl TableChart {
         by_operation(table).iter().filter_map(picture).collect()
     }
 
-    /// Returns how many times the least of its telling numbers the greatest is.
+    /// Returns the ratio of the greatest to the least of the main measurement's numbers.
     fn spread(&self) -> f64 {
         let values = || self.telling().values.iter().flatten();
         let least = values().fold(f64::INFINITY, |least, value| least.min(*value));
@@ -123,8 +121,8 @@ impl TableChart {
         if least > 0.0 { most / least } else { f64::from(u8::from(most > 0.0)) }
     }
 
-    /// The measurement to show where there is room for one: the first, unless that is the same in
-    /// all rows and another is not. A bound of an interval is not shown by itself.
+    /// Returns the main measurement: the first, or if that is equal in all rows, the first that differs. The
+    /// ends of an interval are never the main measurement.
     fn telling(&self) -> &Measure {
         let first = &self.measures[0];
         if !self.slowdown.is_empty() || differs(&first.values) {
@@ -135,8 +133,7 @@ impl TableChart {
         others.find(|measure| differs(&measure.values)).unwrap_or(first)
     }
 
-    /// Returns true if its rows are steps, and so many that their course says more than one over
-    /// time.
+    /// Returns true if the rows are steps, and so many that their curve says more than one over time.
     pub(crate) fn has_many_steps(&self) -> bool {
         self.is_ordered && self.categories.len() >= MANY_STEPS
     }
@@ -167,7 +164,7 @@ impl TableChart {
             [only] => format!("{}: {}", table_heading(&table.name), only.name),
             _ => table_heading(&table.name),
         };
-        // What is called like its unit needs no other.
+        // A measurement that is named after its unit needs no unit.
         let unit_words = match &measures[..] {
             [only] if only.name == *unit => String::new(),
             _ => in_unit(unit),
@@ -186,7 +183,7 @@ impl TableChart {
     }
 }
 
-/// Returns the heading of a table, or of a part of it that is named after a value: that is left as it is.
+/// Returns the heading of a table. The part of a name after a comma is a value and is left as it is.
 fn table_heading(name: &str) -> String {
     match name.split_once(", ") {
         Some((table, part)) => format!("{}, {part}", heading(table, "")),
@@ -194,12 +191,12 @@ fn table_heading(name: &str) -> String {
     }
 }
 
-/// A title without its unit, where an axis says which it is drawn in.
+/// Returns a title without its unit, for charts whose axis names the unit.
 pub(crate) fn without_unit<'a>(title: &'a str, unit: &str) -> &'a str {
     title.strip_suffix(&in_unit(unit)).unwrap_or(title)
 }
 
-/// ", in seconds" to end a title with; nothing without a unit.
+/// Returns the unit as the end of a title, such as ", in seconds"; empty without a unit.
 fn in_unit(unit: &str) -> String {
     match unit {
         "" => String::new(),
@@ -207,12 +204,12 @@ fn in_unit(unit: &str) -> String {
     }
 }
 
-/// What tells rows apart whose numbers do not compare: four thousand large requests a second are no
-/// less than a hundred thousand small ones.
+/// Column whose values make rows incomparable: four thousand large requests a second are not less than a
+/// hundred thousand small ones.
 const KIND: &str = "operation";
 
-/// The table, or one for each operation where it has several and something else besides that tells its
-/// rows apart: bars of different operations in one picture would only show that they differ.
+/// Returns the table split by operation, if it has several operations and another key column; otherwise the
+/// whole table. Bars of different operations in one chart would only show that the operations differ.
 fn by_operation(table: &Table) -> Vec<Table> {
     let whole = || vec![table.clone()];
     let keys = table.key_columns();
@@ -246,7 +243,7 @@ fn is_place(table: &Table, index: usize) -> bool {
     column.unit == "B" || ["spare", "capacity"].iter().any(|word| column.name.starts_with(word))
 }
 
-/// Returns true if numbers are further apart than what is left to chance usually is.
+/// Returns true if the numbers differ by more than chance usually causes.
 fn differs(values: &[Option<f64>]) -> bool {
     let (least, most) = values
         .iter()
@@ -283,14 +280,14 @@ fn categories(table: &Table, formats: &[ColumnFormat], keys: usize) -> Vec<Strin
         .collect()
 }
 
-/// Bars, one a row.
+/// A chart of horizontal bars.
 #[derive(Clone, Debug)]
 pub(crate) struct Bars {
-    /// What they show.
+    /// Title.
     pub(crate) title: String,
     /// Unit of the numbers.
     pub(crate) unit: String,
-    /// What the plain part of a bar is and what the added part is, where there are both.
+    /// Names of the plain and of the added part of a bar; `None` if bars have one part.
     pub(crate) parts: Option<(&'static str, &'static str)>,
     /// The bars, from top to bottom.
     pub(crate) rows: Vec<Bar>,
@@ -299,24 +296,24 @@ pub(crate) struct Bars {
 /// One bar.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
-    /// What it is about.
+    /// Name of the row.
     pub(crate) label: String,
-    /// Its length; `None` where nothing was measured.
+    /// Length; `None` if nothing was measured.
     pub(crate) value: Option<f64>,
-    /// How much of its length use has added.
+    /// Part of the length that preconditioning added.
     pub(crate) added: f64,
-    /// Its number as text, without the unit.
+    /// Number as text, without its unit.
     pub(crate) text: String,
-    /// What else to say of it.
+    /// Remark about the number.
     pub(crate) note: String,
 }
 
-/// What the parts of a bar are called.
+/// Names of the parts of a bar.
 const PARTS: (&str, &str) = ("as when new", "added by use");
 
 impl Bars {
-    /// Bars for the most telling measurement of a table. Where the table knows a slowdown, the
-    /// part of a bar beyond the first row's is what use has added.
+    /// Returns bars for the main measurement of a table. If the table has a slowdown, the part of each bar
+    /// beyond the first row's value is the added part.
     pub(crate) fn of(chart: &TableChart) -> Bars {
         let measure = chart.telling();
         let new = measure.values.first().copied().flatten();
@@ -347,7 +344,7 @@ impl Bars {
         }
     }
 
-    /// Bars that show what use has done to each of several drives, from (label, new, aged).
+    /// Returns bars that show the slowdown of several drives by preconditioning, given (label, new, used).
     pub(crate) fn ageing<'a>(
         title: &str,
         unit: &str,
@@ -368,7 +365,7 @@ impl Bars {
         }
     }
 
-    /// The longest bar, as long as its value is far from zero; never zero, so that it can be divided by.
+    /// Returns the largest absolute value of a bar; 1 if all are zero, because callers divide by it.
     pub(crate) fn longest(&self) -> f64 {
         let longest =
             self.rows.iter().filter_map(|bar| bar.value.map(f64::abs)).fold(0.0, f64::max);

@@ -4,19 +4,19 @@ use std::fmt::Write;
 
 use crate::report::{Cell, Report, Table};
 
-/// A file: its name and what is in it.
+/// A CSV file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvFile {
-    /// Its name, such as `table-reads.csv`.
+    /// Name, such as `table-reads.csv`.
     pub name: String,
-    /// Its text.
+    /// Content.
     pub text: String,
 }
 
-/// The first line of `columns.csv`, by which a directory of these files is known again.
+/// The first line of `columns.csv`, which identifies a directory of these files.
 pub const COLUMNS: &str = "table,column,unit";
 
-/// The files of a report. Names of columns are those of the JSON; `columns.csv` has their units.
+/// Returns the files of a report. Column names are those of the JSON; `columns.csv` has the units.
 pub fn files(report: &Report) -> Vec<CsvFile> {
     let mut files = Vec::new();
     let mut add = |kind: &str, name: &str, text: String| {
@@ -98,7 +98,7 @@ fn quoted(field: &str) -> String {
     }
 }
 
-/// A name as part of the name of a file: names of jobs are a stranger's.
+/// Returns a name in characters that are safe in a file name: names of jobs come from the user.
 fn plain(name: &str) -> String {
     let letter = |it: char| if it.is_ascii_alphanumeric() || "_-".contains(it) { it } else { '_' };
     name.chars().take(80).map(letter).collect()

@@ -1,15 +1,15 @@
-//! Numbers, units and names as a person reads them.
+//! Formatting of numbers, units and names for people.
 //!
-//! Three significant digits are what a measurement of a drive can defend, so that is what is
-//! shown; the JSON keeps every digit. A column shows its numbers with the same number of
-//! decimals where its range allows, so that they can be compared down the column.
+//! Measurements of drives are precise to about three significant digits, so that many are shown; the JSON
+//! keeps all digits. All numbers of a column have the same number of decimals if its range allows that, so
+//! that they are easy to compare.
 
 use crate::report::{Cell, Table, Target, TargetKind};
 
-/// Stands for what was not measured.
+/// Shown in place of a value that was not measured.
 pub(crate) const NOTHING: &str = "-";
 
-/// `value` with three significant digits, its thousands grouped.
+/// Formats `value` with three significant digits and grouped thousands.
 pub fn significant(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
@@ -23,28 +23,28 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// Decimals that give `size` three significant digits.
+/// Returns the number of decimals that give `size` three significant digits.
 fn decimals_of(size: f64) -> usize {
     (2.0 - size.log10().floor()).clamp(0.0, 6.0) as usize
 }
 
-/// `value` with that many decimals, its thousands grouped.
+/// Formats `value` with `decimals` decimals and grouped thousands.
 pub(crate) fn fixed(value: f64, decimals: usize) -> String {
     let plain = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
     let point = if fraction.is_empty() { "" } else { "." };
-    // Minus zero is a rounding artefact that no reader wants to see.
+    // Minus zero is a rounding artefact.
     let zero = plain.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     let sign = if value < 0.0 && !zero { "-" } else { "" };
     format!("{sign}{}{point}{fraction}", group(whole))
 }
 
-/// A count, its thousands grouped.
+/// Formats a count with grouped thousands.
 pub(crate) fn count(value: u64) -> String {
     group(&value.to_string())
 }
 
-/// Four digits are still one glance; from five on, commas help.
+/// Groups digits by commas if there are five or more.
 fn group(digits: &str) -> String {
     if digits.len() < 5 {
         return digits.to_owned();
@@ -59,8 +59,8 @@ fn group(digits: &str) -> String {
     grouped
 }
 
-/// Bytes in the largest binary unit that says them exactly in at most four digits (5050 MiB,
-/// not 4.93 GiB), or else rounded in the largest.
+/// Formats bytes in the largest binary unit that is exact with at most four digits (5050 MiB, not 4.93 GiB),
+/// or else rounded in the largest unit.
 pub(crate) fn bytes(value: f64) -> String {
     const UNITS: [(&str, f64); 6] = [
         ("PiB", (1u64 << 50) as f64),
@@ -82,23 +82,23 @@ pub(crate) fn bytes(value: f64) -> String {
     format!("{} {name}", significant(value / unit))
 }
 
-/// Returns the capacity of `target`; `None` where it stands for several drives.
+/// Returns the capacity of `target` as text; `None` if the target stands for several drives.
 pub(crate) fn capacity(target: &Target) -> Option<String> {
     match (target.capacity_bytes, target.kind) {
-        // A simulated drive has one: this is a sweep over drives.
+        // A simulated drive has a capacity, so this is a sweep over drives.
         (0, TargetKind::Simulated) => None,
-        // What was read in does not say it.
+        // Imported results have no capacity.
         (0, _) => Some("capacity not known".to_owned()),
         (capacity, _) => Some(bytes(capacity as f64)),
     }
 }
 
-/// A span of time in the unit a person would choose.
+/// Formats a duration in a suitable unit.
 pub fn span(seconds: f64) -> String {
     span_by(seconds, significant)
 }
 
-/// A duration that is an estimate, with two significant digits.
+/// Formats an estimated duration with two significant digits.
 pub(crate) fn rough_span(seconds: f64) -> String {
     span_by(seconds, rough)
 }
@@ -116,7 +116,7 @@ fn span_by(seconds: f64, number: fn(f64) -> String) -> String {
     }
 }
 
-/// An estimate, with two significant digits: more would be a claim.
+/// Formats an estimate with two significant digits.
 pub(crate) fn rough(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() || !(1e-4..1e15).contains(&size) {
@@ -127,8 +127,7 @@ pub(crate) fn rough(value: f64) -> String {
     fixed((value / step).round() * step, (1.0 - exponent).max(0.0) as usize)
 }
 
-/// A name of the report's (`best_seconds`) as words; the unit is shown elsewhere, so a name
-/// that repeats it loses it.
+/// Returns a name of the report (`best_seconds`) as words, without the unit, which is shown elsewhere.
 pub fn label(name: &str, unit: &str) -> String {
     let endings: &[&str] = match unit {
         "s" => &["_seconds", "_s"],
@@ -143,11 +142,11 @@ pub fn label(name: &str, unit: &str) -> String {
         "IOPS" => &["_iops"],
         _ => &[],
     };
-    // The key of a profile is what users write.
+    // Users write the keys of profiles, so keys are left as they are.
     if is_key(name) {
         return name.to_owned();
     }
-    // A name that is nothing but the unit is best said as the unit.
+    // A name that consists of the unit only is shown as the unit.
     if endings.iter().any(|ending| *name == ending[1..]) {
         return unit.to_owned();
     }
@@ -155,7 +154,7 @@ pub fn label(name: &str, unit: &str) -> String {
     let mut words = String::with_capacity(short.len());
     for word in short.split(['_', ' ']) {
         if !words.is_empty() {
-            // Names have no decimal point: `p99_9`, `after_15_6_mib`.
+            // Names use an underscore for a decimal point: `p99_9`, `after_15_6_mib`.
             let digits = words.ends_with(is_digit) && word.starts_with(is_digit);
             words.push(if digits { '.' } else { ' ' });
         }
@@ -174,7 +173,7 @@ pub fn label(name: &str, unit: &str) -> String {
     words
 }
 
-/// Returns true of the name of a key, as `flash.page_read`.
+/// Returns true if the name is a key of a profile, such as `flash.page_read`.
 fn is_key(name: &str) -> bool {
     name.contains('.') && !name.contains(' ')
 }
@@ -183,7 +182,7 @@ fn is_digit(letter: char) -> bool {
     letter.is_ascii_digit()
 }
 
-/// A unit as a sentence says it.
+/// Returns the name of a unit for sentences.
 pub(crate) fn unit_words(unit: &str) -> &str {
     match unit {
         "s" => "seconds",
@@ -196,8 +195,8 @@ pub(crate) fn unit_words(unit: &str) -> &str {
     }
 }
 
-/// The table without the columns in which nothing at all was measured: a real drive cannot show
-/// its inside, and a column of dashes says no more than that. The JSON keeps them.
+/// Returns the table without the columns that have no values at all, such as those of the inside of a real
+/// drive. The JSON keeps these columns.
 pub(crate) fn without_empty_columns(table: &Table) -> Table {
     let keeps: Vec<bool> = (0..table.columns.len())
         .map(|index| table.rows.iter().any(|row| row.get(index) != Some(&Cell::Null)))
@@ -212,7 +211,7 @@ pub(crate) fn without_empty_columns(table: &Table) -> Table {
     shown
 }
 
-/// Returns the label with a capital letter, to begin a line with.
+/// Returns the label with a capital letter, for headings.
 pub(crate) fn heading(name: &str, unit: &str) -> String {
     let label = label(name, unit);
     if is_key(name) {
@@ -222,7 +221,7 @@ pub(crate) fn heading(name: &str, unit: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// How the cells of one column are shown.
+/// Format of the cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Style {
     Words,
@@ -231,18 +230,18 @@ enum Style {
     Significant,
 }
 
-/// One column of a table, ready to be shown.
+/// Format of a column.
 #[derive(Clone, Debug)]
 pub(crate) struct ColumnFormat {
-    /// What to write above it.
+    /// Heading.
     pub(crate) label: String,
-    /// The unit to write above it; empty where the cells say it themselves.
+    /// Unit in the heading; empty if the cells include the unit.
     pub(crate) unit: String,
     style: Style,
 }
 
 impl ColumnFormat {
-    /// The formats of a table's columns.
+    /// Returns the formats of a table's columns.
     pub(crate) fn of(table: &Table) -> Vec<ColumnFormat> {
         table
             .columns
@@ -264,12 +263,12 @@ impl ColumnFormat {
             .collect()
     }
 
-    /// Returns true if the column holds numbers, which line up at their right end.
+    /// Returns true if the column holds numbers, which are aligned at the right.
     pub(crate) fn is_numeric(&self) -> bool {
         self.style != Style::Words
     }
 
-    /// A cell as it is called away from its column, in a legend.
+    /// Formats a cell for use outside of its column, such as in a legend.
     pub(crate) fn name(&self, cell: &Cell) -> String {
         match cell {
             Cell::Boolean(true) => self.label.clone(),
@@ -278,7 +277,7 @@ impl ColumnFormat {
         }
     }
 
-    /// A cell as it stands below the column's heading.
+    /// Formats a cell for use in its column.
     pub(crate) fn cell(&self, cell: &Cell) -> String {
         match cell {
             Cell::Null => NOTHING.to_owned(),
@@ -291,7 +290,7 @@ impl ColumnFormat {
         }
     }
 
-    /// A number of the column, without its unit unless that is bytes.
+    /// Formats a number of the column, without its unit except for bytes.
     pub(crate) fn number(&self, value: f64) -> String {
         match self.style {
             Style::Bytes => bytes(value),
@@ -301,7 +300,8 @@ impl ColumnFormat {
     }
 }
 
-/// Equal decimals where even the smallest number keeps two digits; each its own otherwise.
+/// Returns the format of a column: equal decimals if these give the smallest number two digits; otherwise
+/// each number has its own.
 fn style_of<'a, Cells>(unit: &str, cells: impl Fn() -> Cells) -> Style
 where
     Cells: Iterator<Item = &'a Cell>,
@@ -333,7 +333,7 @@ mod tests {
     use ssdlab_units::text::{parse_duration, parse_length};
 
     proptest! {
-        /// Sizes and durations that reports show are taken where one is given.
+        /// Sizes and durations in the notation of reports can be parsed.
         #[test]
         fn quantities_are_read_as_they_are_shown(number in 0..1_u64 << 60, shift in 0..60_u32) {
             let number = (number >> shift) as f64;

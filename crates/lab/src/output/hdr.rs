@@ -1,5 +1,5 @@
-//! Latencies as an HdrHistogram interval log (version 2, compressed), which the tools of that
-//! library and of others read: one line a histogram, its name as the tag, nanoseconds as values.
+//! Latencies as an HdrHistogram interval log (version 2, compressed), which HdrHistogram's own and other
+//! tools read: one line per histogram, its name as the tag, nanoseconds as values.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,15 +9,14 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::report::{LatencyHistogram, Report};
 
-/// The longest latency that is told apart, in nanoseconds: an hour.
+/// Largest latency of the histograms: an hour, in nanoseconds.
 const LONGEST: u64 = 3_600_000_000_000;
 
-/// The log, as text. Each of its histograms has the run's time for its interval: a report does not
-/// keep when in the run its requests were. Values are exact to the width of the report's buckets,
-/// which is 3 %.
+/// Returns the log as text. The interval of each histogram is the whole run, since a report does not record
+/// the times of requests. Values are exact to the width of the report's buckets, which is 3 %.
 ///
 /// # Errors
-/// When the library cannot say a histogram.
+/// Returns an error if the library cannot encode a histogram.
 pub fn log(report: &Report) -> Result<String, String> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
@@ -96,7 +95,7 @@ mod tests {
         assert_eq!(found, 1);
     }
 
-    /// The log's own encoding; too little to take a crate for it.
+    /// Decodes base64 (the encoding of the log).
     fn base64_decoded(text: &str) -> Vec<u8> {
         const LETTERS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let (mut bits, mut count, mut bytes) = (0u32, 0, Vec::new());

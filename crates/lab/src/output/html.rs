@@ -1,16 +1,15 @@
-//! A report as one page that needs nothing but itself: no network, no fonts, no scripts from
-//! elsewhere, and the report's JSON inside it for later use.
+//! A report as one self-contained page: no network, no fonts, no external scripts. The report's JSON is
+//! embedded for later use.
 //!
-//! # Why the charts are drawn by hand
-//! A plotting library draws a picture of a fixed size with fixed colours. These charts take the
-//! page's colours (light, dark, print) and its width (a telephone's, too) because they are a
-//! handful of SVG elements placed in percent and styled by the page's own style sheet; every
-//! bar and point carries its numbers as a title, which the script merely shows sooner. Without
-//! the script nothing is missing.
+//! # Charts without a plotting library
+//! A plotting library draws a picture of a fixed size with fixed colours. These charts follow the page's
+//! colours (light, dark, print) and its width (a telephone's, too), because they are a few SVG elements with
+//! coordinates in percent, styled by the page's style sheet. Every bar and point has its numbers as a title,
+//! which the script shows without a delay. All content is readable without the script.
 //!
 //! # Hostile text
-//! Names of drives and files come from elsewhere. maud escapes all text; the JSON is written
-//! without any `<`, so that nothing in it can end its element.
+//! Names of drives and files come from elsewhere. maud escapes all text; the JSON contains no `<`, so that no
+//! string in it can end its element.
 
 mod bars;
 mod contents;
@@ -39,33 +38,33 @@ const SCRIPT: &str = concat!(
     include_str!("html/inside.js")
 );
 
-/// What the page may do: show itself and run its own script, and nothing over the network.
+/// Content security policy: the page may run its own script, and may not use the network.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; \
                       img-src data:";
 
-/// The style sheet of all pages.
+/// Returns the style sheet of all pages.
 pub fn style() -> &'static str {
     STYLE
 }
 
-/// The script of all pages: it shows the numbers of charts at once, and the inside of drives as pictures.
+/// Returns the script of all pages. It shows the numbers of charts, and pictures of the inside of drives.
 pub fn script() -> &'static str {
     SCRIPT
 }
 
-/// The report as a page.
+/// Returns the report as a page.
 pub fn render(report: &Report) -> String {
     let title = format!("{} on {}", report.experiment, report.target.name);
     let body = html! { (header(report)) main { (contents_of(report, false)) } };
     page(&title, body, report, &report.experiment)
 }
 
-/// The report's findings, charts and tables, to stand in the `main` element of another page.
+/// Returns the report's findings, charts and tables, for the `main` element of another page.
 pub fn contents(report: &Report) -> Markup {
     contents_of(report, true)
 }
 
-/// Draws a report; `is_alone` where the page around it does not hold the report's JSON.
+/// Draws a report. `is_alone` is true if the surrounding page does not embed the report's JSON.
 fn contents_of(report: &Report, is_alone: bool) -> Markup {
     let mut sections: Vec<Section> =
         report.tables.iter().map(|table| table_section(table, &report.series)).collect();
@@ -80,7 +79,7 @@ fn contents_of(report: &Report, is_alone: bool) -> Markup {
     }
 }
 
-/// A comparison as a page.
+/// Returns a comparison as a page.
 pub fn render_compare(comparison: &Comparison) -> String {
     let title = format!("{}: {} runs", comparison.experiment, comparison.runs.len());
     let body = html! {
@@ -94,7 +93,7 @@ pub fn render_compare(comparison: &Comparison) -> String {
     page(&title, body, comparison, &comparison.experiment)
 }
 
-/// The comparison's findings, charts and tables, to stand in the `main` element of another page.
+/// Returns the comparison's findings, charts and tables, for the `main` element of another page.
 pub fn compared(comparison: &Comparison) -> Markup {
     let labels: Vec<&str> = comparison.runs.iter().map(|run| &*run.label).collect();
     let of_table = |(index, table): (usize, &Table)| match comparison.ageing() {
@@ -114,7 +113,7 @@ pub fn compared(comparison: &Comparison) -> Markup {
     }
 }
 
-/// Draws series, family by family, each below a heading.
+/// Draws series, each family below a heading.
 pub fn curves(series: &[Series]) -> Markup {
     html! {
         @for section in curves::sections(series) {
@@ -123,7 +122,7 @@ pub fn curves(series: &[Series]) -> Markup {
     }
 }
 
-/// Draws a table with units in its head, below a heading that names it already.
+/// Draws a table with units in its head, below a heading with its name.
 pub fn table(table: &Table) -> Markup {
     parts::table(table)
 }
@@ -137,7 +136,7 @@ fn runs_table(comparison: &Comparison) -> Table {
             Cell::from(run.target.as_str()),
             Cell::from(run.kind.words()),
             Cell::from(moment(&run.started)),
-            // A seed is a name, not an amount.
+            // A seed is an identifier, not an amount, so its digits are not grouped.
             Cell::from(run.seed.to_string()),
             Cell::from(run.shortened),
             Cell::from(run.headline.clone()),
@@ -182,10 +181,10 @@ fn page(title: &str, body: Markup, data: &impl Serialize, file_name: &str) -> St
     text
 }
 
-/// JSON that can stand inside a script element whatever its strings say.
+/// Returns JSON that is safe inside a script element, whatever its strings contain.
 fn embedded(data: &impl Serialize) -> String {
     let json = serde_json::to_string(data).expect("its keys are strings and it has no maps");
-    // These stand in strings only, where the escape means the same character.
+    // These characters occur in strings only, where the escape is equivalent.
     json.replace('<', "\\u003c")
         .replace('>', "\\u003e")
         .replace('&', "\\u0026")
@@ -193,7 +192,7 @@ fn embedded(data: &impl Serialize) -> String {
         .replace('\u{2029}', "\\u2029")
 }
 
-/// The report's head: the drive, when it was measured, and whether all of the protocol was.
+/// Draws the report's header: the drive, the start of the run, and whether the protocol was complete.
 pub fn header(report: &Report) -> Markup {
     let target = &report.target;
     html! {
@@ -216,7 +215,7 @@ pub fn header(report: &Report) -> Markup {
     }
 }
 
-/// RFC 3339 to the minute, or whatever else it is, as it is.
+/// Formats an RFC 3339 time to the minute; returns any other text unchanged.
 fn moment(started: &str) -> String {
     started.parse::<jiff::Timestamp>().map_or_else(
         |_| started.to_owned(),
@@ -235,13 +234,13 @@ fn caveats(caveats: &[String]) -> Markup {
     }
 }
 
-/// More measurements of one table than this are not all drawn.
+/// Maximum number of measurements of a table that are drawn.
 const GRIDS_MAX: usize = 2;
 
 fn table_section(table: &Table, series: &[Series]) -> Section {
     let grids = Grid::all(table);
     if grids.is_empty() {
-        // What has a curve of its own below, true to scale, is not drawn twice.
+        // A measurement that has a curve over its true scale below is not drawn twice.
         let has_curve = |chart: &TableChart| match &chart.measures[..] {
             [only] => series.iter().any(|curve| format::label(&curve.name, "") == only.name),
             _ => false,
@@ -273,7 +272,7 @@ fn section_with(table: &Table, charts: &[TableChart]) -> Section {
     Section { title: format::heading(&table.name, ""), body }
 }
 
-/// Returns how the figures came about.
+/// Returns the section about the conditions of the run: parameters, drive, counters, cost.
 fn conditions(report: &Report) -> Section {
     let parameters = report.parameters.iter().map(|parameter| {
         let mark = if parameter.changed { " (changed)" } else { "" };
@@ -349,7 +348,7 @@ fn cost_facts(report: &Report) -> Vec<(&'static str, String)> {
         ("wall clock", format::span(cost.wall_seconds)),
         ("processor time", format::span(cost.cpu_seconds)),
     ]);
-    // A sweep does not count them.
+    // A sweep does not count its requests.
     if cost.requests > 0 {
         facts.extend([
             ("requests", format::count(cost.requests)),

@@ -1,74 +1,74 @@
-//! The report as JSON: the form that programs read, the store keeps and `compare` takes back.
+//! The report as JSON: the format for programs, for the store and for `compare`.
 //!
-//! What is read back was written by others: another schema, a damaged file or a table that does
-//! not hold together is refused with its place, before anything relies on it.
+//! Reports that are read may come from elsewhere: another schema, a damaged file or an inconsistent table is
+//! an error that names the place.
 
 use serde::Deserialize;
 
 use crate::compare::Comparison;
 use crate::report::{LatencyHistogram, Report, SCHEMA, Series, Table};
 
-/// Why a text is not a report.
+/// Reason why a text is not a report.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReportError {
-    /// It is no JSON, or not the JSON of a report.
+    /// The text is not JSON, or not the JSON of a report.
     #[error("{origin}, line {line}, column {column}: this is not a report")]
     Malformed {
-        /// The file, or whatever else it came from.
+        /// Name of the file, or of another origin.
         origin: String,
-        /// Line of the first thing wrong, from 1.
+        /// Line of the first error, from 1.
         line: usize,
-        /// Column of it, from 1; 0 where the line ends before anything.
+        /// Column of the first error, from 1; 0 if the error is at the start of the line.
         column: usize,
-        /// What is wrong there.
+        /// The error.
         source: serde_json::Error,
     },
-    /// It is JSON, but says no schema.
+    /// The text is JSON without a schema.
     #[error("{origin}: this is JSON, but no report of ssdlab: it has no \"schema\"")]
     NoSchema {
-        /// The file, or whatever else it came from.
+        /// Name of the file, or of another origin.
         origin: String,
     },
-    /// It has another schema, of a later version or of another program.
+    /// The schema is that of a later version or of another program.
     #[error("{origin}: its schema is {found:?}, and this version of ssdlab reads {SCHEMA:?}")]
     OtherSchema {
-        /// The file, or whatever else it came from.
+        /// Name of the file, or of another origin.
         origin: String,
-        /// The schema it says it has.
+        /// Schema of the text.
         found: String,
     },
-    /// It reads as a report, but its parts do not fit together.
+    /// The report is inconsistent.
     #[error("{origin}: {problem}")]
     Shape {
-        /// The file, or whatever else it came from.
+        /// Name of the file, or of another origin.
         origin: String,
-        /// Which part does not fit.
+        /// The inconsistency.
         problem: ShapeError,
     },
 }
 
-/// A part of a report that does not fit with the others.
+/// An inconsistency of a report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct ShapeError {
-    /// Which table, series or histogram, and where in it.
+    /// Table, series or histogram, and the place in it.
     pub place: String,
-    /// What does not fit.
+    /// Description.
     pub problem: String,
 }
 
-/// The report as indented JSON, with a newline at its end.
+/// Returns the report as indented JSON, with a newline at its end.
 pub fn to_json(report: &Report) -> String {
     pretty(report)
 }
 
-/// A comparison as indented JSON, with a newline at its end.
+/// Returns a comparison as indented JSON, with a newline at its end.
 pub fn comparison_to_json(comparison: &Comparison) -> String {
     pretty(comparison)
 }
 
-/// The schema of a report, as JSON with a newline at its end.
+/// Returns the JSON schema of a report, with a newline at its end.
 pub fn schema() -> String {
     pretty(&schemars::schema_for!(Report))
 }
@@ -80,7 +80,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
     text
 }
 
-/// Reads a report back. `origin` names the file (or whatever else the text came from) in errors.
+/// Parses a report. `origin` names the file or another origin in errors.
 pub fn from_json(text: &str, origin: &str) -> Result<Report, ReportError> {
     #[derive(Deserialize)]
     struct Head {
@@ -92,9 +92,9 @@ pub fn from_json(text: &str, origin: &str) -> Result<Report, ReportError> {
         column: source.column(),
         source,
     };
-    // The schema first: a report of a later version would fail for a reason that misleads.
+    // The schema is checked first: a report of a later version would otherwise fail with a misleading error.
     let head: Head = match serde_json::from_str(text) {
-        // A list or a number.
+        // The text is a list or a number.
         Err(error) if error.is_data() && !text.trim_start().starts_with('{') => {
             Head { schema: None }
         }
@@ -114,8 +114,8 @@ pub fn from_json(text: &str, origin: &str) -> Result<Report, ReportError> {
     Ok(report)
 }
 
-/// Returns true if the parts of a report fit together: a cell for every column, as many `x` as `y`,
-/// a count for every bucket, and only numbers that JSON can say.
+/// Checks that the parts of a report are consistent: a cell for every column, as many `x` as `y`, a count for
+/// every bucket, and only finite numbers, which JSON can represent.
 pub fn check(report: &Report) -> Result<(), ShapeError> {
     report.tables.iter().try_for_each(check_table)?;
     report.series.iter().try_for_each(check_series)?;
@@ -123,8 +123,8 @@ pub fn check(report: &Report) -> Result<(), ShapeError> {
     check_figures(report)
 }
 
-/// What stands beside the tables and curves. JSON has no word for a number that is not finite; null
-/// would stand there, and could not be read back.
+/// Checks the figures outside of tables and curves. JSON cannot represent numbers that are not finite: they
+/// would become null, which cannot be read back.
 fn check_figures(report: &Report) -> Result<(), ShapeError> {
     let finite = |place: &str, numbers: &[f64]| {
         if all_finite(numbers) {

@@ -1,22 +1,22 @@
-//! Moments of a recording of the inside, a line each: for a terminal, and for a page without JavaScript.
+//! Moments of a recording of the inside as a table, for a terminal and for a page without JavaScript.
 
 use super::format;
 use crate::report::{Cell, Column, RecordedPicture, Recording, Series, Table};
 
-/// Moments that are shown.
+/// Maximum number of moments.
 const MOMENTS: usize = 8;
 
-/// Signs for all blocks.
+/// Maximum number of characters for the blocks.
 const SIGNS: usize = 20;
 
-/// By valid share, from nothing to everything.
+/// Characters by valid share, from 0 to 100 %.
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
 
-/// The same where only ASCII is shown.
+/// ASCII characters by valid share.
 const SHADES_ASCII: [char; 5] = ['.', '-', '+', '*', '#'];
 
-/// Returns a few moments of the recording as a table: what was done, how much was written, the write amplification
-/// since the moment before, the blocks that were free, and the blocks themselves by valid share.
+/// Returns a few moments of the recording as a table: step, bytes written, write amplification since the last
+/// moment, free blocks, and the valid shares of the blocks as characters.
 pub(super) fn table(recording: &Recording) -> Option<Table> {
     let cells = recording.pictures_of_cells()?;
     let count = recording.pictures.len();
@@ -45,15 +45,15 @@ pub(super) fn table(recording: &Recording) -> Option<Table> {
     })
 }
 
-/// The write amplification between two moments; `None` where nothing was written.
+/// Returns the write amplification between two moments; `None` if the host wrote nothing.
 fn amplification(before: &RecordedPicture, after: &RecordedPicture) -> Option<f64> {
     let host = after.host_written_bytes.saturating_sub(before.host_written_bytes);
     let flash = after.flash_written_bytes.saturating_sub(before.flash_written_bytes);
     (host > 0).then(|| flash as f64 / host as f64)
 }
 
-/// Returns the valid share of the blocks as signs, `most` at most: each stands for neighbouring cells of a picture,
-/// of four bytes each ([`ssdlab_model::ftl::Ssd::fill_cells`]).
+/// Returns the valid shares of the blocks as at most `most` characters. Each stands for neighbouring cells of
+/// a picture, of four bytes each ([`ssdlab_model::ftl::Ssd::fill_cells`]).
 pub fn shades(cells: &[u8], most: usize, ascii: bool) -> String {
     let signs = if ascii { SHADES_ASCII } else { SHADES };
     let valid: Vec<usize> = cells.chunks_exact(4).map(|it| usize::from(it[1])).collect();
@@ -69,12 +69,12 @@ fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
 
-/// Returns where along the curves each moment lies: the GiB that the host had written.
+/// Returns the position of each moment along the curves: the GiB written by the host.
 pub(super) fn along(recording: &Recording) -> impl Iterator<Item = f64> {
     recording.pictures.iter().map(|it| gib(it.host_written_bytes))
 }
 
-/// Returns the write amplification and the free blocks over what the host had written.
+/// Returns the write amplification and the free blocks over the GiB written by the host.
 pub(super) fn curves(recording: &Recording) -> Vec<Series> {
     let series = |name: &str, unit_y: &str, points: Vec<(f64, f64)>| {
         let (x, y) = points.into_iter().unzip();
@@ -116,7 +116,7 @@ mod tests {
         };
         assert_eq!(amplification(&picture(10, 10), &picture(20, 40)), Some(3.0));
         assert_eq!(amplification(&picture(10, 10), &picture(10, 40)), None);
-        // A file that was edited: nothing is told, and nothing panics.
+        // An edited file gives no figures, and must not cause a panic.
         assert_eq!(amplification(&picture(20, 40), &picture(10, 10)), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Axes: from values to places in percent, and ticks at round values.
+//! Axes of charts: positions of values in percent, and ticks at round values.
 
 use super::format;
 
@@ -8,30 +8,30 @@ pub(crate) struct Axis {
     low: f64,
     high: f64,
     is_log: bool,
-    /// The marks, rising.
+    /// Ticks, rising.
     pub(crate) ticks: Vec<Tick>,
-    /// The unit of the marks, in words.
+    /// Unit of the ticks, in words.
     pub(crate) caption: String,
 }
 
-/// A mark on an axis.
+/// A tick of an axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Tick {
-    /// Its place, in percent from the low end.
+    /// Position, in percent from the low end.
     pub(crate) at: f64,
-    /// What it says.
+    /// Label.
     pub(crate) label: String,
 }
 
 impl Axis {
-    /// From zero (or from the least value below it) to a little above the greatest, in about
-    /// `count` steps.
+    /// Returns an axis from zero (or from the least value if that is negative) to slightly above the
+    /// greatest, with about `count` ticks.
     pub(crate) fn values(least: f64, greatest: f64, unit: &str, count: usize) -> Axis {
         Axis::linear([least.min(0.0), greatest], unit, count, true, 0.0)
     }
 
-    /// From `least` (or from zero, where that is near) to exactly `greatest`, so that a curve
-    /// fills the width. Where places `are_counted`, only whole numbers are marked.
+    /// Returns an axis from `least` (or from zero if that is near) to exactly `greatest`, so that a curve
+    /// fills the width. If `are_counted`, only whole numbers have ticks.
     pub(crate) fn positions(
         least: f64,
         greatest: f64,
@@ -57,12 +57,12 @@ impl Axis {
         let step_of =
             |count: usize| round_step((high - low) / factor / count as f64).max(step_min) * factor;
         let has_two = |step: f64| (low / step - 1e-9).ceil() < (high / step + 1e-9).floor();
-        // One mark alone says nothing of the scale.
+        // A single tick does not show the scale.
         let step = (count..4 * count)
             .map(step_of)
             .find(|step| has_two(*step))
             .unwrap_or_else(|| step_of(count));
-        // A curve should not touch the edge, but rounding up to the next mark may waste half
+        // The top margin keeps curves from touching the edge. Rounding up to the next tick might waste half
         // the height.
         let high = if has_headroom { high + 0.06 * (high - low) } else { high };
         let decimals = (-(step / factor).log10().floor()).clamp(0.0, 6.0) as usize;
@@ -79,8 +79,8 @@ impl Axis {
         axis
     }
 
-    /// A logarithmic axis of microseconds, with a mark at every power of ten (and at 2 and 5
-    /// times it, where that would leave fewer than three marks).
+    /// Returns a logarithmic axis of microseconds with a tick at every power of ten, and more ticks (first at
+    /// 2 and 5 times it) if there would be fewer than three.
     pub(crate) fn latency(least: f64, greatest: f64) -> Axis {
         let low = least.max(1e-3);
         let high = greatest.max(low * 1.5);
@@ -100,8 +100,8 @@ impl Axis {
         axis
     }
 
-    /// From the first to the last of some rising values, with a mark at each of them;
-    /// logarithmic where they grow by factors.
+    /// Returns an axis from the first to the last of some rising values, with a tick at each of them;
+    /// logarithmic if `is_log`.
     pub(crate) fn marked(marks: &[(f64, String)], is_log: bool) -> Axis {
         let ends = marks.first().zip(marks.last());
         let (low, high) = ends.map_or((0.0, 1.0), |(first, last)| (first.0, last.0));
@@ -114,7 +114,7 @@ impl Axis {
         axis
     }
 
-    /// Steps with names, evenly spread.
+    /// Returns an axis of named steps, evenly spaced.
     pub(crate) fn steps(names: &[String], caption: &str) -> Axis {
         let high = names.len().saturating_sub(1).max(1) as f64;
         let ticks = names
@@ -124,12 +124,12 @@ impl Axis {
         Axis { low: 0.0, high, is_log: false, ticks: ticks.collect(), caption: caption.to_owned() }
     }
 
-    /// Returns how many powers of ten a logarithmic axis spans.
+    /// Returns the number of powers of ten that a logarithmic axis spans.
     pub(crate) fn decades(&self) -> f64 {
         (self.high / self.low).log10()
     }
 
-    /// Returns where a value lies, in percent from the low end.
+    /// Returns the position of a value, in percent from the low end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(1e-3) / self.low).ln() / (self.high / self.low).ln()
@@ -140,7 +140,7 @@ impl Axis {
     }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `step`.
+/// Returns the smallest of 1, 2 or 5 times a power of ten that is at least `step`.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.log10().floor());
     let digit =
@@ -148,7 +148,7 @@ fn round_step(step: f64) -> f64 {
     digit.unwrap_or(10.0) * power
 }
 
-/// The unit to mark an axis in, and how many of the given unit it is.
+/// Returns the unit for an axis as a factor of the given unit, and its name.
 fn shown_unit(unit: &str, greatest: f64) -> (f64, String) {
     let (factor, name) = match unit {
         "B" if greatest >= (1u64 << 40) as f64 => ((1u64 << 40) as f64, "TiB"),
@@ -168,14 +168,14 @@ fn shown_unit(unit: &str, greatest: f64) -> (f64, String) {
     (factor, name.to_owned())
 }
 
-/// A round latency: 10 us, 1 ms.
+/// Formats a round latency: 10 us, 1 ms.
 fn latency_label(us: f64) -> String {
     let (value, unit) = match us {
         _ if us >= 0.999e6 => (us / 1e6, "s"),
         _ if us >= 0.999e3 => (us / 1e3, "ms"),
         _ => (us, "\u{b5}s"),
     };
-    // Ticks are round values, so that a few digits say them exactly.
+    // Ticks are round values, so a few digits are exact.
     let rounded = (value * 1000.0).round() / 1000.0;
     format!("{rounded} {unit}")
 }

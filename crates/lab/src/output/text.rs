@@ -1,5 +1,4 @@
-//! A report for a person at a terminal: what was found first, then the figures it rests on,
-//! then how it came about.
+//! A report as text for a terminal: the findings first, then the figures, then the conditions of the run.
 
 mod bars;
 mod paint;
@@ -17,18 +16,18 @@ use crate::report::{
     Cell, Finding, Level, Report, ReportAttribution, ReportCounters, ReportHealth, Table,
 };
 
-/// More rows than this are not shown; the rest is in the JSON.
+/// Maximum number of rows shown; all are in the JSON.
 const ROWS_MAX: usize = 300;
 
-/// More recordings of the inside than this are not shown; the page has them all.
+/// Maximum number of recordings shown; all are in the HTML page.
 const RECORDINGS_MAX: usize = 3;
 
-/// The report for a terminal of `width` columns.
+/// Returns the report for a terminal of `width` columns.
 pub fn render(report: &Report, width: usize, color: bool) -> String {
     render_with(report, &Options::new(width, color))
 }
 
-/// The report, laid out as `options` say.
+/// Returns the report in the layout of `options`.
 pub fn render_with(report: &Report, options: &Options) -> String {
     let mut page = Page::new(options);
     page.title(report);
@@ -37,7 +36,7 @@ pub fn render_with(report: &Report, options: &Options) -> String {
     for (index, table) in report.tables.iter().enumerate() {
         let grids = Grid::all(table);
         page.grids_or_table(&grids, table);
-        // One picture: a second would only push the findings away.
+        // Only the first table gets a chart: a second one would scroll the findings off the screen.
         if index == 0 {
             page.picture(&grids, table, report);
         }
@@ -59,12 +58,12 @@ pub fn render_with(report: &Report, options: &Options) -> String {
     page.text
 }
 
-/// A comparison for a terminal of `width` columns.
+/// Returns a comparison for a terminal of `width` columns.
 pub fn render_compare(comparison: &Comparison, width: usize, color: bool) -> String {
     render_compare_with(comparison, &Options::new(width, color))
 }
 
-/// A comparison, laid out as `options` say.
+/// Returns a comparison in the layout of `options`.
 pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String {
     let mut page = Page::new(options);
     let name = plain(&comparison.experiment);
@@ -72,7 +71,7 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
         .paint(Ink::Heading, &format!("{name}: {} runs side by side", comparison.runs.len()));
     page.line(&title);
     page.findings(&comparison.findings);
-    // The same curve of all runs, in one picture.
+    // One chart with the same curve of all runs.
     if let Some(plot) = plot::Plot::of_compared(&comparison.series) {
         page.blank();
         for line in plot::lines(&plot, options) {
@@ -86,7 +85,7 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
             page.table(table);
         }
         if index == 0 {
-            // Bars of several runs interleaved would say less than the table does.
+            // Interleaved bars of several runs would be harder to read than the table.
             if let Some(bars) = comparison.ageing() {
                 page.bars(&bars);
             }
@@ -99,11 +98,11 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
     page.text
 }
 
-/// The table of a comparison that holds every percentile of every histogram.
+/// Name of the comparison's table with every percentile of every histogram.
 const LATENCIES: &str = "latencies";
 
-/// The percentile that tells most, one row a histogram: p99, or the highest one below it where there are too few requests
-/// for that. The page and the JSON have them all.
+/// Returns one row for each histogram: p99, or the highest percentile below it if there are too few requests
+/// for p99. The page and the JSON have all percentiles.
 fn only_highest(table: &Table) -> Table {
     let percent = |row: &[Cell]| match row.get(1) {
         Some(Cell::Text(text)) => text.strip_prefix('p').and_then(|it| it.parse::<f64>().ok()),
@@ -112,7 +111,7 @@ fn only_highest(table: &Table) -> Table {
     let mut short = table.clone();
     short.rows.clear();
     for row in table.rows.iter().filter(|row| percent(row).is_some_and(|it| it <= 99.0)) {
-        // Percentiles of a histogram rise.
+        // The percentiles of a histogram rise.
         match short.rows.last_mut() {
             Some(last) if last.first() == row.first() => last.clone_from(row),
             _ => short.rows.push(row.clone()),
@@ -121,7 +120,7 @@ fn only_highest(table: &Table) -> Table {
     short
 }
 
-/// A table with more measurements than this is shown as it is.
+/// Maximum number of measurements in a table that is shown as grids.
 const GRIDS_MAX: usize = 2;
 
 struct Page<'a> {
@@ -149,7 +148,7 @@ impl Page<'_> {
         self.line(&heading);
     }
 
-    /// Prose of the second rank.
+    /// Adds wrapped text of secondary importance.
     fn faint(&mut self, first: &str, words: &str) {
         for line in wrap(first, &plain(words), self.options.prose_width()) {
             let line = self.options.paint(Ink::Faint, &line);
@@ -250,8 +249,8 @@ impl Page<'_> {
         }
     }
 
-    /// A table whose rows are steps of a size within groups is read more easily with a column for
-    /// each group, as long as it measures little.
+    /// Adds a table. If its rows are steps within groups and it has few measurements, it gets a column for
+    /// each group, which is easier to read.
     fn grids_or_table(&mut self, grids: &[Grid], table: &Table) {
         if (1..=GRIDS_MAX).contains(&grids.len()) {
             for grid in grids {
@@ -262,7 +261,7 @@ impl Page<'_> {
         }
     }
 
-    /// The picture that says most: of the table, or of how it went over time.
+    /// Adds the most useful chart: of the table, or over time.
     fn picture(&mut self, grids: &[Grid], table: &Table, report: &Report) {
         let chart = TableChart::of(table);
         let plot = match (grids.first(), &chart) {
@@ -314,12 +313,12 @@ impl Page<'_> {
             ),
             None => format!("Took {}", format::span(cost.wall_seconds)),
         };
-        // What was measured by another program does not say its memory.
+        // Imported results do not record their memory.
         let memory = match cost.peak_rss_bytes {
             0 => String::new(),
             bytes => format!(", {} of memory", format::bytes(bytes as f64)),
         };
-        // A sweep has no count of its own.
+        // A sweep does not count its requests.
         let requests = match cost.requests {
             0 => String::new(),
             count => format!("{} requests, ", format::count(count)),
@@ -356,7 +355,7 @@ impl Page<'_> {
     }
 }
 
-/// Why the figures are not what the protocol promises.
+/// Returns the reasons why the figures are not those of the full protocol.
 fn doubts(report: &Report) -> Vec<&'static str> {
     let mut doubts = Vec::new();
     if report.shortened {
@@ -386,8 +385,7 @@ fn level_ink(level: Level) -> Ink {
     }
 }
 
-/// Returns where the time of requests went, a sentence for each kind.
-/// How worn the drive is, where its profile says what wears it out.
+/// Returns a sentence about the wear of the drive; `None` if its profile has no wear.
 fn health_sentence(health: &ReportHealth) -> Option<String> {
     let used = health.percentage_used.map(|used| format!("{used} % of the rated cycles are used"));
     let spare = health.available_spare.map(|spare| {
@@ -401,6 +399,7 @@ fn health_sentence(health: &ReportHealth) -> Option<String> {
     (!known.is_empty()).then(|| format!("Wear: {}.", known.join("; ")))
 }
 
+/// Returns a sentence for each kind of request about where its time went.
 fn time_sentences(attribution: &ReportAttribution) -> Vec<String> {
     let sentence = |(kind, shares): (&str, Vec<(&str, f64)>)| {
         let shares: Vec<String> =
@@ -441,7 +440,7 @@ fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
     };
     let merging = read_for(counters.merge_page_reads, "to complete units");
     let of_map = read_for(counters.map_page_reads, "of the map");
-    // What the host wrote again before it was programmed, and what has not been programmed yet.
+    // Units that the host overwrote in the buffer, or that are not programmed yet.
     let all = counters.host_writes
         + counters.collection_writes
         + counters.merge_writes

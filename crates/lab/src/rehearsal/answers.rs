@@ -1,4 +1,4 @@
-//! What fio has measured of a script's jobs, as results of the steps they were made of.
+//! Converts fio's results of a script's jobs to results of the experiment's steps.
 
 use ssdlab_drive::{Latencies, PhaseResult, ThroughputPoint};
 use ssdlab_interchange::fio::json::{FioJob, Interval};
@@ -6,15 +6,15 @@ use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use crate::error::LabError;
 
-/// What fio has measured of one step.
+/// Results of one step.
 pub(super) struct Answer {
     pub(super) step: usize,
     pub(super) result: PhaseResult,
-    /// From one of fio's reports to the next.
+    /// Rounds: the intervals between fio's reports.
     pub(super) rounds: Vec<PhaseResult>,
 }
 
-/// The step that a job is the result of, and what it measured.
+/// Returns the step that a job belongs to, and its results.
 pub(super) fn answer(job: &FioJob) -> Result<Answer, LabError> {
     let wrong = |why: &str| LabError::Unsupported(format!("job {}: {why}", job.name));
     let number = job.name.split('-').next().and_then(|number| number.parse::<usize>().ok());
@@ -51,11 +51,11 @@ pub(super) fn answer(job: &FioJob) -> Result<Answer, LabError> {
     Ok(Answer { step, result, rounds: rounds(&job.intervals) })
 }
 
-/// A last report that follows so soon after the one before, as a share of an interval, is that of
-/// the job's end, and no round.
+/// Minimum length of the last interval, as a share of the first, to count as a round. A shorter one is only
+/// the end of the job.
 const NO_ROUND: f64 = 0.5;
 
-/// Returns what came between fio's reports, as rounds.
+/// Returns the intervals between fio's reports as rounds.
 fn rounds(intervals: &[Interval]) -> Vec<PhaseResult> {
     let usual = intervals.first().map_or(0.0, |first| first.seconds);
     let is_round = |interval: &&Interval| interval.seconds >= usual * NO_ROUND;

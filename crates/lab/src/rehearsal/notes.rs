@@ -1,4 +1,5 @@
-//! A drive that takes notes instead of measuring, and answers from results where there are some.
+//! A drive that records requests as steps of a script instead of executing them, and answers from results if
+//! there are any.
 
 use ssdlab_drive::{
     Amount, Description, Drive, DriveError, DriveKind, Durability, ErrorKind, Inside, Lane,
@@ -10,28 +11,26 @@ use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 use super::Elsewhere;
 use super::answers::Answer;
 
-/// The most steps of a script.
+/// Maximum number of steps in a script.
 const MOST_STEPS: usize = 500;
 
-/// Requests per second that a workload at full speed is taken to reach, so that a rate which is a
-/// share of it can be told.
+/// Assumed requests per second of a workload at full speed. A rate that is a share of it can be recognised.
 const PRETENDED_IOPS: f64 = 1_000_000.0;
 
-/// fio reports no more often than this, and rounds are as long as it takes from one report to the
-/// next.
+/// Minimum length of a round: that of an interval between fio's reports.
 const SHORTEST_ROUND: Nanoseconds = Nanoseconds::from_secs(1);
 
-/// A drive that takes notes, and answers from results where there are some.
+/// A drive that records requests, and answers from results if there are any.
 pub(super) struct Notes {
     elsewhere: Elsewhere,
     pub(super) steps: Vec<Step>,
     pub(super) space: ByteLength,
     now: Instant,
-    /// The step that went at full speed last.
+    /// Index of the last step at full speed.
     peak: Option<usize>,
-    /// True if some steps are rounds.
+    /// True if some steps consist of rounds.
     pub(super) has_rounds: bool,
-    /// What was asked for that cannot be: an experiment may go on without it, a script may not.
+    /// First request that a script cannot express: an experiment may continue without it, a script may not.
     pub(super) cannot: Option<&'static str>,
     pub(super) answers: Option<Vec<Answer>>,
 }
@@ -59,7 +58,7 @@ impl Notes {
         Ok(())
     }
 
-    /// Returns what a phase is pretended to come to.
+    /// Returns an assumed result of a phase.
     fn pretended(&self, phase: &Phase) -> PhaseResult {
         let mut result = PhaseResult::begun(self.now);
         let speed = PRETENDED_IOPS;
@@ -78,7 +77,7 @@ impl Notes {
         result
     }
 
-    /// Notes a workload as a step.
+    /// Records a workload as a step.
     fn note_work(
         &mut self,
         phase: &Phase,
@@ -91,7 +90,7 @@ impl Notes {
         self.note(Step::Work { phase: Box::new(phase.clone()), of_peak })
     }
 
-    /// Returns what was measured of the step noted last, where there are results.
+    /// Returns the result of the step recorded last; `None` without results.
     fn answer(&self, phase: &Phase) -> Result<Option<&Answer>, DriveError> {
         let Some(answers) = &self.answers else { return Ok(None) };
         let number = self.steps.len() - 1;
@@ -108,7 +107,7 @@ impl Notes {
         Err(DriveError::new(ErrorKind::Unsupported, message))
     }
 
-    /// Requests a second of the step at full speed.
+    /// Returns the requests per second of the step at full speed.
     fn peak_rate(&self, step: usize) -> f64 {
         let answered = self.answers.as_ref().and_then(|answers| {
             let found = answers.iter().find(|answer| answer.step == step)?;
@@ -172,8 +171,8 @@ impl Drive for Notes {
         self.unsupported("it sends requests of several kinds beside each other, one by one")
     }
 
-    /// One step as long as all rounds there may be: a script cannot tell when they are steady, but
-    /// fio reports at the end of each, and from the results it is told as on any drive.
+    /// Records one step as long as all rounds together, since a script cannot detect steady state. fio
+    /// reports at the end of each round, and steady state is detected from the results as on any drive.
     fn run_rounds(
         &mut self,
         phase: &Phase,

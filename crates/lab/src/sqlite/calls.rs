@@ -1,4 +1,4 @@
-//! The calls of SQLite's VFS, each one step to the file system.
+//! The calls of SQLite's VFS; each is one operation of the file system.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{Ordering, fence};
@@ -9,7 +9,7 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::{OpenFile, Shared};
 
-/// What a file can do. Version 2: with shared memory.
+/// Methods of a file. Version 2: with shared memory.
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     iVersion: 2,
     xClose: Some(close),
@@ -32,7 +32,7 @@ static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: None,
 };
 
-/// A VFS without its name and what it shares.
+/// Returns a VFS without its name and its shared state.
 pub(super) fn vfs() -> ffi::sqlite3_vfs {
     ffi::sqlite3_vfs {
         iVersion: 2,
@@ -63,26 +63,26 @@ pub(super) fn vfs() -> ffi::sqlite3_vfs {
 /// # Safety
 /// `vfs` is one of ours, and registered.
 unsafe fn shared_of<'a>(vfs: *mut ffi::sqlite3_vfs) -> &'a Shared<'static, 'static> {
-    // SAFETY: `Registered::new` has put it there, and it outlives the registration.
+    // SAFETY: `Registered::new` has set the pointer, and the shared state outlives the registration.
     unsafe { &*(*vfs).pAppData.cast() }
 }
 
 /// # Safety
 /// `file` was opened by [`open`] and not closed.
 unsafe fn file_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut OpenFile {
-    // SAFETY: SQLite hands over what `open` has filled.
+    // SAFETY: SQLite passes the structure that `open` has filled.
     unsafe { &mut *file.cast() }
 }
 
 impl OpenFile {
     fn shared<'a>(&self) -> &'a Shared<'static, 'static> {
-        // SAFETY: what is shared outlives every connection, and so every file.
+        // SAFETY: the shared state outlives every connection, and so every file.
         unsafe { &*self.shared }
     }
 }
 
 impl Shared<'_, '_> {
-    /// SQLite's code for an outcome; the error itself is kept.
+    /// Returns SQLite's code for an outcome, and keeps the first error.
     fn code(&self, outcome: Result<(), DriveError>, otherwise: c_int) -> c_int {
         match outcome {
             Ok(()) => ffi::SQLITE_OK,
@@ -108,8 +108,8 @@ unsafe extern "C" fn open(
     flags: c_int,
     flags_out: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite hands over a VFS of ours, room for a file, and a name or none. A file without
-    // methods is not closed.
+    // SAFETY: SQLite passes a VFS of ours, memory for a file, and a name or null. A file without methods is
+    // not closed.
     unsafe { (*file).pMethods = std::ptr::null() };
     if name.is_null() {
         return ffi::SQLITE_CANTOPEN; // Temporary files are not wanted here.
@@ -130,14 +130,14 @@ unsafe extern "C" fn open(
             Err(error) => return shared.code(Err(error), ffi::SQLITE_CANTOPEN),
         },
     };
-    // As in SQLite's VFS for Unix: of these the directory is synced, too.
+    // As in SQLite's VFS for Unix: creating one of these files requires a sync of the directory, too.
     let journals =
         ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_SUPER_JOURNAL | ffi::SQLITE_OPEN_WAL;
     let is_new_journal = flags & ffi::SQLITE_OPEN_CREATE != 0 && flags & journals != 0;
     let remove = (flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0).then(|| name.into());
     let shared: *const Shared<'static, 'static> = shared;
     let base = ffi::sqlite3_file { pMethods: &METHODS };
-    // SAFETY: the room is as large as `szOsFile` says, and aligned for a pointer.
+    // SAFETY: the memory is as large as `szOsFile` says, and aligned for a pointer.
     unsafe {
         file.cast::<OpenFile>().write(OpenFile {
             base,
@@ -154,7 +154,7 @@ unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
-    // SAFETY: it is open; the room is SQLite's, what is in it is dropped here.
+    // SAFETY: the file is open. Its memory belongs to SQLite; its content is dropped here.
     let open = unsafe { file.cast::<OpenFile>().read() };
     // SAFETY: as above.
     unsafe { (*file).pMethods = std::ptr::null() };
@@ -202,8 +202,8 @@ unsafe extern "C" fn truncate(file: *mut ffi::sqlite3_file, size: ffi::sqlite3_i
     open.shared().code(outcome, ffi::SQLITE_IOERR_TRUNCATE)
 }
 
-/// As in SQLite's VFS for Unix: `fdatasync`, whatever the flags; the directory once after a
-/// journal was created.
+/// Syncs a file as SQLite's VFS for Unix does: with `fdatasync`, whatever the flags, and the directory once
+/// after a journal was created.
 unsafe extern "C" fn sync(file: *mut ffi::sqlite3_file, _: c_int) -> c_int {
     // SAFETY: the file is open.
     let open = unsafe { file_of(file) };
@@ -229,7 +229,7 @@ unsafe extern "C" fn file_size(
     ffi::SQLITE_OK
 }
 
-/// Nobody else has the database open.
+/// Locks always succeed: no other connection has the database open.
 unsafe extern "C" fn lock(_: *mut ffi::sqlite3_file, _: c_int) -> c_int {
     ffi::SQLITE_OK
 }
@@ -248,7 +248,7 @@ unsafe extern "C" fn sector_size(_: *mut ffi::sqlite3_file) -> c_int {
     4096
 }
 
-/// Returns what SQLite's VFS for Unix says of ext4.
+/// Returns the characteristics that SQLite's VFS for Unix reports for ext4.
 unsafe extern "C" fn device_characteristics(_: *mut ffi::sqlite3_file) -> c_int {
     ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE
 }
@@ -309,7 +309,7 @@ unsafe extern "C" fn delete(
     shared.code(outcome, ffi::SQLITE_IOERR_DELETE)
 }
 
-/// As in SQLite's VFS for Unix, an empty file counts as none.
+/// Tests whether a file exists; as in SQLite's VFS for Unix, an empty file counts as missing.
 unsafe extern "C" fn access(
     vfs: *mut ffi::sqlite3_vfs,
     name: *const c_char,
@@ -328,7 +328,7 @@ unsafe extern "C" fn access(
     ffi::SQLITE_OK
 }
 
-/// Names are those of files in the root directory.
+/// Copies the name: all files are in the root directory.
 unsafe extern "C" fn full_path(
     _: *mut ffi::sqlite3_vfs,
     name: *const c_char,
@@ -346,7 +346,7 @@ unsafe extern "C" fn full_path(
     ffi::SQLITE_OK
 }
 
-/// SQLite asks the VFS that is its default, which this one never is.
+/// Returns no random bytes: SQLite asks the default VFS for them, which is never this one.
 unsafe extern "C" fn randomness(_: *mut ffi::sqlite3_vfs, _: c_int, _: *mut c_char) -> c_int {
     0
 }
@@ -360,10 +360,10 @@ unsafe extern "C" fn sleep(vfs: *mut ffi::sqlite3_vfs, micros: c_int) -> c_int {
     micros
 }
 
-/// The day on which virtual time begins, as SQLite counts (Julian): 2026-01-01.
+/// Start of virtual time as a Julian day, as SQLite counts: 2026-01-01.
 const FIRST_DAY: f64 = 2_461_041.5;
 
-/// Milliseconds of a day.
+/// Milliseconds in a day.
 const DAY: f64 = 86_400_000.0;
 
 unsafe extern "C" fn current_time(vfs: *mut ffi::sqlite3_vfs, to: *mut f64) -> c_int {

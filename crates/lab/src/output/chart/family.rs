@@ -1,4 +1,4 @@
-//! Which series belong into one picture: those of one family and the same units.
+//! Families of series that share a chart: similar names and the same units.
 
 use crate::output::format;
 use crate::report::Series;
@@ -6,16 +6,16 @@ use crate::report::Series;
 /// Series to be drawn over the same axes.
 #[derive(Clone, Debug)]
 pub(crate) struct Family<'a> {
-    /// What they have in common.
+    /// Common part of the names.
     pub(crate) title: String,
-    /// The series, in the report's order.
+    /// Series, in the report's order.
     pub(crate) series: Vec<&'a Series>,
-    /// What tells each of them apart.
+    /// Part of each name that differs.
     pub(crate) labels: Vec<String>,
 }
 
 impl Family<'_> {
-    /// All families of a report; series without points belong to none.
+    /// Returns all families of a report. Series without points are left out.
     pub(crate) fn all(series: &[Series]) -> Vec<Family<'_>> {
         let drawn: Vec<&Series> = series.iter().filter(|series| !series.x.is_empty()).collect();
         families(&drawn).into_iter().map(Family::of).collect()
@@ -34,7 +34,7 @@ impl Family<'_> {
     }
 }
 
-/// Series that share their units and the first word of their name, in order.
+/// Groups series with the same units and the same first word of their names, in order.
 fn families<'a>(series: &[&'a Series]) -> Vec<Vec<&'a Series>> {
     let mut families: Vec<Vec<&Series>> = Vec::new();
     let first_word = |series: &'a Series| series.name.split('_').next();
@@ -51,7 +51,7 @@ fn families<'a>(series: &[&'a Series]) -> Vec<Vec<&'a Series>> {
     families
 }
 
-/// Returns what the names of a family begin with, what tells each apart, and what they end with.
+/// Splits the names of a family into the common prefix, the differing parts, and the common suffix.
 fn split_names<'a>(names: &[&'a str]) -> (&'a str, Vec<&'a str>, &'a str) {
     let first = names[0];
     if names.len() == 1 {
@@ -65,7 +65,7 @@ fn split_names<'a>(names: &[&'a str]) -> (&'a str, Vec<&'a str>, &'a str) {
     let Some(start) = starts.take_while(fits_start).last() else {
         return (first, names.to_vec(), "");
     };
-    // What is left in between has to tell them apart.
+    // The part in between must not be empty.
     let fits_end = |end: &&str| {
         names.iter().all(|name| name.len() > start.len() + end.len() && name.ends_with(*end))
     };

@@ -1,40 +1,40 @@
-//! Tables whose rows are steps of a size within groups: a curve over the size for each group.
+//! Charts of tables whose rows are steps of a size within groups: a curve over the size for each group.
 
 use crate::output::format::{self, ColumnFormat};
 use crate::report::{Cell, Column, Table};
 
-/// More curves than this are not told apart in one picture.
+/// Maximum number of curves in a chart.
 const CURVES_MAX: usize = 8;
 
-/// Fewer steps than this make no curve.
+/// Minimum number of steps for a curve.
 const STEPS_MIN: usize = 3;
 
 /// One measurement of such a table.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
-    /// What it shows, such as "Throughput by request, in MB/s".
+    /// Title, such as "Throughput by request, in MB/s".
     pub(crate) title: String,
     /// Unit of the measurement.
     pub(crate) unit: String,
-    /// What the steps are of.
+    /// Column of the steps.
     key: Column,
-    /// The steps, rising.
+    /// Steps, rising.
     pub(crate) steps: Vec<f64>,
     /// A curve for each group.
     pub(crate) curves: Vec<GridCurve>,
 }
 
-/// One group.
+/// Curve of one group.
 #[derive(Clone, Debug)]
 pub(crate) struct GridCurve {
-    /// What it is called.
+    /// Name of the group.
     pub(crate) name: String,
-    /// What was measured at each step.
+    /// Value at each step.
     pub(crate) values: Vec<Option<f64>>,
 }
 
 impl GridCurve {
-    /// Returns what was measured, with the step where it was.
+    /// Returns the points of the curve: step and value.
     pub(crate) fn points(&self, steps: &[f64]) -> Vec<(f64, f64)> {
         let both = steps.iter().zip(&self.values);
         both.filter_map(|(step, value)| Some((*step, (*value)?))).collect()
@@ -42,8 +42,8 @@ impl GridCurve {
 }
 
 impl Grid {
-    /// A grid for each measurement of `table`; none where its rows are no steps within groups,
-    /// or where it holds words besides.
+    /// Returns a grid for each measurement of `table`; none if its rows are not steps within groups, or if
+    /// its measurements include text.
     pub(crate) fn all(table: &Table) -> Vec<Grid> {
         let keys = table.key_columns();
         let is_numeric = |index: usize| {
@@ -107,7 +107,7 @@ impl Grid {
         })
     }
 
-    /// A step as words.
+    /// Formats a step.
     pub(crate) fn step(&self, value: f64) -> String {
         match &*self.key.unit {
             "B" => format::bytes(value),
@@ -115,13 +115,13 @@ impl Grid {
         }
     }
 
-    /// Returns true if steps grow by factors rather than by amounts.
+    /// Returns true if the steps grow by factors rather than by constant amounts.
     pub(crate) fn is_logarithmic(&self) -> bool {
         let (first, last) = (self.steps[0], self.steps[self.steps.len() - 1]);
         first > 0.0 && last / first >= 16.0
     }
 
-    /// Returns where a step lies between the first (0) and the last one (1).
+    /// Returns the position of a step between the first (0) and the last one (1).
     pub(crate) fn place(&self, step: f64) -> f64 {
         let scale = |value: f64| if self.is_logarithmic() { value.log2() } else { value };
         let (first, last) = (self.steps[0], self.steps[self.steps.len() - 1]);

@@ -1,4 +1,4 @@
-//! Horizontal bars: the names at the left, the numbers at the right, on any width.
+//! Horizontal bars as HTML, with names at the left and numbers at the right, for any width.
 
 use maud::{Markup, html};
 
@@ -7,7 +7,7 @@ use super::parts::{described, unit};
 use crate::output::chart::{Bar, Bars, Measure, TableChart};
 use crate::output::format;
 
-/// Bars, one a row, with what use has added set apart.
+/// Draws a bar for each row, with the part added by preconditioning in another colour.
 pub(super) fn draw(bars: &Bars) -> Markup {
     let is_aged = bars.rows.iter().any(|bar| bar.added > 0.0);
     html! {
@@ -55,7 +55,7 @@ fn row(bar: &Bar, bars: &Bars) -> Markup {
     }
 }
 
-/// Several measurements of one unit: a group of bars for each row.
+/// Draws several measurements of one unit: a group of bars for each row.
 pub(super) fn grouped(chart: &TableChart) -> Markup {
     let all = chart.measures.iter().flat_map(|measure| &measure.values);
     let longest = all.flatten().fold(0.0f64, |most, value| most.max(value.abs()));

@@ -1,4 +1,4 @@
-//! The sections of a page, with a list of them before where the page is long.
+//! Sections of a page, with a table of contents on long pages.
 
 use maud::{Markup, html};
 
@@ -6,14 +6,14 @@ use maud::{Markup, html};
 pub(super) struct Section {
     /// The heading.
     pub(super) title: String,
-    /// What stands below it.
+    /// Content below the heading.
     pub(super) body: Markup,
 }
 
-/// Fewer sections than this are seen at a glance.
+/// Minimum number of sections for a table of contents.
 const LISTED_MIN: usize = 5;
 
-/// The sections in order; where they are many, behind a list of links to them.
+/// Draws the sections in order, with links to them first if there are many.
 pub(super) fn draw(sections: &[Section]) -> Markup {
     let id = |index: usize| format!("section-{}", index + 1);
     html! {

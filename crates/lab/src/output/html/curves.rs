@@ -1,7 +1,7 @@
-//! Curves: of series, family by family, and of tables.
+//! Charts of curves, for series and for tables.
 //!
-//! Up to a handful of curves are drawn over each other, with a colour each. More would be a
-//! tangle, so that each gets a small chart of its own, all over the same axes.
+//! Up to five curves are drawn over each other, each in a colour. Of more curves, each gets a small chart of
+//! its own with the same axes.
 
 use maud::{Markup, html};
 
@@ -15,10 +15,10 @@ use crate::output::format;
 use crate::output::scale::Axis;
 use crate::report::Series;
 
-/// More curves than this are not told apart in one chart.
+/// Maximum number of curves in one chart.
 const OVERLAID_MAX: usize = 5;
 
-/// The smallest and the greatest of some numbers; (0, 1) of none.
+/// Returns the smallest and the greatest of some numbers; (0, 1) if there are none.
 pub(super) fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     let (least, most) = numbers
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), number| {
@@ -27,7 +27,7 @@ pub(super) fn range(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     if least > most { (0.0, 1.0) } else { (least, most) }
 }
 
-/// Returns where places along the bottom of the chart of one series lie, in percent of its width.
+/// Returns the positions of `along` on the horizontal axis of a series' chart, in percent of its width.
 pub(super) fn places(series: &Series, along: impl Iterator<Item = f64>) -> Vec<f64> {
     let (least, greatest) = range(series.x.iter().copied());
     let are_counted = are_whole(series.x.iter().copied());
@@ -35,7 +35,7 @@ pub(super) fn places(series: &Series, along: impl Iterator<Item = f64>) -> Vec<f
     along.map(|place| axis.place(place)).collect()
 }
 
-/// Returns true if all are whole numbers, such as of passes or minutes.
+/// Returns true if all are whole numbers, such as passes or minutes.
 fn are_whole(mut numbers: impl Iterator<Item = f64>) -> bool {
     numbers.all(|number| number.fract() == 0.0)
 }
@@ -44,7 +44,7 @@ fn points(x: &[f64], y: &[f64]) -> Vec<(f64, f64)> {
     x.iter().copied().zip(y.iter().copied()).collect()
 }
 
-/// All series of a report, family by family.
+/// Returns a section for each family of series.
 pub(super) fn sections(series: &[Series]) -> Vec<Section> {
     Family::all(series).iter().map(draw_family).collect()
 }
@@ -97,7 +97,7 @@ fn draw_family(Family { title, series, labels }: &Family) -> Section {
     Section { title: title.clone(), body }
 }
 
-/// A table whose rows are steps of a size within groups: a curve for each group.
+/// Draws a table whose rows are steps of a size within groups: a curve for each group.
 pub(super) fn grid(grid: &Grid) -> Markup {
     let names: Vec<&str> = grid.curves.iter().map(|curve| &*curve.name).collect();
     let curves: Vec<Curve> = grid
@@ -127,7 +127,7 @@ pub(super) fn grid(grid: &Grid) -> Markup {
     }
 }
 
-/// The range of the values, and the curves.
+/// Returns the range of the values and the names of the curves.
 pub(super) fn summary(
     (least, most): (f64, f64),
     unit_y: &str,
@@ -147,7 +147,7 @@ fn place_words(place: f64, unit_x: &str) -> String {
     }
 }
 
-/// A table whose rows are rising steps, as curves.
+/// Draws a table whose rows are rising steps, as curves.
 pub(super) fn steps(table: &TableChart) -> Markup {
     let names: Vec<&str> = table.measures.iter().map(|measure| &*measure.name).collect();
     let values = table.measures.iter().flat_map(|measure| &measure.values);
@@ -177,7 +177,7 @@ pub(super) fn steps(table: &TableChart) -> Markup {
     }
 }
 
-/// Curves of several runs, a small chart for each name; `None` where there are none.
+/// Returns a section with the curves of several runs, a small chart for each name; `None` if there are none.
 pub(super) fn compared(series: &[ComparedSeries], labels: &[&str]) -> Option<Section> {
     let body = html! {
         figure.chart {
@@ -192,11 +192,11 @@ pub(super) fn compared(series: &[ComparedSeries], labels: &[&str]) -> Option<Sec
     (!series.is_empty()).then(|| Section { title: "Curves".to_owned(), body })
 }
 
-/// The curves of one name, below it.
+/// Draws the curves of all runs with one name.
 fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
     let x = range(series.curves.iter().flat_map(|curve| &curve.x).copied());
     let y = range(series.curves.iter().flat_map(|curve| &curve.y).copied());
-    // A curve keeps the colour of its run, also where another run has none.
+    // Each run keeps its colour, even if another run has no such curve.
     let curves = labels.iter().map(|label| {
         let curve = series.curves.iter().find(|curve| curve.label == **label);
         Curve::plain(label, curve.map_or_else(Vec::new, |curve| points(&curve.x, &curve.y)))
@@ -220,7 +220,7 @@ fn overlaid(series: &ComparedSeries, labels: &[&str]) -> Markup {
     }
 }
 
-/// The units of both axes as they are marked: of long times, say, hours.
+/// Returns the units of both axes as shown, such as hours for long times.
 fn units(chart: &Chart) -> String {
     format!("{} over {}", chart.y.caption, chart.x.caption).trim_start().to_owned()
 }

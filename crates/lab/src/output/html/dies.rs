@@ -1,4 +1,4 @@
-//! A figure for each die: a row of cells for each series, the stronger the colour, the greater.
+//! Heat map of figures per die: a row of cells for each series, with a stronger colour for a greater value.
 
 use maud::{Markup, html};
 
@@ -6,13 +6,13 @@ use super::parts::unit;
 use crate::output::format;
 use crate::report::Series;
 
-/// The unit of the places of such series.
+/// Unit of `x` in series per die.
 pub(super) const DIE: &str = "die";
 
-/// The most ink behind a figure, in percent: dark and light letters can be read on it.
+/// Maximum opacity of a cell's colour in percent, so that its text stays readable.
 const INK: f64 = 40.0;
 
-/// Returns the cells of `series`, with the words that stand before each row.
+/// Draws a row of cells for each of `series`, with its label.
 pub(super) fn draw(title: &str, series: &[&Series], labels: &[String]) -> Markup {
     let most = series.iter().flat_map(|it| &it.y).copied().fold(f64::MIN_POSITIVE, f64::max);
     let share = |value: f64| value / most * INK;

@@ -1,5 +1,5 @@
-//! Pages and figures of results that are more than one report, such as a sweep: curves with confidence bands,
-//! small multiples, a page around them in the style of the reports.
+//! Pages and figures of results that combine several reports, such as a sweep: curves with confidence bands,
+//! small multiples, and a page in the style of the reports.
 
 use maud::{Markup, html};
 use serde::Serialize;
@@ -12,28 +12,28 @@ use crate::output::format;
 use crate::output::scale::Axis;
 use crate::report::{Finding, Table};
 
-/// A page that holds its own data and loads nothing.
+/// A self-contained page that embeds its data.
 pub struct Page<'a> {
-    /// The title of the window.
+    /// Title of the window.
     pub title: &'a str,
-    /// The line above the heading.
+    /// Line above the heading.
     pub kicker: &'a str,
-    /// The heading.
+    /// Heading.
     pub heading: &'a str,
     /// Words below the heading.
     pub meta: &'a [String],
-    /// Sentences to be read before any figure, each behind the word it begins with.
+    /// Important remarks, each with the bold word that it begins with.
     pub badges: &'a [(&'a str, String)],
-    /// The findings.
+    /// Findings.
     pub findings: &'a [Finding],
-    /// Headings, each with what stands below it.
+    /// Sections: heading and content.
     pub sections: Vec<(String, Markup)>,
-    /// The name of the file that its data is saved as.
+    /// Name of the file for saving the data.
     pub file_name: &'a str,
 }
 
 impl Page<'_> {
-    /// Returns the page as HTML, with `data` inside it as JSON.
+    /// Returns the page as HTML, with `data` embedded as JSON.
     pub fn render(self, data: &impl Serialize) -> String {
         let sections: Vec<Section> =
             self.sections.into_iter().map(|(title, body)| Section { title, body }).collect();
@@ -55,34 +55,34 @@ impl Page<'_> {
     }
 }
 
-/// Returns a table with units in its head; one of many rows is folded.
+/// Draws a table with units in its head; a table with many rows is collapsed.
 pub fn table(table: &Table) -> Markup {
     parts::table(table)
 }
 
-/// Returns a unit as print shows it.
+/// Returns a unit in typographic notation.
 pub fn unit(unit: &str) -> &str {
     parts::unit(unit)
 }
 
-/// Returns a unit in words, to stand in a sentence.
+/// Returns a unit in words, for sentences.
 pub fn unit_words(unit: &str) -> &str {
     format::unit_words(unit)
 }
 
-/// Places along the bottom of a plot.
+/// Positions on the horizontal axis of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Places {
-    /// Numbers that rise, each with the words of its mark.
+    /// Rising numbers, each with the label of its tick.
     Numbers(Vec<(f64, String)>),
-    /// Names, evenly spread.
+    /// Names, evenly spaced.
     Names(Vec<String>),
 }
 
-/// From this ratio of the greatest to the least number on, places are logarithmic.
+/// Ratio of the greatest to the least number from which the axis is logarithmic.
 const LOGARITHMIC: f64 = 16.0;
 
-/// Marks of a small chart are at least so far apart, in percent of its width.
+/// Minimum distance of ticks in a small chart, in percent of its width.
 const APART_SMALL: f64 = 30.0;
 
 impl Places {
@@ -105,7 +105,7 @@ impl Places {
         axis
     }
 
-    /// Returns where the `index`th place is.
+    /// Returns the position with this index.
     fn at(&self, index: usize) -> f64 {
         match self {
             Places::Names(_) => index as f64,
@@ -124,43 +124,42 @@ impl Places {
     }
 }
 
-/// A mean, and the ends of its confidence interval where there is one.
+/// A mean, with its confidence interval if there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
     /// The mean.
     pub mean: f64,
-    /// The lower and the upper end.
+    /// Lower and upper end of the interval.
     pub interval: Option<(f64, f64)>,
 }
 
-/// A mean at each place, with its confidence interval where there is one.
+/// A curve of means, with confidence intervals if there are any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its name; empty where it is the only one.
+    /// Name; empty for the only curve of a plot.
     pub label: String,
-    /// Mean and interval at each place; `None` where nothing was measured.
+    /// Mean and interval at each position; `None` if nothing was measured there.
     pub points: Vec<Option<Mean>>,
 }
 
-/// Curves with bands over the same axes.
+/// A chart of curves with confidence bands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot<'a> {
-    /// Its name.
+    /// Name.
     pub name: &'a str,
     /// Unit of the values; empty for a ratio.
     pub unit: &'a str,
-    /// The places along the bottom.
+    /// Positions on the horizontal axis.
     pub places: &'a Places,
-    /// The curves; the index gives the colour.
+    /// Curves; the index determines the colour.
     pub lines: &'a [Line],
-    /// The range of values to show, the same for charts that are to be compared; that of the lines unless
-    /// given.
+    /// Range of the vertical axis, for charts that are to be compared; `None` for the range of the lines.
     pub range: Option<(f64, f64)>,
-    /// True if it is one of many and should be small.
+    /// True for a small chart, one of many.
     pub is_small: bool,
 }
 
-/// Returns the range of the values of `lines`, bands included.
+/// Returns the range of the values of `lines`, including confidence bands.
 pub fn value_range(lines: &[Line]) -> (f64, f64) {
     let points = lines.iter().flat_map(|line| line.points.iter().flatten());
     range(points.flat_map(|point| {
@@ -169,14 +168,14 @@ pub fn value_range(lines: &[Line]) -> (f64, f64) {
     }))
 }
 
-/// Returns the names of lines in their colours; nothing for one line.
+/// Draws the legend; nothing for one line.
 pub fn key(lines: &[Line]) -> Markup {
     let names: Vec<&str> = lines.iter().map(|line| line.label.as_str()).collect();
     html! { @if names.len() > 1 { (legend(&names)) } }
 }
 
 impl Plot<'_> {
-    /// Returns the chart.
+    /// Draws the chart.
     pub fn draw(&self) -> Markup {
         let (least, most) = self.range.unwrap_or_else(|| value_range(self.lines));
         let curves = self.lines.iter().map(|line| {

@@ -1,5 +1,5 @@
-//! The inside of a drive over the run: a picture with a slider where there is JavaScript, curves and a few moments
-//! where there is none.
+//! Recordings of the inside of a drive: a picture with a slider if JavaScript is available, otherwise curves
+//! and a table of moments.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -8,8 +8,8 @@ use super::{curves, embedded, parts};
 use crate::output::{format, moments};
 use crate::report::{Recording, Series};
 
-/// A section for each recording. `is_alone` where the page does not hold the report's JSON, and the picture has to
-/// bring its own.
+/// Returns a section for each recording. `is_alone` is true if the page does not embed the report's JSON, so
+/// that the picture needs its own data.
 pub(super) fn sections(recordings: &[Recording], is_alone: bool) -> Vec<Section> {
     let is_only = recordings.len() == 1;
     let section = |(number, recording): (usize, &Recording)| Section {
@@ -22,7 +22,7 @@ pub(super) fn sections(recordings: &[Recording], is_alone: bool) -> Vec<Section>
     recordings.iter().enumerate().map(section).collect()
 }
 
-/// Names the steps of a recording, in few words.
+/// Returns a short list of the steps of a recording.
 fn steps(recording: &Recording) -> String {
     let names = || recording.steps.iter().map(|it| format::label(it, ""));
     match recording.steps.len() {
@@ -35,8 +35,8 @@ fn steps(recording: &Recording) -> String {
     }
 }
 
-/// Returns where each moment lies along the chart of a series, in percent, for the script that marks the one that is
-/// shown.
+/// Returns the position of each moment in the chart of a series, in percent. The script uses the positions to
+/// mark the moment that is shown.
 fn places(series: &Series, recording: &Recording) -> String {
     let places = curves::places(series, moments::along(recording));
     places.iter().map(|place| format!("{place:.1}")).collect::<Vec<_>>().join(" ")

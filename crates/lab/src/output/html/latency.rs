@@ -1,9 +1,9 @@
-//! Latency histograms, one under the other over the same logarithmic axis, so that a shift from
-//! one to the next is a shift on the page.
+//! Latency histograms below each other with the same logarithmic axis, so that a shift of latencies is
+//! visible.
 //!
-//! The height is the share of the histogram's own requests, on an axis of its own. A bucket with a single request among millions would be
-//! less than a pixel high, and it is the tail that people look for, so that every bucket with
-//! any request in it has a mark on the base line.
+//! The height of a bar is its share of the histogram's requests, on an axis of its own. A bucket with a
+//! single request among millions would be less than a pixel high. Because the tail matters, every bucket with
+//! a request has a mark on the base line.
 
 use maud::{Markup, html};
 
@@ -14,14 +14,15 @@ use crate::output::format;
 use crate::output::scale::Axis;
 use crate::report::{Cell, Column, LatencyHistogram, Table};
 
-/// Bars over the whole axis; enough to see two humps, few enough to see a bar.
+/// Number of bars over the whole axis: enough to see two peaks, few enough to see each bar.
 const BARS: f64 = 72.0;
-/// Two marks closer than this, in percent, would write over each other.
+/// Minimum distance of two labels, in percent, so that they do not overlap.
 const MARKS_APART: f64 = 5.0;
-/// The least distance of two marks on a narrow page.
+/// Minimum distance of two labels on a narrow page, in percent.
 const MARKS_APART_NARROW: f64 = 14.0;
 
-/// All histograms of a report, and their percentiles as a table; `None` where there are none.
+/// Returns a section with all histograms of a report and a table of their percentiles; `None` if there are
+/// none.
 pub(super) fn section(histograms: &[LatencyHistogram]) -> Option<Section> {
     let filled: Vec<&LatencyHistogram> =
         histograms.iter().filter(|histogram| !histogram.bucket_us.is_empty()).collect();
@@ -45,15 +46,15 @@ pub(super) fn section(histograms: &[LatencyHistogram]) -> Option<Section> {
     Some(Section { title: "Latency histograms".to_owned(), body })
 }
 
-/// A histogram, gathered into bars.
+/// A histogram, collected into bars.
 struct Drawn<'a> {
     histogram: &'a LatencyHistogram,
     bins: Vec<Bin>,
-    /// The axis up the side: shares of all requests, in percent.
+    /// Vertical axis: shares of all requests, in percent.
     shares: Axis,
 }
 
-/// One bar: from, to (in percent of the axis), requests, and where it ends in microseconds.
+/// One bar: its edges in percent of the axis, its requests, and its upper edge in microseconds.
 struct Bin {
     left: f64,
     right: f64,
@@ -95,7 +96,7 @@ impl Drawn<'_> {
         let histogram = self.histogram;
         let name = format::heading(&histogram.name, "");
         let mean = format::span(histogram.mean_us / 1e6).replace("us", "\u{b5}s");
-        // A number keeps its unit beside it.
+        // A number and its unit stay on one line.
         let mean = mean.replace(' ', "\u{a0}");
         let words = format!("{} requests, mean {mean}", format::count(histogram.count));
         html! {
@@ -147,12 +148,12 @@ impl Drawn<'_> {
     }
 }
 
-/// Requests as a share of all, in percent.
+/// Returns the share of `count` in `all`, in percent.
 fn share(count: u64, all: u64) -> f64 {
     count as f64 / all.max(1) as f64 * 100.0
 }
 
-/// The percentiles as lines, with names where there is room for them.
+/// Draws the percentiles as lines, with labels if there is room.
 fn marks(histogram: &LatencyHistogram, axis: &Axis) -> Markup {
     let [mut free, mut free_narrow] = [f64::NEG_INFINITY; 2];
     let marks: Vec<(f64, Option<(String, &str)>)> = histogram
@@ -183,7 +184,7 @@ fn marks(histogram: &LatencyHistogram, axis: &Axis) -> Markup {
     }
 }
 
-/// A row for each histogram, a column for each percentile that any of them has.
+/// Returns a table with a row for each histogram and a column for each percentile of any of them.
 fn percentiles(histograms: &[LatencyHistogram]) -> Table {
     let all = || histograms.iter().flat_map(|histogram| &histogram.percentiles);
     let mut percents: Vec<f64> = all().map(|percentile| percentile.percent).collect();

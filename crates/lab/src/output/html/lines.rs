@@ -1,9 +1,8 @@
-//! Curves over two axes.
+//! Charts of curves over two axes.
 //!
-//! Every coordinate is a percentage of the plot, so that a chart takes whatever width there is
-//! while its words keep their size; only the curve itself lies in a stretched drawing, with a
-//! stroke that does not stretch. Each place along the curve has an invisible strip that shows
-//! its numbers while the pointer is over it.
+//! All coordinates are percentages of the plot, so that a chart adapts to any width while its text keeps its
+//! size. Only the curve itself is a stretched drawing, with a stroke that does not stretch. Each position
+//! along the curve has an invisible strip that shows its numbers while the pointer is over it.
 
 use std::fmt::Write;
 
@@ -12,63 +11,63 @@ use maud::{Markup, html};
 use crate::output::format;
 use crate::output::scale::Axis;
 
-/// More strips than this are narrower than a pointer can aim.
+/// Maximum number of strips: more would be too narrow for a pointer.
 const STRIPS_MAX: usize = 120;
-/// Most strips of one of many small charts, of which a page may have dozens.
+/// Maximum number of strips of a small chart, since a page may have dozens of these.
 const STRIPS_SMALL_MAX: usize = 40;
-/// Fewer points than this deserve a dot each.
+/// Maximum number of points of a curve that are drawn as dots.
 const DOTS_MAX: usize = 30;
 
-/// Curves to be drawn over the same axes.
+/// A chart of curves over the same axes.
 pub(super) struct Chart<'a> {
-    /// Its name.
+    /// Name.
     pub(super) name: String,
-    /// What it shows, for those who cannot see it.
+    /// Description for screen readers.
     pub(super) summary: String,
-    /// The axis along the bottom.
+    /// Horizontal axis.
     pub(super) x: Axis,
-    /// The axis up the side.
+    /// Vertical axis.
     pub(super) y: Axis,
-    /// Unit of the values, to be said with each number.
+    /// Unit of the values, shown with each number.
     pub(super) unit: &'a str,
-    /// The curves; the index gives the colour.
+    /// Curves; the index determines the colour.
     pub(super) curves: Vec<Curve<'a>>,
-    /// True if it is one of many and should be small.
+    /// True for a small chart, one of many.
     pub(super) is_small: bool,
-    /// What a place along the bottom is called.
+    /// Function that names a position on the horizontal axis.
     pub(super) name_place: &'a dyn Fn(f64) -> String,
 }
 
 /// One curve.
 pub(super) struct Curve<'a> {
-    /// Its name; empty where there is only one.
+    /// Name; empty for the only curve.
     pub(super) label: &'a str,
-    /// Its points, from left to right.
+    /// Points, from left to right.
     pub(super) points: Vec<(f64, f64)>,
-    /// How well its values are known, from left to right; empty where that was not estimated.
+    /// Confidence intervals, from left to right; empty if there are none.
     pub(super) band: Vec<Interval>,
 }
 
-/// The interval of a value.
+/// Confidence interval of a value.
 #[derive(Clone, Copy)]
 pub(super) struct Interval {
-    /// Where along the bottom it is.
+    /// Position on the horizontal axis.
     pub(super) place: f64,
-    /// Its lower end.
+    /// Lower end.
     pub(super) low: f64,
-    /// Its upper end.
+    /// Upper end.
     pub(super) high: f64,
 }
 
 impl<'a> Curve<'a> {
-    /// A curve without intervals.
+    /// Returns a curve without confidence intervals.
     pub(super) fn plain(label: &'a str, points: Vec<(f64, f64)>) -> Self {
         Curve { label, points, band: Vec::new() }
     }
 }
 
 impl Chart<'_> {
-    /// The chart.
+    /// Draws the chart.
     pub(super) fn draw(&self) -> Markup {
         let widest = self.y.ticks.iter().map(|tick| tick.label.len()).max();
         let style = format!("--gutter:{}ch", widest.unwrap_or(1) + 1);
@@ -131,7 +130,7 @@ impl Chart<'_> {
         }
     }
 
-    /// The outline of a band: along its upper ends, and back along its lower ones.
+    /// Returns the outline of a band: along its upper ends, and back along its lower ones.
     fn band(&self, curve: &Curve) -> String {
         let upper = curve.band.iter().map(|it| (it.place, it.high));
         let lower = curve.band.iter().rev().map(|it| (it.place, it.low));
@@ -145,8 +144,7 @@ impl Chart<'_> {
         path
     }
 
-    /// Returns true if a curve shows what lies under it: because its colour was used before, or
-    /// because it runs over one drawn before.
+    /// Returns true if a curve is dashed: its colour was used before, or it covers an earlier curve.
     fn is_dashed(&self, index: usize) -> bool {
         let covers = |below: &Curve, above: &Curve| {
             below.points.len() == above.points.len()
@@ -184,7 +182,7 @@ impl Chart<'_> {
         }
     }
 
-    /// Returns where the strips are: at the points themselves, or evenly spread over too many.
+    /// Returns the positions of the strips: at the points, or evenly spread if there are too many points.
     fn places(&self) -> Vec<f64> {
         let longest = self.curves.iter().max_by_key(|curve| curve.points.len());
         let Some(longest) = longest else {
@@ -214,7 +212,7 @@ impl Chart<'_> {
     }
 }
 
-/// The point of a curve nearest to a place; none where the curve has ended before.
+/// Returns the point of a curve nearest to a position; `None` if the curve ended before.
 fn nearest(curve: &Curve, place: f64) -> Option<(f64, f64)> {
     let points = &curve.points;
     let after = points.partition_point(|(x, _)| *x < place);
@@ -226,21 +224,22 @@ fn nearest(curve: &Curve, place: f64) -> Option<(f64, f64)> {
     candidates.min_by(|a, b| (a.0 - place).abs().total_cmp(&(b.0 - place).abs())).copied()
 }
 
-/// This many marks have room beside each other on a telephone; of more, every other one is hidden there.
+/// Number of ticks that fit beside each other on a telephone. If there are more, every other one is hidden
+/// there.
 const MARKS_NARROW: usize = 3;
 
-/// The class of the `index`th of `count` marks along the bottom.
+/// Returns the CSS class of the tick `index` of `count` ticks on the horizontal axis.
 pub(super) fn tick_class(index: usize, count: usize) -> &'static str {
     if index % 2 == 1 && count > MARKS_NARROW { "tick odd" } else { "tick" }
 }
 
-/// A percentage as SVG takes it.
+/// Formats a percentage for SVG.
 pub(super) fn percent(value: f64) -> String {
     let rounded = (value * 100.0).round() / 100.0;
     format!("{rounded}%")
 }
 
-/// The names of the curves, in their colours.
+/// Draws the legend: the names of the curves in their colours.
 pub(super) fn legend(labels: &[&str]) -> Markup {
     html! {
         ul.legend {

@@ -1,14 +1,14 @@
-//! The parts of a page that are words: findings, tables, lists of facts.
+//! Text parts of a page: findings, tables, lists of facts.
 
 use maud::{Markup, html};
 
 use crate::output::format::{self, ColumnFormat, NOTHING};
 use crate::report::{Cell, Finding, Level, Table};
 
-/// More rows than this are hidden behind a line to click.
+/// Maximum number of rows of a table that is not collapsed.
 const ROWS_OPEN: usize = 60;
 
-/// A unit as print shows it.
+/// Returns a unit in typographic notation.
 pub(super) fn unit(unit: &str) -> &str {
     match unit {
         "us" => "\u{b5}s",
@@ -17,7 +17,7 @@ pub(super) fn unit(unit: &str) -> &str {
     }
 }
 
-/// Returns what a level is called.
+/// Returns the CSS class and the name of a level.
 pub(super) fn level(level: Level) -> (&'static str, &'static str) {
     match level {
         Level::Info => ("info", "Info"),
@@ -27,7 +27,7 @@ pub(super) fn level(level: Level) -> (&'static str, &'static str) {
     }
 }
 
-/// The first finding, set large; the others below it.
+/// Draws the first finding in large type, and the others below it.
 pub(super) fn findings(findings: &[Finding]) -> Markup {
     let Some((first, others)) = findings.split_first() else {
         return html! {};
@@ -49,7 +49,7 @@ pub(super) fn findings(findings: &[Finding]) -> Markup {
     }
 }
 
-/// Keeps percent signs with their numbers.
+/// Keeps percent signs on the line of their numbers.
 fn unbroken(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }
@@ -58,19 +58,17 @@ fn mark(found: Level) -> Markup {
     html! { span.level { (level(found).1) } }
 }
 
-/// The name of a drawing and what it shows, for those who cannot see it; it stands first in an `svg`
-/// with `role="img"`.
+/// Draws name and description of a drawing for screen readers; they come first in an `svg` with `role="img"`.
 pub(super) fn described(name: &str, words: &str) -> Markup {
     html! { title { (name) } desc { (words) } }
 }
 
-/// A table with units in its head, below a heading that names it already; its caption is for
-/// those who cannot see that.
+/// Draws a table with units in its head, below a heading with its name. The caption is for screen readers.
 pub(super) fn table(table: &Table) -> Markup {
     captioned(table, false)
 }
 
-/// A table with units in its head and its name above it.
+/// Draws a table with units in its head; its name stands above it if `shows_caption`.
 pub(super) fn captioned(table: &Table, shows_caption: bool) -> Markup {
     let caption = format::heading(&table.name, "");
     if table.rows.is_empty() {
@@ -132,7 +130,7 @@ fn shown(cell: &Cell, format: &ColumnFormat) -> Markup {
     }
 }
 
-/// A heading and a list of names and values; nothing where the list is empty.
+/// Draws a heading and a list of names and values; nothing if the list is empty.
 pub(super) fn facts<'a>(
     heading: &str,
     facts: impl IntoIterator<Item = (&'a str, String)>,

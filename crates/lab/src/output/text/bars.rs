@@ -1,14 +1,14 @@
-//! Horizontal bars of block characters, to eighths of a column.
+//! Horizontal bars of block characters, with a resolution of an eighth of a column.
 
 use super::paint::{Ink, Options, fit, plain};
 use crate::output::chart::{Bar, Bars};
 
-/// A longer bar says no more.
+/// Maximum length of a bar.
 const BAR_MAX: usize = 48;
-/// A longer name is cut.
+/// Maximum length of a name; a longer one is cut.
 const LABEL_MAX: usize = 28;
 
-/// The bars as lines, the first one a title.
+/// Returns the bars as lines, with the title first.
 pub(super) fn lines(bars: &Bars, options: &Options) -> Vec<String> {
     let widest = |text: fn(&Bar) -> &str| {
         let widths = bars.rows.iter().map(|bar| text(bar).chars().count());
@@ -34,11 +34,11 @@ pub(super) fn lines(bars: &Bars, options: &Options) -> Vec<String> {
     lines
 }
 
-/// The title and, on a line of its own where it needs one, what the parts of a bar are.
+/// Returns the title, with a legend of the parts of a bar if needed, on a line of its own if it does not fit.
 fn title(bars: &Bars, options: &Options) -> Vec<String> {
     let title = plain(&bars.title);
     let painted = options.paint(Ink::Heading, &title);
-    // Only a bar that shows both parts needs to have them explained.
+    // The legend is needed only if a bar has both parts.
     let is_aged = bars.rows.iter().any(|bar| bar.added > 0.0);
     let Some((new, added)) = bars.parts.filter(|_| is_aged) else {
         return vec![painted];
@@ -60,7 +60,7 @@ fn glyphs(options: &Options) -> [char; 2] {
     if options.ascii { ['#', '+'] } else { ['\u{2588}', '\u{2592}'] }
 }
 
-/// One bar, padded to `length`.
+/// Draws a bar, padded to `length`.
 fn draw(bar: &Bar, longest: f64, length: usize, options: &Options) -> String {
     let [solid, shaded] = glyphs(options);
     let columns = |value: f64| value / longest * length as f64;
@@ -85,7 +85,7 @@ fn draw(bar: &Bar, longest: f64, length: usize, options: &Options) -> String {
     )
 }
 
-/// A block that fills so many eighths of a column from the left.
+/// Returns the block character that fills this number of eighths of a column from the left.
 fn eighth(eighths: usize) -> String {
     match eighths {
         0 => String::new(),

@@ -1,25 +1,25 @@
-//! Colour, wrapping, and keeping a stranger's text from steering the terminal.
+//! Colour, wrapping, and removal of control characters from text of others.
 
-/// How text is to be laid out.
+/// Layout of text output.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Columns of the terminal.
     pub width: usize,
-    /// True to colour.
+    /// True to use colours.
     pub color: bool,
-    /// True to draw with ASCII only.
+    /// True to use ASCII characters only.
     pub ascii: bool,
-    /// What to say at the end about how to see more; a sentence.
+    /// Sentence at the end about ways to see more.
     pub more: Option<String>,
 }
 
-/// Narrower than this, nothing can be laid out; such a width is taken as this one.
+/// Minimum width; a smaller one is taken as this.
 const WIDTH_MIN: usize = 40;
-/// Wider than this, lines of prose are hard to read.
+/// Maximum width of prose, which is hard to read in longer lines.
 const PROSE_MAX: usize = 100;
 
 impl Options {
-    /// For a terminal of `width` columns that shows Unicode.
+    /// Returns options for a terminal of `width` columns that shows Unicode.
     pub fn new(width: usize, color: bool) -> Self {
         Options { width: width.max(WIDTH_MIN), color, ascii: false, more: None }
     }
@@ -37,7 +37,7 @@ impl Options {
     }
 }
 
-/// The few inks there are, all of them from the terminal's own palette.
+/// Colours and styles from the terminal's own palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ink {
     Heading,
@@ -65,9 +65,9 @@ impl Ink {
     }
 }
 
-/// `text` without characters that a terminal would obey rather than show.
+/// Replaces characters of `text` that a terminal would execute rather than show.
 pub(super) fn plain(text: &str) -> String {
-    // Direction overrides would show a name as another one.
+    // Direction overrides could disguise a name.
     let obeyed = |letter: char| {
         letter.is_control() || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -80,9 +80,9 @@ pub(super) fn plain(text: &str) -> String {
         .collect()
 }
 
-/// `text` in lines of at most `width`, the first after `first` and the others after as many
-/// spaces. A word longer than a line is left whole: a path cut in two is no path. A percent sign
-/// stays with its number.
+/// Wraps `text` to lines of at most `width`. The first line begins with `first`, and the others with as many
+/// spaces. A word longer than a line is left whole, because a path cut in two would be useless. A percent
+/// sign stays with its number.
 pub(super) fn wrap(first: &str, text: &str, width: usize) -> Vec<String> {
     let indent = first.chars().count();
     let mut lines = Vec::new();
@@ -109,7 +109,7 @@ pub(super) fn wrap(first: &str, text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// `text` in exactly `width` columns, cut with an ellipsis where it is longer.
+/// Returns `text` in exactly `width` columns, cut with an ellipsis if it is longer.
 pub(super) fn fit(text: &str, width: usize, ascii: bool) -> String {
     if text.chars().count() <= width {
         return format!("{text:width$}");

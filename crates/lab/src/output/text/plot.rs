@@ -1,42 +1,42 @@
-//! Curves drawn with characters, a mark for each curve.
+//! Curves drawn with characters.
 
 use super::paint::{Ink, Options, plain};
 use crate::output::chart::{Family, Grid, without_unit};
 use crate::output::format;
 use crate::output::scale::Axis;
 
-/// Rows of the plot.
+/// Number of rows of the plot.
 const HEIGHT: usize = 11;
-/// About so many places are marked below the axis.
+/// Approximate number of ticks on the horizontal axis.
 const POSITIONS: usize = 5;
-/// About so many values are marked beside it.
+/// Approximate number of ticks on the vertical axis.
 const VALUES: usize = 4;
-/// A wider plot says no more.
+/// Maximum width of the plot.
 const WIDTH_MAX: usize = 72;
-/// More curves than this hide each other.
+/// Maximum number of curves: more would hide each other.
 const CURVES_MAX: usize = 5;
-/// Fewer points than this are better read as numbers.
+/// Minimum number of points in a curve.
 const POINTS_MIN: usize = 12;
 
-/// Marks of the curves.
+/// Characters of the curves.
 const MARKS: [char; 8] =
     ['\u{25cf}', '\u{25cb}', '\u{25b2}', '\u{25c6}', '\u{25a0}', '+', 'x', '*'];
 const MARKS_ASCII: [char; 8] = ['o', '*', '+', 'x', '#', '@', '%', '&'];
-/// Their colours.
+/// Colours of the curves.
 const INKS: [Ink; 4] = [Ink::New, Ink::Added, Ink::Info, Ink::Problem];
 
-/// Curves over one pair of axes.
+/// Curves over a common pair of axes.
 pub(super) struct Plot {
     title: String,
     /// Unit of the values.
     unit: String,
-    /// Names and points; a point's place is between 0 and 1.
+    /// Names and points; the position of a point is between 0 and 1.
     curves: Vec<(String, Vec<(f64, f64)>)>,
-    /// What stands below the axis, and where.
+    /// Positions and labels of the ticks on the horizontal axis.
     marks: Vec<(f64, String)>,
 }
 
-/// Round places on an axis from zero to `end`, the last with what they are.
+/// Returns round ticks on an axis from zero to `end`, the last with the unit.
 fn round_marks(end: f64, unit: &str) -> Vec<(f64, String)> {
     let axis = Axis::positions(0.0, end, unit, POSITIONS, false);
     let caption = in_ascii(&axis.caption);
@@ -48,13 +48,13 @@ fn round_marks(end: f64, unit: &str) -> Vec<(f64, String)> {
     places.collect()
 }
 
-/// Units as they are written in text.
+/// Returns a unit in ASCII.
 fn in_ascii(caption: &str) -> String {
     caption.replace('\u{b5}', "u")
 }
 
 impl Plot {
-    /// A table's measurement over its steps.
+    /// Returns the plot of a table's measurement over its steps.
     pub(super) fn of_grid(grid: &Grid) -> Plot {
         let curves = grid.curves.iter().map(|curve| {
             let points = curve.points(&grid.steps).into_iter();
@@ -69,7 +69,7 @@ impl Plot {
         }
     }
 
-    /// The first family of a report's series that a plot can show.
+    /// Returns a plot of the first family of series that can be drawn.
     pub(super) fn of_series(series: &[crate::report::Series]) -> Option<Plot> {
         let families = Family::all(series);
         let family = families.into_iter().find(|family| {
@@ -90,7 +90,7 @@ impl Plot {
         })
     }
 
-    /// The first curve that all runs compared have, and that a plot can show.
+    /// Returns a plot of the first compared curve that can be drawn.
     pub(super) fn of_compared(series: &[crate::compare::ComparedSeries]) -> Option<Plot> {
         let one = series.iter().find(|one| {
             (1..=CURVES_MAX).contains(&one.curves.len())
@@ -111,7 +111,7 @@ impl Plot {
     }
 }
 
-/// The plot as lines: a title, what the marks stand for, the curves, the axis.
+/// Returns the plot as lines: title, legend, curves, axis.
 pub(super) fn lines(plot: &Plot, options: &Options) -> Vec<String> {
     let most = plot.curves.iter().flat_map(|(_, points)| points).fold(0.0_f64, |a, b| a.max(b.1));
     if most <= 0.0 {
@@ -157,7 +157,7 @@ fn draw(cell: Option<usize>, options: &Options) -> String {
     }
 }
 
-/// Returns which curve passes each character; where several do, the first of them.
+/// Returns the index of the curve at each character; the first one if several curves overlap.
 fn cells(plot: &Plot, axis: &Axis, width: usize) -> Vec<Vec<Option<usize>>> {
     let mut cells = vec![vec![None; width]; HEIGHT];
     for (index, (_, points)) in plot.curves.iter().enumerate() {
@@ -173,7 +173,7 @@ fn cells(plot: &Plot, axis: &Axis, width: usize) -> Vec<Vec<Option<usize>>> {
     cells
 }
 
-/// The mean of the points around a place, or between the nearest two where there are none.
+/// Returns the mean of the points near a position, or interpolates between the nearest two if there are none.
 fn value_at(points: &[(f64, f64)], place: f64, step: f64) -> Option<f64> {
     let near: Vec<f64> =
         points.iter().filter(|(x, _)| (x - place).abs() <= step / 2.0).map(|(_, y)| *y).collect();
@@ -186,7 +186,7 @@ fn value_at(points: &[(f64, f64)], place: f64, step: f64) -> Option<f64> {
     Some(y0 + (y1 - y0) * (place - x0) / (x1 - x0))
 }
 
-/// Returns what the marks stand for, in lines that fit.
+/// Returns the legend, wrapped to the width.
 fn legend(plot: &Plot, options: &Options) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut length = 0;
@@ -204,10 +204,10 @@ fn legend(plot: &Plot, options: &Options) -> Vec<String> {
     lines.into_iter().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Marks below the axis, each where it belongs, as far as they do not touch.
+/// Returns the labels below the axis, at their positions, without those that would touch.
 fn axis(marks: &[(f64, String)], width: usize) -> String {
     let mut line: Vec<char> = vec![' '; width];
-    // The last one first: the end of an axis is what a reader looks for.
+    // The last label is placed first: the end of an axis is the most important.
     let order = marks.iter().rev().take(1).chain(marks.iter().take(marks.len().max(1) - 1));
     for (place, text) in order {
         let text: Vec<char> = text.chars().collect();

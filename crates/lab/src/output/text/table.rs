@@ -1,5 +1,5 @@
-//! Tables for a terminal: a rule under the head and nothing else. Words are never broken: a table
-//! that is too wide for that is shown in parts, each with the columns that name its rows.
+//! Tables for a terminal, with a rule below the head. Words are never broken: a table that is too wide is
+//! split into parts, each with the key columns.
 
 use comfy_table::{
     Cell, CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, Table as Drawn,
@@ -10,15 +10,15 @@ use super::paint::{Options, plain};
 use crate::output::format::{ColumnFormat, without_empty_columns};
 use crate::report::Table;
 
-/// Characters that a column of words gets before others, where its cells are that long.
+/// Maximum width that a text column gets before other columns.
 const WORDS_MOST: usize = 26;
 
-/// The margins of a cell, on both sides together.
+/// Margins of a cell, both sides together.
 const MARGINS: usize = 2;
-/// What stands between two columns.
+/// Width of the gap between two columns.
 const GAP: usize = 1;
 
-/// The table as lines, without its name.
+/// Returns the table as lines, without its name.
 pub(super) fn lines(table: &Table, options: &Options) -> Vec<String> {
     let table = &without_empty_columns(table);
     let formats = ColumnFormat::of(table);
@@ -35,7 +35,7 @@ pub(super) fn lines(table: &Table, options: &Options) -> Vec<String> {
     lines
 }
 
-/// The columns of each part: those that name the rows, and as many others as fit beside them.
+/// Returns the columns of each part: the key columns, and as many others as fit beside them.
 fn parts(widths: &[usize], names: usize, width: usize) -> Vec<Vec<usize>> {
     let taken: usize = widths[..names].iter().map(|own| own + GAP).sum();
     let mut parts: Vec<Vec<usize>> = Vec::new();
@@ -54,7 +54,7 @@ fn parts(widths: &[usize], names: usize, width: usize) -> Vec<Vec<usize>> {
     parts
 }
 
-/// The least width of a column that breaks no word and no number.
+/// Returns the minimum width of a column that breaks no word and no number.
 fn least_width(table: &Table, formats: &[ColumnFormat], column: usize) -> usize {
     let format = &formats[column];
     let length = |text: &str| text.chars().count();
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(parts(&[10, 5, 5, 5], 1, 80), [vec![0, 1, 2, 3]]);
         assert_eq!(parts(&[10, 5, 5, 5], 1, 22), [vec![0, 1, 2], vec![0, 3]]);
         assert_eq!(parts(&[10, 5, 5, 5], 1, 21).len(), 3);
-        // What fits nowhere stands alone.
+        // A column that does not fit stands alone in its part.
         assert_eq!(parts(&[10, 50, 5], 1, 20), [vec![0, 1], vec![0, 2]]);
         assert_eq!(parts(&[10], 1, 20), [vec![0]]);
     }
