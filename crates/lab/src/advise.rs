@@ -37,7 +37,7 @@ pub struct Request {
     pub target: String,
     /// Amounts of over-provisioning to try, in percent of physical capacity, rising.
     pub spares: Vec<f64>,
-    /// Distribution of the writes that precondition the drive.
+    /// Distribution of the writes: uniform, or hot and cold.
     pub workload: Workload,
     /// Measured workload.
     pub load: Load,

@@ -54,7 +54,7 @@ pub enum LabError {
     /// A history of requests cannot be read.
     #[error("the history: {0}")]
     History(String),
-    /// A feature that does not exist, or not for this drive.
+    /// The operation is not supported for this drive, experiment or machine.
     #[error("{0}")]
     Unsupported(String),
     /// There is no experiment of this name.
@@ -72,7 +72,7 @@ pub enum LabError {
         experiment: &'static str,
         /// Name as the user wrote it.
         name: String,
-        /// The nearest name, the command that has such a parameter, or all names.
+        /// The nearest name, the place where the parameter belongs, or all names.
         hint: String,
     },
     /// The value of a parameter cannot be parsed.

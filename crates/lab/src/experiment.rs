@@ -343,7 +343,7 @@ pub struct Record {
     pub findings: Vec<Finding>,
     /// Parameters that the report lists besides those of the protocol.
     pub parameters: Vec<Parameter>,
-    /// Requests and time that the run has cost.
+    /// Requests to the drives, and the counters of drives that no longer exist.
     pub tally: Tally,
 }
 

@@ -45,7 +45,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a comparison with theory. It replaces the last one if it continues it.
+    /// Adds a comparison with theory, or replaces the last one by a continuation of it.
     fn judge(&mut self, judgement: Judgement) {
         match self.judged.last_mut() {
             Some(last) if judgement.continues => *last = judgement,
@@ -237,7 +237,8 @@ impl<'a> Course<'a> {
         Ok(())
     }
 
-    /// Returns the purge method that the user chose for a simulated drive; `Emptied::New` for a real one.
+    /// Returns `Emptied::KeptAsAsked` for a simulated drive that the user wants kept, otherwise `Emptied::New`.
+    /// Also notes if the purge replaces a saved drive.
     pub(super) fn choice_of_new(&mut self) -> Emptied {
         let Some(drive) = self.drive.simulated() else { return Emptied::New };
         let is_kept = drive.way_to_make_new() == MakeNew::Nothing;

@@ -126,7 +126,8 @@ struct Protocol {
     map: Map,
     /// Area of the drive that requests are mapped to.
     area: ByteLength,
-    /// What has to be addressable: of a device all that may be used, for it is asked again how large it is.
+    /// Bytes that the drive is prepared for. For a device that is the whole area, because `prepare` reduces the
+    /// capacity in its description, from which the run derives the protocol again.
     space: ByteLength,
     unit: ByteLength,
     /// Time of the drive divided by time of the trace; `None` for as fast as possible.

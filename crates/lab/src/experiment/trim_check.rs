@@ -100,7 +100,7 @@ struct Seen {
     /// Contents of the file's sectors at each moment.
     moments: Vec<(&'static str, Contents)>,
     layers: Vec<LayerSeen>,
-    /// Free space trimmed by fstrim; `None` if nothing was trimmed by it.
+    /// Free space trimmed by fstrim; `None` if fstrim failed or is not supported.
     trimmed: Option<ByteLength>,
     verdict: Option<Verdict>,
 }

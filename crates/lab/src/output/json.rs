@@ -19,7 +19,7 @@ pub enum ReportError {
         origin: String,
         /// Line of the first error, from 1.
         line: usize,
-        /// Column of the first error, from 1; 0 if the error is at the start of the line.
+        /// Column of the first error, from 1; 0 if the text ends at the start of the line.
         column: usize,
         /// The error.
         source: serde_json::Error,

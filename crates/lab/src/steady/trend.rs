@@ -9,7 +9,6 @@
 //! without the correction, 95 % intervals of 15 rounds held the mean 78 times in a hundred where r was 0.6,
 //! and of 60 rounds 91 times; with it 89 and 94 times. The bound on a drift was chosen by trial (`steady.rs`)
 //! and needs no correction.
-//! times. The bound on a drift is as strict as it is by trial (`steady.rs`), and asks for no more.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 

@@ -8,7 +8,7 @@ use super::CLIFF;
 /// Minimum number of points in a stretch: fewer are a dip.
 const LASTING: usize = 5;
 
-/// Number of points, or the divisor of all points if that gives more, whose mean decides about a change. So a
+/// A change is judged by the mean of the next 20 points, or of one in 50 of all points if that is more. So a
 /// speed that dips, or fluctuates with erases and folding, counts as one speed.
 const WINDOW: usize = 20;
 const WINDOWS: usize = 50;
