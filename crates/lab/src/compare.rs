@@ -62,7 +62,7 @@ pub struct ComparedRun {
 /// One curve, as several runs measured it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedSeries {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Unit of `x`.
     pub unit_x: String,

@@ -19,7 +19,7 @@ pub enum LabError {
     /// The profile of a simulated drive is wrong.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// A file that names a drive could not be read.
+    /// A file that the user named cannot be read.
     #[error("cannot read {path}")]
     Read {
         /// The file.
@@ -94,7 +94,7 @@ pub enum LabError {
     Range {
         /// The parameter.
         name: &'static str,
-        /// Its value.
+        /// Value as the user wrote it.
         value: String,
         /// Range or condition that the value must meet.
         why: String,

@@ -190,7 +190,7 @@ pub enum StoreError {
         "{text:?} names no run: give its number, such as 12, or last, or last~1 for the one before"
     )]
     BadReference {
-        /// What the user wrote.
+        /// Text that the user wrote.
         text: String,
     },
     /// The report of a run cannot be read.

@@ -29,7 +29,7 @@ use crate::report::{Cell, Column, Table};
 use findings::Known;
 use inserts::Inserts;
 
-/// The experiment.
+/// The experiment `barrier`.
 pub struct Barrier;
 
 const PARAMETERS: [ParameterSpec; 6] = [

@@ -20,7 +20,7 @@ use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Setting
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 
-/// The experiment.
+/// The experiment `blocksize`.
 pub struct BlockSize;
 
 const PARAMETERS: [ParameterSpec; 5] = [

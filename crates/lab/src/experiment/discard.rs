@@ -36,7 +36,7 @@ use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 use tree::{BYTES, ENTRIES, Tree};
 
-/// The experiment.
+/// The experiment `discard`.
 pub struct Discard;
 
 const PARAMETERS: [ParameterSpec; 6] = [

@@ -17,7 +17,7 @@ use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, wo
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 
-/// The experiment.
+/// The experiment `fragmentation`.
 pub struct Fragmentation;
 
 const PARAMETERS: [ParameterSpec; 4] = [

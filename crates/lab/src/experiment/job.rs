@@ -22,7 +22,7 @@ use crate::error::LabError;
 use crate::output::format;
 use crate::report::{Level, Parameter};
 
-/// The experiment.
+/// The experiment `job`.
 pub struct FioJob;
 
 const PARAMETERS: [ParameterSpec; 3] = [

@@ -19,7 +19,7 @@ use crate::error::LabError;
 use crate::output::format::{significant, span};
 use crate::report::{Cell, Column, Level, Table};
 
-/// The experiment.
+/// The experiment `latency`.
 pub struct ResponseTime;
 
 const PARAMETERS: [ParameterSpec; 8] = [

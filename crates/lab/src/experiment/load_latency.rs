@@ -22,7 +22,7 @@ use crate::error::LabError;
 use crate::output::format::{significant, span};
 use crate::report::{Cell, Column, Level, Table};
 
-/// The experiment.
+/// The experiment `load-latency`.
 pub struct LoadLatency;
 
 const PARAMETERS: [ParameterSpec; 9] = [

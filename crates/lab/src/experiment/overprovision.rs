@@ -27,7 +27,7 @@ use crate::report::{Cell, Column, Table};
 use crate::steady::{Moving, Why};
 use state::{Sizes, State};
 
-/// The experiment.
+/// The experiment `overprovision`.
 pub struct OverProvision;
 
 const PARAMETERS: [ParameterSpec; 7] = [

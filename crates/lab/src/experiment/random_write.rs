@@ -20,7 +20,7 @@ use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 use development::Development;
 
-/// The experiment.
+/// The experiment `random-write`.
 pub struct RandomWrite;
 
 const PARAMETERS: [ParameterSpec; 4] = [

@@ -22,7 +22,7 @@ use crate::output::format;
 use crate::report::Parameter;
 use requests::{Map, TraceSource};
 
-/// The experiment.
+/// The experiment `replay`.
 pub struct Replay;
 
 const FORMATS: [&str; 9] = [

@@ -20,7 +20,7 @@ use crate::output::format::{significant, span};
 use crate::report::{Cell, Column, Level, Table};
 use crate::steady::{Moving, Steady, snia};
 
-/// The experiment.
+/// The experiment `steady`.
 pub struct SteadyState;
 
 const PARAMETERS: [ParameterSpec; 9] = [

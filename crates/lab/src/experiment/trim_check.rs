@@ -23,7 +23,7 @@ use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 
-/// The experiment.
+/// The experiment `trim-check`.
 pub struct TrimCheck;
 
 const PARAMETERS: [ParameterSpec; 2] = [

@@ -20,7 +20,7 @@ use crate::output::format::significant;
 use crate::report::{Cell, Column, Level, Table};
 use stretches::{Stretch, stretches};
 
-/// The experiment.
+/// The experiment `write-cliff`.
 pub struct WriteCliff;
 
 const PARAMETERS: [ParameterSpec; 5] = [
