@@ -109,7 +109,7 @@ impl<T> Answers<T> {
     /// None yet.
     ///
     /// # Errors
-    /// When the system has no more descriptors.
+    /// Returns an error if the system has no more descriptors.
     pub fn new() -> io::Result<Answers<T>> {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let queue =
@@ -168,7 +168,7 @@ impl<T> Answers<T> {
     /// wanted of the socket, it is not heard of that the other end is gone, either.
     ///
     /// # Errors
-    /// When the system fails it.
+    /// Returns an error if the system fails it.
     pub fn wait(
         &self,
         socket: BorrowedFd<'_>,

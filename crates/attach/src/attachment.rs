@@ -146,7 +146,7 @@ impl Attachment {
     /// Attaches the drive in `image`.
     ///
     /// # Errors
-    /// When the image cannot be opened, or the drive cannot be reached that way.
+    /// Returns an error if the image cannot be opened, or the drive cannot be reached that way.
     pub fn new(image: &Path, route: &Route, options: Options) -> Result<Attachment, AttachError> {
         route.check()?;
         let open = if options.read_only { Image::open_read_only } else { Image::open };
@@ -366,7 +366,7 @@ impl Attachment {
     /// image is closed. What cannot be unmounted loses its drive.
     ///
     /// # Errors
-    /// When something stays in use, or the image cannot be closed; what was flushed is there.
+    /// Returns an error if something stays in use, or the image cannot be closed; what was flushed is there.
     pub fn detach(&mut self) -> Result<Outcome, AttachError> {
         self.detach_within(device::PATIENCE)
     }

@@ -54,8 +54,8 @@ pub struct Report {
 /// Checks the image at `path`, without changing it.
 ///
 /// # Errors
-/// When it is attached, is no image, or cannot be read. What is wrong with what is in it is in the
-/// report.
+/// Returns an error if it is attached, is no image, or cannot be read. What is wrong with what is in it is in
+/// the report.
 pub fn check(path: &Path) -> Result<Report, AttachError> {
     check_image(Image::open(path)?)
 }
@@ -63,7 +63,7 @@ pub fn check(path: &Path) -> Result<Report, AttachError> {
 /// Checks `image`, without changing it.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Returns an error if it cannot be read.
 pub fn check_image(image: Image) -> Result<Report, AttachError> {
     let path = &image.path().to_owned();
     let cannot = |error| AttachError::io("read", path, error);
@@ -188,7 +188,7 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
 /// nothing that was promised is given up.
 ///
 /// # Errors
-/// When the drive cannot be opened, or the image cannot be written.
+/// Returns an error if the drive cannot be opened, or the image cannot be written.
 pub fn repair(path: &Path) -> Result<(), AttachError> {
     let image = Image::open(path)?;
     if image.is_read_only() {

@@ -82,7 +82,7 @@ impl Control {
     /// Records the drive, and has `answer` answer what is asked.
     ///
     /// # Errors
-    /// When the record or the socket cannot be made.
+    /// Returns an error if the record or the socket cannot be made.
     pub fn start(
         record: &Record,
         answer: impl Fn(Ask) -> String + Send + 'static,
@@ -160,7 +160,7 @@ fn write_record(path: &Path, record: &Record) -> io::Result<()> {
 /// Reads the record at `path`; nothing where it is gone or half written.
 ///
 /// # Errors
-/// When it cannot be read, or somebody else may have written it.
+/// Returns an error if it cannot be read, or somebody else may have written it.
 fn read_record(path: &Path) -> Result<Option<Record>, AttachError> {
     let untrusted = |why: String| {
         let path = path.to_owned();
@@ -198,7 +198,7 @@ fn read_record(path: &Path) -> Result<Option<Record>, AttachError> {
 /// Returns all records, by process.
 ///
 /// # Errors
-/// When they cannot be read, or somebody else may have written one of them.
+/// Returns an error if they cannot be read, or somebody else may have written one of them.
 pub fn records() -> Result<Vec<Record>, AttachError> {
     let directory = directory()?;
     let cannot = |error| AttachError::io("read", &directory, error);
@@ -217,7 +217,7 @@ pub fn records() -> Result<Vec<Record>, AttachError> {
 /// name. One whose program runs comes before what others have left that were killed.
 ///
 /// # Errors
-/// When there is none, or more than one.
+/// Returns an error if there is none, or more than one.
 pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
     let records = records()?;
     let Some(name) = name else {
@@ -269,7 +269,7 @@ const ASKS: u32 = 3;
 /// Asks the drive of `record` to be detached; returns what became of it.
 ///
 /// # Errors
-/// When nobody answers for it, or nothing that makes sense.
+/// Returns an error if nobody answers for it, or nothing that makes sense.
 pub fn detach(record: &Record) -> Result<Detached, AttachError> {
     let answer = ask(record, Ask::Detach)?;
     serde_json::from_str(&answer).map_err(|_| {
@@ -285,7 +285,7 @@ pub fn detach(record: &Record) -> Result<Detached, AttachError> {
 /// Asks the drive of `record`; returns the line it answers with.
 ///
 /// # Errors
-/// When nobody answers for it, or not in time.
+/// Returns an error if nobody answers for it, or not in time.
 pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
     let socket = directory()?.join(format!("{}.sock", record.pid));
     let cannot = |error| AttachError::io("ask the drive at", &socket, error);
@@ -365,7 +365,7 @@ pub fn is_alive(record: &Record) -> bool {
 /// as they are seen to be left by it, whatever the record says, and the record.
 ///
 /// # Errors
-/// When something is still in use.
+/// Returns an error if something is still in use.
 pub fn clean_up(record: &Record) -> Result<(), AttachError> {
     let run = directory()?;
     if let Some(mounted) = &record.directory {
@@ -399,7 +399,7 @@ fn remove(path: &Path, how: impl Fn(&Path) -> io::Result<()>) -> Result<(), Atta
 /// What is still in use stays, and so does its record.
 ///
 /// # Errors
-/// When the records cannot be read or trusted.
+/// Returns an error if the records cannot be read or trusted.
 pub(crate) fn clean_up_after_image(image: &Path) -> Result<Vec<String>, AttachError> {
     let mut said = Vec::new();
     for record in records()? {

@@ -69,7 +69,7 @@ impl LoopDevice {
     /// Makes one on `file`, whose requests go past the page cache; with `is_read_only` it takes no writes.
     ///
     /// # Errors
-    /// When the system has none left, or this user may not.
+    /// Returns an error if the system has none left, or this user may not.
     pub fn attach(file: &Path, is_read_only: bool) -> Result<LoopDevice, AttachError> {
         if !rustix::process::geteuid().is_root() {
             return Err(AttachError::System(
@@ -100,7 +100,7 @@ impl LoopDevice {
     /// nothing at all, so that nothing can be lost. What cannot be found on it may be there all the same.
     ///
     /// # Errors
-    /// When a tool of the system's fails, or the drive holds something that cannot be mounted.
+    /// Returns an error if a tool of the system's fails, or the drive holds something that cannot be mounted.
     pub fn mount(
         &mut self,
         directory: &Path,
@@ -156,8 +156,8 @@ impl LoopDevice {
     /// Unmounts what is on it, and gives it back to the system; waits until `until` for whoever uses it.
     ///
     /// # Errors
-    /// When it stays in use. It is then still there and works, and what was written to a file system on it
-    /// is on the drive.
+    /// Returns an error if it stays in use. It is then still there and works, and what was written to a file
+    /// system on it is on the drive.
     pub fn detach(&mut self, until: Instant) -> Result<(), AttachError> {
         if !self.is_ours() {
             return Ok(());
@@ -185,7 +185,7 @@ impl LoopDevice {
     /// Takes it away from whoever has it: its drive has lost power, and fails all requests.
     ///
     /// # Errors
-    /// When the system keeps it.
+    /// Returns an error if the system keeps it.
     pub fn tear_off(&mut self, until: Instant) -> Result<(), AttachError> {
         if !self.is_ours() {
             return Ok(());

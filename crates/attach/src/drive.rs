@@ -49,7 +49,7 @@ pub trait Model: Send {
     /// Writes the drive's tables after that.
     ///
     /// # Errors
-    /// When writing fails, or the drive has a mechanism that cannot be saved.
+    /// Returns an error if writing fails, or the drive has a mechanism that cannot be saved.
     fn save(&self, to: &mut dyn Write) -> Result<(), SnapshotError>;
     /// Returns where a unit lies; see [`Ssd::place_of`].
     fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
@@ -244,7 +244,7 @@ macro_rules! with_map {
 /// A new drive, whose flash is erased.
 ///
 /// # Errors
-/// When there is no such drive.
+/// Returns an error if there is no such drive.
 pub fn new(configuration: &Configuration, store: Store) -> Result<Box<dyn Model>, GeometryError> {
     with_map!(configuration, |map| Ok(Box::new(Ssd::with(configuration, map, store)?)))
 }
@@ -252,7 +252,7 @@ pub fn new(configuration: &Configuration, store: Store) -> Result<Box<dyn Model>
 /// Opens a drive from what its flash holds, which was surveyed before, at `at`.
 ///
 /// # Errors
-/// When the flash holds what this drive cannot have written, or has no room left.
+/// Returns an error if the flash holds what this drive cannot have written, or has no room left.
 pub fn recover(
     configuration: &Configuration,
     store: Store,
@@ -267,7 +267,7 @@ pub fn recover(
 /// Opens a drive with the tables that were saved when it was closed in order.
 ///
 /// # Errors
-/// When they are no tables of such a drive.
+/// Returns an error if they are no tables of such a drive.
 pub fn restore(
     configuration: &Configuration,
     store: Store,

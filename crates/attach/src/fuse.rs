@@ -77,7 +77,7 @@ impl Mounted {
     /// Mounts the drive as the file `name` in `directory`; notes how late answers are.
     ///
     /// # Errors
-    /// When the system cannot mount it there.
+    /// Returns an error if the system cannot mount it there.
     pub fn mount(
         engine: Arc<Engine>,
         lateness: Arc<Recorder>,
@@ -124,7 +124,7 @@ impl Mounted {
     /// open, or is in it, and is not kept by them: what they ask of the drive fails once that is closed.
     ///
     /// # Errors
-    /// When the system fails it. It is mounted then, and its threads go on.
+    /// Returns an error if the system fails it. It is mounted then, and its threads go on.
     pub fn unmount(&mut self, patience: Duration) -> io::Result<()> {
         if self.is_unmounted {
             return Ok(());

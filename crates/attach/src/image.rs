@@ -66,8 +66,8 @@ impl Image {
     /// cannot be recovered from is refused.
     ///
     /// # Errors
-    /// When the drive cannot be attached, something is there, or writing fails; there is then no new
-    /// image, and the old one as it was.
+    /// Returns an error if the drive cannot be attached, something is there, or writing fails; there is then no
+    /// new image, and the old one as it was.
     pub fn create(path: &Path, profile: &Profile, replace: bool) -> Result<Image, AttachError> {
         let configuration = profile.configuration()?;
         check_supported(&configuration)?;
@@ -115,7 +115,7 @@ impl Image {
     /// errors call `path`.
     ///
     /// # Errors
-    /// When the drive cannot be attached, or writing fails.
+    /// Returns an error if the drive cannot be attached, or writing fails.
     pub fn format(
         storage: Arc<dyn Storage>,
         path: &Path,
@@ -146,7 +146,7 @@ impl Image {
     /// allows no more.
     ///
     /// # Errors
-    /// When another process has it, or it is no sound image.
+    /// Returns an error if another process has it, or it is no sound image.
     pub fn open(path: &Path) -> Result<Image, AttachError> {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
         match open_locked(path, true) {
@@ -173,7 +173,7 @@ impl Image {
     /// Opens the image in `storage`, which nobody else has, and which errors call `path`.
     ///
     /// # Errors
-    /// When it is no sound image.
+    /// Returns an error if it is no sound image.
     pub fn open_storage(storage: Arc<dyn Storage>, path: &Path) -> Result<Image, AttachError> {
         let file = HostFile::new(storage);
         let FoundHeader { header, damaged: damaged_header } = Header::read(&file, path)?;
@@ -249,7 +249,7 @@ impl Image {
     /// Changes the drive for as long as it is open, in a key that changes nothing of its shape.
     ///
     /// # Errors
-    /// When the profile does not allow it.
+    /// Returns an error if the profile does not allow it.
     pub fn change(&mut self, key: &str, value: &str) -> Result<(), AttachError> {
         self.profile.set(key, value)?;
         self.profile.check()?;
@@ -270,7 +270,7 @@ impl Image {
     /// Writes anew the copy of the header that does not hold, if one does not.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn mend_header(&mut self) -> io::Result<()> {
         let Some(at) = self.damaged_header else { return Ok(()) };
         self.header.write(&self.file, at)?;
@@ -296,7 +296,7 @@ impl Image {
     /// Writes what it says of itself, durably, with all that was written before.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn set_state(&mut self, state: State) -> io::Result<()> {
         self.file.sync_data()?;
         let state = State { generation: self.state.generation + 1, ..state };
@@ -310,7 +310,7 @@ impl Image {
     /// closed in order then.
     ///
     /// # Errors
-    /// When writing fails; what it said before holds then.
+    /// Returns an error if writing fails; what it said before holds then.
     pub fn promise(&mut self, state: State) -> io::Result<()> {
         let state = State {
             generation: self.state.generation + 1,

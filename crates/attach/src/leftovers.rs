@@ -24,7 +24,7 @@ const KINDS: [&str; 2] = ["fuse", "fuse.ssdlab"];
 /// every other mount stays.
 ///
 /// # Errors
-/// When the system keeps it.
+/// Returns an error if the system keeps it.
 pub(crate) fn unmount_dead(directory: &Path) -> io::Result<bool> {
     let user = rustix::process::geteuid();
     let found = users::mount_at(directory).is_some_and(|mount| is_ours(&mount, user.as_raw()));
@@ -69,7 +69,7 @@ pub(crate) fn is_dead(path: &Path) -> bool {
 /// on it.
 ///
 /// # Errors
-/// When something is still in use.
+/// Returns an error if something is still in use.
 pub(crate) fn detach_loop(device: &str, directory: &Path) -> Result<(), AttachError> {
     let is_on_it =
         backing_file(device).is_some_and(|file| Path::new(file.trim()).starts_with(directory));

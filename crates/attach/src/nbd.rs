@@ -60,7 +60,7 @@ impl Address {
     /// Reads `unix:PATH`, `HOST:PORT`, `:PORT` or `PORT`.
     ///
     /// # Errors
-    /// When it is none of them.
+    /// Returns an error if it is none of them.
     pub fn parse(text: &str) -> Result<Address, AttachError> {
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() {
@@ -281,7 +281,7 @@ impl Server {
     /// Serves `engine` at `address`, as the export called `name` or "".
     ///
     /// # Errors
-    /// When it cannot listen there.
+    /// Returns an error if it cannot listen there.
     pub fn start(
         engine: Arc<Engine>,
         lateness: Arc<Recorder>,

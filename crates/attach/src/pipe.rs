@@ -28,7 +28,7 @@ impl Pipe {
     /// An empty one.
     ///
     /// # Errors
-    /// When the system has none.
+    /// Returns an error if the system has none.
     pub fn new() -> io::Result<Pipe> {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
         // Where the system does not allow so much, it is smaller, and less goes this way.
@@ -49,7 +49,7 @@ impl Pipe {
     /// Puts `length` bytes of `file` from `at` on behind what is in it.
     ///
     /// # Errors
-    /// When they cannot be read, or have no room.
+    /// Returns an error if they cannot be read, or have no room.
     pub fn fill(&mut self, file: &File, mut at: u64, length: usize) -> io::Result<()> {
         let mut left = length;
         while left > 0 {
@@ -71,7 +71,7 @@ impl Pipe {
     /// Sends all that is in it.
     ///
     /// # Errors
-    /// When the socket does not take it.
+    /// Returns an error if the socket does not take it.
     pub fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         while self.filled > 0 {
             match splice(&self.from, None, socket, None, self.filled, SpliceFlags::MOVE) {
@@ -87,7 +87,7 @@ impl Pipe {
     /// Throws away what is in it.
     ///
     /// # Errors
-    /// When the system has no new one.
+    /// Returns an error if the system has no new one.
     pub fn empty(&mut self) -> io::Result<()> {
         if self.filled > 0 {
             *self = Pipe::new()?;

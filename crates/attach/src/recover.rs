@@ -31,8 +31,8 @@ pub(crate) struct Recovered {
 /// where that leaves no room. Nothing is written.
 ///
 /// # Errors
-/// When the flash holds what this drive cannot have written, has no room however much is given up, or cannot
-/// be read.
+/// Returns an error if the flash holds what this drive cannot have written, has no room however much is given
+/// up, or cannot be read.
 pub(crate) fn recover(
     image: &Image,
     mut store: Store,

@@ -15,7 +15,7 @@ const BACKLOG: i32 = 128;
 /// allows.
 ///
 /// # Errors
-/// When something is there, the path is too long for a socket, or the system fails it.
+/// Returns an error if something is there, the path is too long for a socket, or the system fails it.
 pub(crate) fn listen_privately(path: &Path) -> io::Result<UnixListener> {
     let address = SocketAddrUnix::new(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

@@ -259,7 +259,7 @@ impl Store {
     /// Returns where the data of `unit` is now, which is mapped.
     ///
     /// # Errors
-    /// When its checksum has to be read, and cannot be.
+    /// Returns an error if its checksum has to be read, and cannot be.
     #[inline]
     pub fn locate(&mut self, unit: PhysicalUnit) -> io::Result<Place<'_>> {
         let (unit, life) = self.origin(unit);
@@ -325,7 +325,7 @@ impl Store {
     /// written.
     ///
     /// # Errors
-    /// When the image cannot be read.
+    /// Returns an error if the image cannot be read.
     pub fn read_unit(&mut self, unit: PhysicalUnit, data: &mut [u8]) -> io::Result<u32> {
         let (unit, life) = self.origin(unit);
         self.read_from(unit, life, data)
@@ -364,7 +364,7 @@ impl Store {
 /// copies lie `at` these places.
 ///
 /// # Errors
-/// When none holds, or reading fails.
+/// Returns an error if none holds, or reading fails.
 fn read_sums(file: &HostFile, at: [u64; 2], record: u64, units: u32) -> io::Result<Vec<u32>> {
     let mut bytes = vec![0; record as usize];
     for at in at {

@@ -70,7 +70,7 @@ impl Timer {
     /// Starts the thread.
     ///
     /// # Errors
-    /// When the system has no thread for it.
+    /// Returns an error if the system has no thread for it.
     pub fn start(lateness: Arc<Recorder>) -> std::io::Result<Timer> {
         let shared =
             Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), lateness });

@@ -95,7 +95,7 @@ impl Device {
     /// Makes a device of the drive.
     ///
     /// # Errors
-    /// When the kernel has no driver for it, or an older one, or this user may not.
+    /// Returns an error if the kernel has no driver for it, or an older one, or this user may not.
     pub fn start(engine: &Arc<Engine>, timer: &Arc<Timer>) -> Result<Device, AttachError> {
         let mut control = Control::open()?;
         let cannot =
@@ -191,7 +191,7 @@ impl Device {
     /// Takes the device away; what is asked of it then fails.
     ///
     /// # Errors
-    /// When the system fails it.
+    /// Returns an error if the system fails it.
     pub fn stop(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.is_stopped, true) {
             return Ok(());

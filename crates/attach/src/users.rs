@@ -32,7 +32,7 @@ fn last_at(directory: &Path, mounts: Vec<Mount>) -> Option<Mount> {
 /// volumes, and of all that is made of partitions.
 ///
 /// # Errors
-/// When the device cannot be asked.
+/// Returns an error if the device cannot be asked.
 pub(crate) fn claim(device: &str) -> io::Result<Option<File>> {
     match OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(None),

@@ -153,7 +153,7 @@ fn mixed(seed: u64, number: u64) -> u64 {
 /// first time, and that nothing is said to be damaged.
 ///
 /// # Errors
-/// When it holds what it may not, in words.
+/// Returns an error if it holds what it may not, in words.
 pub fn examine(
     image: &Pages,
     oracle: &Oracle,

@@ -168,7 +168,7 @@ impl History {
     /// Has a new drive of the kind `setup` live through `steps`.
     ///
     /// # Errors
-    /// When a request fails, or a drive that was opened again holds what it may not.
+    /// Returns an error if a request fails, or a drive that was opened again holds what it may not.
     pub fn of(setup: Setup, steps: &[Step]) -> Result<History> {
         let (begin, layout) = setup.image()?;
         let storage = Arc::new(Memory::recording(begin.clone()));
@@ -249,7 +249,7 @@ impl Setup {
     /// flushes never, or after every one, two or three.
     ///
     /// # Errors
-    /// When there is no such drive.
+    /// Returns an error if there is no such drive.
     pub fn collecting(&self, number: u32) -> Result<Vec<Step>> {
         let capacity = self.profile()?.configuration()?.geometry.capacity().bytes();
         let units = (capacity / SECTOR as u64) as u32 / UNIT;
@@ -269,7 +269,7 @@ impl Setup {
     /// order; the others go by chance.
     ///
     /// # Errors
-    /// When there is no such drive.
+    /// Returns an error if there is no such drive.
     pub fn steps(&self, number: u64) -> Result<Vec<Step>> {
         let capacity = self.profile()?.configuration()?.geometry.capacity().bytes();
         Ok(steps((capacity / SECTOR as u64) as u32, number, self.time))

@@ -112,7 +112,7 @@ impl Race {
     /// Hosts that write, trim and flush their parts of the drive by chance, which is full.
     ///
     /// # Panics
-    /// When there is no such drive.
+    /// Panics if there is no such drive.
     pub fn random(setup: Setup, hosts: u32, count: usize, seed: u64) -> Race {
         let mut generator = Pcg64Mcg::seed_from_u64(seed);
         let capacity = setup.profile().and_then(|it| Ok(it.configuration()?.geometry.capacity()));
@@ -137,7 +137,7 @@ impl Race {
     /// crashes leave of each order that comes of them.
     ///
     /// # Panics
-    /// When a request fails.
+    /// Panics if a request fails.
     pub fn try_all(&self, switches: usize, plan: Plan, most: u64) -> Tried {
         self.try_with(Bounded::new(switches), plan, most)
     }
@@ -145,7 +145,7 @@ impl Race {
     /// Tries so many interleavings by chance.
     ///
     /// # Panics
-    /// When a request fails.
+    /// Panics if a request fails.
     pub fn try_some(&self, executions: usize, seed: u64, plan: Plan, most: u64) -> Tried {
         self.try_with(RandomScheduler::new_from_seed(seed, executions), plan, most)
     }

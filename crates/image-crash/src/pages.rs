@@ -139,7 +139,7 @@ impl Pages {
     /// Writes them to a new file at `path`, with holes.
     ///
     /// # Errors
-    /// When there is a file, or it cannot be written.
+    /// Returns an error if there is a file, or it cannot be written.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let file = File::create_new(path)?;
         file.set_len(self.length)?;

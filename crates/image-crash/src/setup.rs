@@ -137,7 +137,7 @@ impl Setup {
     /// The one of that name.
     ///
     /// # Errors
-    /// When there is none.
+    /// Returns an error if there is none.
     pub fn named(name: &str) -> Result<Setup> {
         let names = SETUPS.map(|setup| setup.name).join(", ");
         let found = SETUPS.into_iter().find(|setup| setup.name == name);
@@ -147,7 +147,7 @@ impl Setup {
     /// The profile of the drive.
     ///
     /// # Errors
-    /// When there is no such drive.
+    /// Returns an error if there is no such drive.
     pub fn profile(&self) -> Result<Profile> {
         let mut profile = Profile::named(DEFAULT).context("the default profile")?;
         for (key, value) in SMALL.iter().chain(self.changes) {
@@ -160,7 +160,7 @@ impl Setup {
     /// Returns where everything lies in the image of such a drive.
     ///
     /// # Errors
-    /// When there is no such drive.
+    /// Returns an error if there is no such drive.
     pub fn layout(&self) -> Result<Layout> {
         Ok(Layout::of(&self.profile()?.configuration()?)?)
     }
@@ -168,7 +168,7 @@ impl Setup {
     /// The image of a drive that holds nothing.
     ///
     /// # Errors
-    /// When there is no such drive.
+    /// Returns an error if there is no such drive.
     pub fn image(&self) -> Result<(Pages, Layout)> {
         static MANY_TRIMS_IMAGE: OnceLock<Pages> = OnceLock::new();
         let (profile, layout) = (self.profile()?, self.layout()?);
@@ -228,7 +228,7 @@ fn trims_length(image: &Pages, layout: &Layout, mut length: u64) -> u64 {
 /// Opens the drive in `storage`, whose clock begins at `began`.
 ///
 /// # Errors
-/// When the image or the drive cannot be opened.
+/// Returns an error if the image or the drive cannot be opened.
 pub fn open(
     storage: Arc<Memory>,
     time: Time,

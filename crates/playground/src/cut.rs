@@ -31,7 +31,7 @@ pub struct CutReport {
 /// powers it on, and compares.
 ///
 /// # Errors
-/// When there is no such drive, or it maps other than by pages in RAM.
+/// Returns an error if there is no such drive, or it maps other than by pages in RAM.
 pub fn cut_power(setup: &Setup, knobs: Knobs, seed: u64) -> Result<CutReport, String> {
     let mut setup = setup.clone();
     setup.changes.push(("scale".to_owned(), "1/8".to_owned()));

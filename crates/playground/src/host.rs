@@ -169,7 +169,7 @@ impl Writer {
     /// Has it write differently from now on.
     ///
     /// # Panics
-    /// When requests are in flight.
+    /// Panics if requests are in flight.
     pub(crate) fn set_knobs(&mut self, knobs: Knobs, units: u32) {
         assert_eq!(self.in_flight, 0, "knobs change between requests");
         self.knobs = knobs.within(units);

@@ -77,7 +77,8 @@ impl Playground {
     /// Makes a drive.
     ///
     /// # Errors
-    /// When there is no such profile, key or drive, or its map is none of pages in RAM; says which.
+    /// Returns an error if there is no such profile, key or drive, or its map is none of pages in RAM; says
+    /// which.
     pub fn new(setup: &Setup, start: Start, seed: u64) -> Result<Playground, String> {
         let (profile, configuration) = setup.configuration(seed)?;
         if configuration.mechanisms.mapping != MappingScheme::Page {

@@ -50,7 +50,7 @@ fn named(variable: &str) -> Option<OsString> {
 /// Returns the directory without links; it is made where there is none.
 ///
 /// # Errors
-/// When it cannot be made, belongs to somebody else, or is open to others.
+/// Returns an error if it cannot be made, belongs to somebody else, or is open to others.
 #[cfg(unix)]
 pub fn directory() -> Result<PathBuf, RunDirectoryError> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -92,7 +92,7 @@ pub fn directory() -> Result<PathBuf, RunDirectoryError> {
 /// Returns the directory; it is made where there is none, below the user's own data, which the system keeps from others.
 ///
 /// # Errors
-/// When it cannot be made.
+/// Returns an error if it cannot be made.
 #[cfg(not(unix))]
 pub fn directory() -> Result<PathBuf, RunDirectoryError> {
     let own = || named("LOCALAPPDATA").map_or_else(std::env::temp_dir, PathBuf::from);
@@ -107,7 +107,7 @@ pub fn directory() -> Result<PathBuf, RunDirectoryError> {
 /// or a pipe, is written in place.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     write_whole_with(path, false, |file| file.write_all(text.as_bytes()))
 }
@@ -115,7 +115,7 @@ pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
 /// Has `write` write a file as [`write_whole`] does; nobody else may read it where it `is_private`.
 ///
 /// # Errors
-/// When it cannot be written.
+/// Returns an error if it cannot be written.
 pub fn write_whole_with(
     path: &Path,
     is_private: bool,

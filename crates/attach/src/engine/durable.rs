@@ -23,7 +23,7 @@ impl Engine {
     /// Makes durable what was answered before.
     ///
     /// # Errors
-    /// When the image cannot be made durable; after a power cut.
+    /// Returns an error if the image cannot be made durable; after a power cut.
     pub fn flush(&self, came: HostInstant) -> Result<Answer, Errno> {
         if self.clock.time() == Time::Fast {
             let mut inner = self.lock();

@@ -92,7 +92,8 @@ impl Engine {
     /// Opens the drive in `image`.
     ///
     /// # Errors
-    /// When the drive cannot be opened from what is in the image, or that cannot be read or written.
+    /// Returns an error if the drive cannot be opened from what is in the image, or that cannot be read or
+    /// written.
     pub fn open(mut image: Image, options: Options) -> Result<(Engine, Opened), AttachError> {
         let path = image.path().to_owned();
         if options.lie_about_flush {
@@ -167,7 +168,7 @@ impl Engine {
     /// Closes the drive as a host does that turns it off properly. Requests fail from then on.
     ///
     /// # Errors
-    /// When the image cannot be written; what was flushed is there, and the drive recovers.
+    /// Returns an error if the image cannot be written; what was flushed is there, and the drive recovers.
     pub fn close(&self) -> Result<Outcome, AttachError> {
         let mut inner = self.lock();
         if inner.is_cut {
@@ -199,7 +200,7 @@ impl Engine {
     /// Records what the host asks for from now on, as an iolog of fio's at `path`, where no file is.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// Returns an error if the file cannot be made.
     pub fn record(&self, path: &Path) -> Result<(), AttachError> {
         let trace =
             Trace::begin(path).map_err(|error| AttachError::io("record at", path, error))?;
@@ -210,7 +211,7 @@ impl Engine {
     /// Ends the recording, if there is one.
     ///
     /// # Errors
-    /// When some of it could not be written.
+    /// Returns an error if some of it could not be written.
     pub fn end_recording(&self) -> io::Result<()> {
         self.lock().trace.take().map_or(Ok(()), Trace::end)
     }

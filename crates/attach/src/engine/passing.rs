@@ -106,7 +106,7 @@ impl Inner {
     /// be written ahead of that into `pieces`, if they are given.
     ///
     /// # Errors
-    /// When a unit that it writes in part cannot be read.
+    /// Returns an error if a unit that it writes in part cannot be read.
     pub(super) fn carry_through(
         &mut self,
         at: Instant,
@@ -216,7 +216,7 @@ impl Engine {
     /// Waits until a request is answered that was sent.
     ///
     /// # Errors
-    /// When it failed; after a power cut.
+    /// Returns an error if it failed; after a power cut.
     pub fn wait_for(&self, submitted: Submitted) -> Result<Answer, Errno> {
         match submitted {
             Submitted::Answered(answer) => Ok(answer),

@@ -15,7 +15,7 @@ use crate::store::Store;
 /// of no use.
 ///
 /// # Errors
-/// When the image cannot be read.
+/// Returns an error if the image cannot be read.
 pub(crate) fn restore(image: &Image, store: Store) -> io::Result<Result<Box<dyn Model>, String>> {
     let Some(tables) = read_tables(image)? else {
         return Ok(Err(

@@ -153,7 +153,7 @@ impl Dump {
     /// Writes it to `slot`, with the `data` of its units one after the other, but for those that were trimmed.
     ///
     /// # Errors
-    /// When writing fails, or it holds more than an image has room for.
+    /// Returns an error if writing fails, or it holds more than an image has room for.
     pub fn write(
         &self,
         file: &HostFile,
@@ -183,7 +183,7 @@ impl Dump {
     /// `promised` all of its data. What was promised is durable, and so counts whatever became of its data.
     ///
     /// # Errors
-    /// When reading fails.
+    /// Returns an error if reading fails.
     pub fn read(file: &HostFile, layout: &Layout, promised: u64) -> io::Result<FoundDumps> {
         let mut found = FoundDumps::default();
         for slot in 0..2 {
@@ -241,7 +241,7 @@ impl Dump {
     /// Reads the data of unit `index` from `slot`, damaged or not.
     ///
     /// # Errors
-    /// When reading fails.
+    /// Returns an error if reading fails.
     pub fn read_unit(
         file: &HostFile,
         layout: &Layout,
@@ -258,7 +258,7 @@ impl FoundDump {
     /// Writes anew the copy of its head that does not hold.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Returns an error if writing fails.
     pub fn mend(&self, file: &HostFile, layout: &Layout) -> io::Result<()> {
         let Some(copy) = self.damaged_head else { return Ok(()) };
         file.write_all_at(&self.dump.head(), Dump::heads_at(layout, self.slot)[copy])

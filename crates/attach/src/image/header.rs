@@ -74,7 +74,7 @@ impl Header {
     /// Writes the copy that lies at `at`.
     ///
     /// # Errors
-    /// When writing fails, or the profile is longer than a header may be.
+    /// Returns an error if writing fails, or the profile is longer than a header may be.
     pub(super) fn write(&self, file: &HostFile, at: u64) -> io::Result<()> {
         file.write_all_at(&self.encode()?, at)
     }
@@ -112,7 +112,7 @@ impl Header {
     /// Reads both copies, and returns the header of the first that holds.
     ///
     /// # Errors
-    /// When none holds, or the image is of another version.
+    /// Returns an error if none holds, or the image is of another version.
     pub(super) fn read(file: &HostFile, path: &Path) -> Result<FoundHeader, AttachError> {
         let mut copies = Vec::new();
         for at in [0, HEADER_MAX] {

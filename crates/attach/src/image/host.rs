@@ -43,7 +43,7 @@ impl HostFile {
     /// Returns the length in bytes.
     ///
     /// # Errors
-    /// When the system fails it.
+    /// Returns an error if the system fails it.
     pub fn length(&self) -> io::Result<u64> {
         self.storage.length()
     }
@@ -51,7 +51,7 @@ impl HostFile {
     /// Returns the first stretch of data at or behind `at`; see [`Storage::next_data`].
     ///
     /// # Errors
-    /// When the system fails it.
+    /// Returns an error if the system fails it.
     pub fn next_data(&self, at: u64) -> io::Result<Option<Range<u64>>> {
         self.storage.next_data(at)
     }
@@ -59,7 +59,7 @@ impl HostFile {
     /// Reads some bytes from `at`.
     ///
     /// # Errors
-    /// When the system fails it.
+    /// Returns an error if the system fails it.
     pub fn read_at(&self, data: &mut [u8], at: u64) -> io::Result<usize> {
         self.storage.read(data, at)
     }
@@ -67,7 +67,7 @@ impl HostFile {
     /// Reads all of `data` from `at`.
     ///
     /// # Errors
-    /// When the system fails it, or the file is shorter.
+    /// Returns an error if the system fails it, or the file is shorter.
     #[inline]
     pub fn read_exact_at(&self, mut data: &mut [u8], mut at: u64) -> io::Result<()> {
         while !data.is_empty() {
@@ -84,7 +84,7 @@ impl HostFile {
     /// Writes some of `data` to `at`.
     ///
     /// # Errors
-    /// When the system fails it.
+    /// Returns an error if the system fails it.
     pub fn write_at(&self, data: &[u8], at: u64) -> io::Result<usize> {
         self.storage.write(data, at)
     }
@@ -92,7 +92,7 @@ impl HostFile {
     /// Writes all of `data` to `at`.
     ///
     /// # Errors
-    /// When the system fails it; some of it may be written then.
+    /// Returns an error if the system fails it; some of it may be written then.
     #[inline]
     pub fn write_all_at(&self, mut data: &[u8], mut at: u64) -> io::Result<()> {
         while !data.is_empty() {
@@ -119,8 +119,8 @@ impl HostFile {
     /// Makes a stretch zeros that take no room. Where the file system has no holes, zeros are written.
     ///
     /// # Errors
-    /// When the system fails it; after a failure to make the file durable, since what is to go may then be
-    /// the only copy that is left.
+    /// Returns an error if the system fails it; after a failure to make the file durable, since what is to go
+    /// may then be the only copy that is left.
     pub fn punch(&self, from: u64, length: u64) -> io::Result<()> {
         if length == 0 {
             return Ok(());
@@ -132,7 +132,8 @@ impl HostFile {
     /// Makes all that was written before durable.
     ///
     /// # Errors
-    /// When the system fails it, or has failed it before: nobody knows what is durable since then.
+    /// Returns an error if the system fails it, or has failed it before: nobody knows what is durable since
+    /// then.
     pub fn sync_data(&self) -> io::Result<()> {
         let _turn = self.durability.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.check()?;

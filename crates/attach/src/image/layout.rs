@@ -88,7 +88,7 @@ impl Layout {
     /// The layout of the image of a drive.
     ///
     /// # Errors
-    /// When it would be larger than file systems hold.
+    /// Returns an error if it would be larger than file systems hold.
     pub fn of(configuration: &Configuration) -> Result<Layout, AttachError> {
         let geometry: &Geometry = &configuration.geometry;
         let unit = geometry.unit_size().bytes();

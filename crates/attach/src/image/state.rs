@@ -120,7 +120,7 @@ impl State {
     /// Writes both copies of the state.
     ///
     /// # Errors
-    /// When writing fails; the generation before it holds then.
+    /// Returns an error if writing fails; the generation before it holds then.
     pub(super) fn write(&self, file: &HostFile, layout: &Layout) -> io::Result<()> {
         let state = self.encode();
         // One call costs less than two, and the slots hold nothing else.
@@ -134,7 +134,7 @@ impl State {
     /// Reads all slots.
     ///
     /// # Errors
-    /// When reading fails.
+    /// Returns an error if reading fails.
     pub(super) fn read(file: &HostFile, layout: &Layout) -> io::Result<Slots> {
         let mut found = [None; SLOTS as usize];
         for (slot, found) in (0..).zip(&mut found) {

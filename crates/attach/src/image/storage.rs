@@ -20,31 +20,32 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// Reads from `at` into `data`; returns how many bytes it read, 0 only at the end of the storage.
     ///
     /// # Errors
-    /// When the storage cannot be read there.
+    /// Returns an error if the storage cannot be read there.
     fn read(&self, data: &mut [u8], at: u64) -> io::Result<usize>;
 
     /// Writes from the beginning of `data` to `at`; returns how many bytes it wrote.
     ///
     /// # Errors
-    /// When nothing could be written.
+    /// Returns an error if nothing could be written.
     fn write(&self, data: &[u8], at: u64) -> io::Result<usize>;
 
     /// Makes `length` bytes from `at` read as zeros, and gives back the room that they take where it can.
     ///
     /// # Errors
-    /// When the storage fails it; some of the bytes may be zeros then.
+    /// Returns an error if the storage fails it; some of the bytes may be zeros then.
     fn punch(&self, at: u64, length: u64) -> io::Result<()>;
 
     /// Makes durable what was written and punched before the call.
     ///
     /// # Errors
-    /// When some of that may not be durable. The next call may succeed all the same, without having made it so.
+    /// Returns an error if some of that may not be durable. The next call may succeed all the same, without
+    /// having made it so.
     fn sync(&self) -> io::Result<()>;
 
     /// Returns the length of the storage, which does not change while an image is open.
     ///
     /// # Errors
-    /// When the storage cannot tell.
+    /// Returns an error if the storage cannot tell.
     fn length(&self) -> io::Result<u64>;
 
     /// Returns the first stretch at or behind `at` that may hold other bytes than zeros, from its beginning or `at`
@@ -52,7 +53,7 @@ pub trait Storage: Send + Sync + std::fmt::Debug {
     /// from `at` on.
     ///
     /// # Errors
-    /// When the storage cannot be searched.
+    /// Returns an error if the storage cannot be searched.
     fn next_data(&self, at: u64) -> io::Result<Option<Range<u64>>>;
 
     /// Returns the file that holds the bytes, for reading without a copy (`mmap`, `splice`); `None` where there is

@@ -41,7 +41,7 @@ fn decode(part: u32, entry: [u8; ENTRY as usize]) -> Option<u32> {
 /// Writes that `part` was erased `erases` times.
 ///
 /// # Errors
-/// When writing fails.
+/// Returns an error if writing fails.
 pub fn write(file: &HostFile, layout: &Layout, part: u32, erases: u32) -> io::Result<()> {
     write_at(file, layout.erases_at(part), part, erases)
 }
@@ -49,7 +49,7 @@ pub fn write(file: &HostFile, layout: &Layout, part: u32, erases: u32) -> io::Re
 /// Writes that `part`, whose entries lie `at` these places, was erased `erases` times.
 ///
 /// # Errors
-/// When writing fails.
+/// Returns an error if writing fails.
 pub fn write_at(file: &HostFile, at: [u64; 2], part: u32, erases: u32) -> io::Result<()> {
     at.into_iter().try_for_each(|at| file.write_all_at(&encode(part, erases), at))
 }
@@ -57,7 +57,7 @@ pub fn write_at(file: &HostFile, at: [u64; 2], part: u32, erases: u32) -> io::Re
 /// Reads the table.
 ///
 /// # Errors
-/// When reading fails.
+/// Returns an error if reading fails.
 pub fn read(file: &HostFile, layout: &Layout) -> io::Result<FoundErases> {
     let parts = layout.blocks * layout.stripe;
     let mut copies = [0, 1].map(|_| vec![0; ENTRY as usize * parts as usize]);

@@ -113,7 +113,7 @@ impl TrimLog {
     /// Adds a batch.
     ///
     /// # Errors
-    /// When writing fails; the log is then as before.
+    /// Returns an error if writing fails; the log is then as before.
     pub fn append(
         &mut self,
         file: &HostFile,
@@ -147,7 +147,7 @@ impl TrimLog {
     /// Reads the log that is durable up to `promised`, and what follows as far as it holds.
     ///
     /// # Errors
-    /// When reading fails.
+    /// Returns an error if reading fails.
     pub fn read(
         file: &HostFile,
         layout: &Layout,

@@ -33,7 +33,7 @@ fn decode(mut data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
 /// was.
 ///
 /// # Errors
-/// When the connection breaks.
+/// Returns an error if the connection breaks.
 pub(super) fn choose(
     stream: &mut impl Write,
     option: u32,

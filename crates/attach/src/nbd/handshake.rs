@@ -57,7 +57,7 @@ fn nonsense<T>() -> io::Result<T> {
 /// Negotiates with a client. Returns what was agreed upon, if it wants to go on to requests.
 ///
 /// # Errors
-/// When the connection breaks, or the client does not keep to the protocol, or takes too long.
+/// Returns an error if the connection breaks, or the client does not keep to the protocol, or takes too long.
 pub(super) fn negotiate(
     stream: &mut Stream,
     engine: &Engine,

@@ -83,7 +83,7 @@ impl Store {
     /// capacitors would, and that `trimmed` was by `latest`. Nothing needs to be durable first.
     ///
     /// # Errors
-    /// When the image cannot be written.
+    /// Returns an error if the image cannot be written.
     pub fn save_buffer(
         &mut self,
         units: &[(LogicalUnit, PhysicalUnit, SequenceNumber)],

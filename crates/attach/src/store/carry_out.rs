@@ -14,7 +14,7 @@ impl Store {
     /// Does to the image what the drive has done to its flash.
     ///
     /// # Errors
-    /// When the image cannot be read or written; what was not done is tried again next time.
+    /// Returns an error if the image cannot be read or written; what was not done is tried again next time.
     #[inline]
     pub fn carry_out(&mut self) -> io::Result<()> {
         if self.unheard.is_empty() && !self.is_stuck && self.under_way.is_none() {
@@ -52,7 +52,7 @@ impl Store {
     /// be done now. Nothing else is under way then.
     ///
     /// # Errors
-    /// When the image cannot be written; it is tried again next time.
+    /// Returns an error if the image cannot be written; it is tried again next time.
     pub fn begin_next(&mut self) -> io::Result<Option<Work>> {
         debug_assert!(self.under_way.is_none(), "one step after the other");
         debug_assert!(self.received.is_empty(), "data is handed over first");
@@ -182,7 +182,7 @@ impl Store {
     /// Waits for what is being done to the image, if anything is, and notes what came of it.
     ///
     /// # Errors
-    /// When it could not be done; it is tried again next time.
+    /// Returns an error if it could not be done; it is tried again next time.
     pub fn finish_under_way(&mut self) -> io::Result<()> {
         let Some(under_way) = self.under_way.take() else { return Ok(()) };
         match under_way.wait() {

@@ -84,7 +84,7 @@ impl Store {
     /// is needed no longer.
     ///
     /// # Errors
-    /// When that cannot be noted, or what is erased cannot be punched out.
+    /// Returns an error if that cannot be noted, or what is erased cannot be punched out.
     pub fn note_durable(&mut self, stamp: u64) -> io::Result<()> {
         self.vouch(stamp)?;
         if self.is_helped {

@@ -15,7 +15,7 @@ impl Store {
     /// Where capacitors hold the drive up, save the buffer before.
     ///
     /// # Errors
-    /// When the image cannot be written.
+    /// Returns an error if the image cannot be written.
     pub fn cut(&mut self, torn: &[Torn]) -> io::Result<()> {
         // What is erased by now is punched out here.
         self.is_helped = false;

@@ -113,7 +113,7 @@ impl Store {
     /// Has the image say that everything is durable that was written up to `stamp`, as it is.
     ///
     /// # Errors
-    /// When that cannot be written; nothing is believed to be durable then that was not before.
+    /// Returns an error if that cannot be written; nothing is believed to be durable then that was not before.
     pub(super) fn vouch(&mut self, stamp: u64) -> io::Result<()> {
         if stamp <= self.progress.durable() {
             return Ok(());
@@ -134,7 +134,7 @@ impl Store {
     /// Makes everything durable that was written to the image.
     ///
     /// # Errors
-    /// When the system fails it.
+    /// Returns an error if the system fails it.
     pub fn sync(&mut self) -> io::Result<()> {
         self.finish_under_way()?;
         let stamp = self.stamp();
@@ -147,7 +147,7 @@ impl Store {
     /// Writes what the image says of itself, durably, with all that was written before.
     ///
     /// # Errors
-    /// When the image cannot be written.
+    /// Returns an error if the image cannot be written.
     pub fn set_state(&mut self, state: State) -> io::Result<()> {
         let ends = self.progress.latest_ends();
         self.set_state_with(state, ends)
@@ -157,7 +157,7 @@ impl Store {
     /// before.
     ///
     /// # Errors
-    /// When the image cannot be written; the logs end where they did then.
+    /// Returns an error if the image cannot be written; the logs end where they did then.
     pub(super) fn set_state_with(&mut self, state: State, ends: Ends) -> io::Result<()> {
         self.finish_under_way()?;
         let stamp = self.progress.wrote();

@@ -15,7 +15,7 @@ impl Store {
     /// Returns it, and whether one that was promised is missing.
     ///
     /// # Errors
-    /// When the image cannot be read.
+    /// Returns an error if the image cannot be read.
     pub(super) fn read_dump(&mut self) -> io::Result<(Option<FoundDump>, bool)> {
         let state = self.image.state();
         let found = Dump::read(self.image.file(), &self.layout, state.dump)?;
@@ -30,7 +30,7 @@ impl Store {
     /// trims. Returns how many units of it are damaged.
     ///
     /// # Errors
-    /// When the image cannot be read.
+    /// Returns an error if the image cannot be read.
     pub(super) fn choose_saved(
         &mut self,
         found: &mut Found,

@@ -79,7 +79,7 @@ impl Store {
     /// be opened from it. Nothing is written.
     ///
     /// # Errors
-    /// When the image cannot be read.
+    /// Returns an error if the image cannot be read.
     pub fn survey(&mut self) -> io::Result<Survey> {
         self.survey_with(None)
     }
@@ -88,7 +88,7 @@ impl Store {
     /// durable, and none without a record that holds.
     ///
     /// # Errors
-    /// When the image cannot be read.
+    /// Returns an error if the image cannot be read.
     pub fn survey_until(&mut self, last: u64) -> io::Result<Survey> {
         self.survey_with(Some(last))
     }
@@ -114,7 +114,7 @@ impl Store {
     /// those of which a copy lacks the latest erase.
     ///
     /// # Errors
-    /// When the image cannot be read.
+    /// Returns an error if the image cannot be read.
     pub fn read_erases(&mut self) -> io::Result<(Vec<u32>, Vec<u32>)> {
         let found = table::read(self.image.file(), &self.layout)?;
         self.erases = found.erases;
@@ -290,7 +290,7 @@ impl Store {
     /// Writes anew what a survey has found to hold in one copy only, and marks for good what holds nothing.
     ///
     /// # Errors
-    /// When the image cannot be read or written.
+    /// Returns an error if the image cannot be read or written.
     pub fn mend(&mut self, survey: &Survey) -> io::Result<()> {
         let file = self.image.file();
         for &program in survey.unmarked.iter().chain(&survey.half_marked) {
@@ -320,7 +320,7 @@ impl Store {
     /// Writes the entries of these `parts` of blocks in the block table anew.
     ///
     /// # Errors
-    /// When the image cannot be written.
+    /// Returns an error if the image cannot be written.
     pub fn mend_erases(&mut self, parts: &[u32]) -> io::Result<()> {
         parts.iter().try_for_each(|&part| {
             table::write(self.image.file(), &self.layout, part, self.erases[part as usize])
@@ -385,7 +385,7 @@ impl Store {
     /// data that is not what was written.
     ///
     /// # Errors
-    /// When the image cannot be read.
+    /// Returns an error if the image cannot be read.
     pub fn verify_data(&self) -> io::Result<Vec<u32>> {
         let Some(found) = &self.found else { return Ok(Vec::new()) };
         let mut wrong = Vec::new();

@@ -34,7 +34,7 @@ impl Store {
     /// Finds the end of the log of trims that is in use. Returns whether all of it holds, in both copies.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if it cannot be read.
     pub fn resume_trims(&mut self) -> io::Result<bool> {
         let promised = self.image.state().trims;
         let found = TrimLog::read(self.image.file(), &self.layout, promised)?;
@@ -46,7 +46,7 @@ impl Store {
     /// that were added so before.
     ///
     /// # Errors
-    /// When the image cannot be written.
+    /// Returns an error if the image cannot be written.
     pub fn append_trims(&mut self, unprogrammed: &[TrimRecord]) -> io::Result<()> {
         let programmed = self.unheard.iter().filter_map(|happened| match happened {
             Happened::Trims(records) => Some(&records[..]),
@@ -71,7 +71,7 @@ impl Store {
     /// The records of trims in the log.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if it cannot be read.
     pub fn recorded_trims(&self) -> io::Result<Vec<TrimRecord>> {
         let found = TrimLog::read(self.image.file(), &self.layout, self.trims.end())?;
         if found.is_cut_short {
@@ -83,7 +83,7 @@ impl Store {
     /// Begins a new log of trims with `records`, and says so in the state.
     ///
     /// # Errors
-    /// When the image cannot be written; the old log then stays in use.
+    /// Returns an error if the image cannot be written; the old log then stays in use.
     pub fn replace_trims(&mut self, records: &[TrimRecord]) -> io::Result<()> {
         self.finish_under_way()?;
         let mut log = TrimLog::new(self.trims.number() + 1);
