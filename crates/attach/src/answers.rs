@@ -1,9 +1,9 @@
-//! Answers that wait for their time, and the one thread of a connection that sends them.
+//! Answers that wait for their deadline, sent by one thread of each connection.
 //!
-//! That thread also receives requests: on a machine of few processors a thread that only answers has to
-//! wait for its turn behind the one that receives, and that is what makes answers late. So it looks at
-//! the clock between two requests, sends all that is due, and while something is due soon it looks both
-//! at the clock and for requests instead of sleeping.
+//! That thread also receives requests: on a machine of few processors a thread that only answers would wait for
+//! a processor behind the one that receives, and send answers late. So the thread checks the clock between two
+//! requests and sends all answers that are due. While an answer is due soon, it polls the clock and the socket
+//! instead of sleeping.
 
 use std::collections::BinaryHeap;
 use std::io;
@@ -17,13 +17,14 @@ use rustix::time::Timespec;
 
 use crate::prompt::Prompt;
 
-/// How long before it is time a thread no longer sleeps: the system wakes it up late by about this much.
-/// Less, where it goes before all others: it is woken sooner, and takes a processor from them meanwhile.
+/// Time before a deadline from which on a thread no longer sleeps: the system wakes threads late by about this
+/// much. It is shorter for a thread with real-time priority, which is woken sooner and keeps others from its
+/// processor while it polls.
 const AWAKE: Duration = Duration::from_micros(60);
 const AWAKE_FIRST: Duration = Duration::from_micros(30);
 
-/// True if a thread is awake to look at the clock. One at a time is: each takes a processor, and
-/// the others, which sleep until it is time, are later by what the system takes to wake them.
+/// True if a thread polls the clock. Only one may at a time, because it occupies a processor; the others sleep
+/// until their deadline, and are late by the time that the system takes to wake them.
 static IS_ONE_AWAKE: AtomicBool = AtomicBool::new(false);
 
 struct Waiting<T> {
@@ -48,7 +49,7 @@ impl<T> PartialOrd for Waiting<T> {
 
 impl<T> Ord for Waiting<T> {
     fn cmp(&self, other: &Waiting<T>) -> std::cmp::Ordering {
-        // The earliest is the largest: a heap hands that out.
+        // The earliest deadline is the largest: `BinaryHeap` pops the maximum.
         (other.deadline, other.order).cmp(&(self.deadline, self.order))
     }
 }
@@ -56,19 +57,19 @@ impl<T> Ord for Waiting<T> {
 struct Queue<T> {
     waiting: BinaryHeap<Waiting<T>>,
     added: u64,
-    /// Until when the thread that sends them sleeps, if it does.
+    /// Deadline for which the sending thread sleeps; `None` if it does not sleep.
     sleeps_until: Option<Instant>,
-    /// True if it is to look at the drive anew before it sleeps.
+    /// True if the sending thread has to check the drive again before it sleeps.
     is_to_look: bool,
 }
 
-/// Answers of one connection that wait for their time.
+/// Answers of one connection that wait for their deadlines.
 pub struct Answers<T> {
     queue: Mutex<Queue<T>>,
     wake: OwnedFd,
 }
 
-/// A right to look at the clock instead of sleeping.
+/// The right to poll the clock instead of sleeping.
 struct Awake;
 
 impl Awake {
@@ -83,7 +84,7 @@ impl Drop for Awake {
     }
 }
 
-/// What the thread that sends answers keeps between two looks.
+/// State that the sending thread keeps between two calls of [`Answers::wait`].
 #[derive(Default)]
 pub struct Watch {
     awake: Option<Awake>,
@@ -91,25 +92,26 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to look, for a thread that goes before all others or does not.
+    /// Notes whether the thread has real-time priority (`prompt`): that sets how long before a deadline it
+    /// polls.
     pub(crate) fn begin(&mut self, prompt: &Prompt) {
         self.goes_first = prompt.goes_first();
     }
 
-    /// Lets others look.
+    /// Gives up the right to poll, so that another thread can take it.
     pub(crate) fn end(&mut self) {
         self.awake = None;
     }
 }
 
-/// Never, as far as a drive is concerned.
+/// Stands for "never": longer than any drive takes to answer.
 const LONG: Duration = Duration::from_secs(3600);
 
 impl<T> Answers<T> {
-    /// None yet.
+    /// Returns an empty queue.
     ///
     /// # Errors
-    /// Returns an error if the system has no more descriptors.
+    /// Returns an error if the process has no file descriptor left.
     pub fn new() -> io::Result<Answers<T>> {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC;
         let queue =
@@ -121,7 +123,7 @@ impl<T> Answers<T> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has `answer` sent at `deadline`; any thread may ask for that.
+    /// Queues `answer` to be sent at `deadline`. Any thread may call this.
     pub fn add(&self, deadline: Instant, answer: T) {
         let mut queue = self.lock();
         queue.added += 1;
@@ -130,24 +132,24 @@ impl<T> Answers<T> {
         let oversleeps = queue.sleeps_until.is_some_and(|until| deadline < until);
         drop(queue);
         if oversleeps {
-            // It can only fail where the other is woken anyway.
+            // The write fails only if the eventfd is full, and then the thread is woken anyway.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
     }
 
-    /// Has the thread that sends answers look at the drive, which another thread has sent something.
+    /// Makes the sending thread check the drive, because another thread has sent a request to the drive.
     pub fn look(&self) {
         let mut queue = self.lock();
         queue.is_to_look = true;
         let sleeps = queue.sleeps_until.is_some();
         drop(queue);
         if sleeps {
-            // It can only fail where the other is woken anyway.
+            // The write fails only if the eventfd is full, and then the thread is woken anyway.
             let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
         }
     }
 
-    /// Moves what is due to `due`, with its time, in the order of times.
+    /// Moves answers that are due to `due`, with their deadlines, the earliest first.
     pub fn take_due(&self, due: &mut Vec<(Instant, T)>) {
         let mut queue = self.lock();
         let Some(first) = queue.waiting.peek() else { return };
@@ -162,13 +164,12 @@ impl<T> Answers<T> {
         }
     }
 
-    /// Returns when something is due, when `socket` has what `wanted` says, or after `at_most`: while
-    /// something is due within a moment, at once, so that the caller looks for itself. The drive is looked after at
-    /// `drive_due`, as if an answer was due then. Where nothing is
-    /// wanted of the socket, it is not heard of that the other end is gone, either.
+    /// Waits until an answer or the drive (at `drive_due`) is due, `socket` is ready for `wanted`, or `at_most`
+    /// has passed. If something is due soon, returns at once while this thread holds the right to poll, so that
+    /// the caller polls. If `wanted` is empty, a hang-up of the other end does not end the wait.
     ///
     /// # Errors
-    /// Returns an error if the system fails it.
+    /// Returns an error if `poll` fails.
     pub fn wait(
         &self,
         socket: BorrowedFd<'_>,
@@ -208,7 +209,7 @@ impl<T> Answers<T> {
         let count = if wanted.is_empty() { 1 } else { 2 };
         let outcome = poll(&mut polled[..count], Some(&timeout));
         if !polled[0].revents().is_empty() {
-            // Somebody woke us, and may do so again.
+            // Another thread has woken this one; the eventfd is reset, so that it can be woken again.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
         self.lock().sleeps_until = None;

@@ -1,4 +1,4 @@
-//! The simulated drive behind an image, whatever it maps by.
+//! The simulated drive behind an image, with a page map, a cached map or an extent map.
 
 use std::io::{self, Write};
 
@@ -17,69 +17,72 @@ use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, Sect
 
 use crate::store::Store;
 
-/// What is asked of a simulated drive with an image. Called once a request or less, so that which mapping
-/// it has need not be known when compiling.
+/// Operations of a simulated drive whose flash is a [`Store`]. A trait object, so that the kind of map need not
+/// be known at compile time.
 pub trait Model: Send {
-    /// Sends a command at `at`, or now if that is past; see [`Port::submit`].
+    /// Sends a command at `at`, or now if `at` is past; see [`Port::submit`].
     fn submit(&mut self, at: Instant, tag: RequestTag, command: Command);
-    /// Lets time pass until `until`, at most: until something is answered, which is added to `answers`, or the
-    /// store wants the buffer saved; returns whether one of these was so. With `is_alone` only one request is under
-    /// way, and no other comes.
+    /// Lets the drive's time pass until a request is answered or the store wants the buffer saved, but not
+    /// beyond `until`. Adds answers to `answers`. Returns true if it stopped for one of the two reasons before
+    /// `until`. With `is_alone` one request is in flight, and no other arrives meanwhile.
     fn go_on(&mut self, until: Instant, is_alone: bool, answers: &mut Vec<Answer>) -> bool;
-    /// When the next thing happens; see [`Ssd::next_due`].
+    /// Returns the instant of the drive's next event; see [`Ssd::next_due`].
     fn next_due(&self) -> Option<Instant>;
-    /// The instant of the latest thing that has happened.
+    /// Returns the instant of the drive's latest event.
     fn now(&self) -> Instant;
-    /// The command that reads these sectors.
+    /// Returns the command that reads these sectors.
     fn read_command(&self, first: Sector, count: SectorCount) -> Command;
-    /// The command that writes these sectors, with FUA or without.
+    /// Returns the command that writes these sectors, with FUA or without.
     fn write_command(&self, first: Sector, count: SectorCount, fua: bool) -> Command;
-    /// The first command that trims these sectors, and what it leaves to the next; see [`Ssd::trim_command`].
+    /// Returns the first command that trims these sectors, and the sectors that it leaves to the next command;
+    /// see [`Ssd::trim_command`].
     fn trim_command(
         &self,
         first: Sector,
         count: SectorCount,
     ) -> (Command, Option<(Sector, SectorCount)>);
-    /// Returns what a power cut would destroy now.
+    /// Returns the programs and erases in flight that a power cut would destroy now.
     fn torn(&self) -> Vec<Torn>;
-    /// Leaves the drive alone; see [`Ssd::rest`].
+    /// Tells the drive that no request comes for `duration` from `from` on: background work runs; see
+    /// [`Ssd::rest`].
     fn rest(&mut self, from: Instant, duration: Nanoseconds);
-    /// Ends all work; see [`Ssd::shut_down`].
+    /// Finishes all work before power-off; see [`Ssd::shut_down`].
     fn shut_down(&mut self, at: Instant) -> Instant;
-    /// Writes the drive's tables after that.
+    /// Writes the drive's tables to `to`, after [`Ssd::shut_down`].
     ///
     /// # Errors
     /// Returns an error if writing fails, or the drive has a mechanism that cannot be saved.
     fn save(&self, to: &mut dyn Write) -> Result<(), SnapshotError>;
-    /// Returns where a unit lies; see [`Ssd::place_of`].
+    /// Returns the physical place of a unit; see [`Ssd::place_of`].
     fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
-    /// The first mapped unit from `from` on, and where it lies; see [`Ssd::next_mapped`].
+    /// Returns the first mapped unit from `from` on and its physical place; see [`Ssd::next_mapped`].
     fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)>;
-    /// Returns where a read of it finds its data; see [`Ssd::read_place_of`].
+    /// Returns the physical place from which a read of the unit takes its data; see [`Ssd::read_place_of`].
     fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
-    /// Its flash.
+    /// Returns the store that holds the drive's flash.
     fn store(&mut self) -> &mut Store;
-    /// Returns what it has done.
+    /// Returns the drive's counters of host and flash operations.
     fn counters(&self) -> Counters;
-    /// Returns how worn it is.
+    /// Returns the erase counts of the drive.
     fn wear(&self) -> Wear;
-    /// Returns where the time of its requests went.
+    /// Returns the time of the requests by its causes.
     fn attribution(&self) -> Attribution;
-    /// Closed blocks by their valid units.
+    /// Returns the number of closed blocks with 0, 1, 2 .. valid units.
     fn blocks_by_valid_units(&self) -> Vec<u32>;
-    /// Blocks that are erased.
+    /// Returns the number of free blocks, those included whose erase is still to come.
     fn free_blocks(&self) -> u32;
-    /// Replaces `cells` by a picture of the blocks; returns how many a cell stands for. See [`Ssd::fill_cells`].
+    /// Replaces `cells` by a picture of the blocks, of at most `most` cells. Returns the number of blocks in a
+    /// cell. See [`Ssd::fill_cells`].
     fn fill_cells(&self, cells: &mut Vec<u8>, most: usize) -> usize;
-    /// Records of trims that are only in RAM.
+    /// Returns the records of trims that are in no programmed page yet.
     fn unrecorded_trims(&self) -> Vec<TrimRecord>;
-    /// The latest sequence number.
+    /// Returns the latest sequence number that was taken.
     fn latest_number(&self) -> SequenceNumber;
-    /// Returns what is in RAM of a map that lies on flash.
+    /// Returns the part of a map on flash that is cached in RAM; `None` if the map is not on flash.
     fn map_in_ram(&mut self) -> Option<InRam>;
 }
 
-/// A host that listens, and sends nothing while time passes.
+/// A host that collects answers, and sends nothing while time passes.
 struct Listener<'a, const IS_ALONE: bool>(&'a mut Vec<Answer>);
 
 impl<const IS_ALONE: bool> Host for Listener<'_, IS_ALONE> {
@@ -220,7 +223,7 @@ fn extent_map(configuration: &Configuration) -> ExtentMap {
     ExtentMap::new(&configuration.geometry, configuration.mechanisms.extents)
 }
 
-/// A drive whose map `with` is given, and which opens it in its own way.
+/// Evaluates an expression with a new map of the kind that the configuration asks for.
 macro_rules! with_map {
     ($configuration:expr, |$map:ident| $with:expr) => {
         match $configuration.mechanisms.mapping {
@@ -241,18 +244,19 @@ macro_rules! with_map {
     };
 }
 
-/// A new drive, whose flash is erased.
+/// Returns a new drive, whose flash is erased.
 ///
 /// # Errors
-/// Returns an error if there is no such drive.
+/// Returns an error if no such drive is possible.
 pub fn new(configuration: &Configuration, store: Store) -> Result<Box<dyn Model>, GeometryError> {
     with_map!(configuration, |map| Ok(Box::new(Ssd::with(configuration, map, store)?)))
 }
 
-/// Opens a drive from what its flash holds, which was surveyed before, at `at`.
+/// Opens a drive at `at` from the contents of its flash, which [`Store::survey`] has read before.
 ///
 /// # Errors
-/// Returns an error if the flash holds what this drive cannot have written, or has no room left.
+/// Returns an error if the flash holds what this drive cannot have written, or has no free space left to
+/// recover.
 pub fn recover(
     configuration: &Configuration,
     store: Store,
@@ -267,7 +271,7 @@ pub fn recover(
 /// Opens a drive with the tables that were saved when it was closed in order.
 ///
 /// # Errors
-/// Returns an error if they are no tables of such a drive.
+/// Returns an error if the tables are not those of such a drive.
 pub fn restore(
     configuration: &Configuration,
     store: Store,

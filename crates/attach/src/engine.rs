@@ -1,9 +1,10 @@
-//! Requests with payload, to a drive that keeps it.
+//! Reads, writes, trims and flushes with payload, on a drive that keeps the data.
 //!
-//! One lock covers the model and what is staged; data in the image is read without it. Where requests take as long
-//! as the host needs ([`Time::Fast`]), one is sent after the other, and the drive's time passes until it is answered.
-//! Where they take as long as on the drive ([`Time::Real`]), a request is sent when it came ([`Engine::submit_read`]
-//! and so on), the drive's time passes with the host's ([`Engine::advance`]), and who waits is told (`passing`).
+//! One lock covers the model and staged data; data in the image is read without that lock. With [`Time::Fast`],
+//! requests are executed one after the other: the drive's time passes until each is answered. With
+//! [`Time::Real`], a request is sent to the drive when it arrives ([`Engine::submit_read`] and so on), the
+//! drive's time passes with the host's ([`Engine::advance`]), and waiting threads and completions are notified
+//! (`passing`).
 
 mod clock;
 mod durable;
@@ -46,7 +47,7 @@ use statistics::Recorder;
 use sync::Syncer;
 use trace::Trace;
 
-/// What a request failed with, as the system calls it.
+/// Error of a request, as an errno of the system.
 pub type Errno = rustix::io::Errno;
 
 /// A drive that takes requests from any number of threads.
@@ -54,15 +55,16 @@ pub struct Engine {
     inner: Mutex<Inner>,
     file: HostFile,
     gate: Arc<RwLock<()>>,
-    /// The image's data, where it lies in memory.
+    /// The image's data, if the image is mapped into memory.
     mapped: Option<Mapped>,
-    /// True if pages of the image stay as they are while somebody refers to them.
+    /// True if pages of the image that were spliced into a pipe keep their contents when their place is punched
+    /// out.
     keeps_pages: bool,
     arrivals: Arc<Arrivals>,
-    /// Wakes the helper, and those who wait for a step of its.
+    /// Wakes the helper thread; `step_done` wakes those who wait for one of its steps.
     helper_wanted: Condvar,
     step_done: Condvar,
-    /// Wakes those who wait for an answer.
+    /// Wakes threads that wait for an answer.
     answered: Condvar,
     syncer: Syncer,
     clock: Clock,
@@ -70,110 +72,112 @@ pub struct Engine {
     damage: Damage,
     unit: u64,
     capacity: u64,
-    /// True if capacitors protect the write buffer.
+    /// True if the drive has power-loss protection (PLP) for its write buffer.
     protected: bool,
-    /// True if a flush waits for anything, and if every write waits as if with FUA.
+    /// True if a flush has to make flash operations durable in the image (no PLP, honest flush);
+    /// `writes_through` is true if every write has to, as with FUA.
     flush_waits: bool,
     writes_through: bool,
     read_only: bool,
     trims: bool,
-    /// What each byte reads as where nothing is mapped.
+    /// Value of each byte that is read from an unmapped unit.
     blank: u8,
-    /// True if that is so at once, and always.
+    /// True if unmapped units always read as `blank`, from the trim on.
     reads_are_defined: bool,
 }
 
-/// What the lock covers.
+/// State under the lock.
 struct Inner {
     model: Box<dyn Model>,
-    /// When all requests so far are answered.
+    /// Instant at which all requests so far are answered.
     busy_until: Instant,
-    /// When the latest of them arrived.
+    /// Arrival of the latest request.
     latest: Instant,
     is_cut: bool,
     is_closed: bool,
-    /// Requests that may still write before power is cut.
+    /// Number of writes and trims that are still taken before power is cut; `None` if it is not to be cut.
     writes_left: Option<u64>,
     recorder: Recorder,
     trace: Option<Trace>,
-    /// Units that the host can address.
+    /// Number of units that the host can address.
     units: u32,
-    /// Steps that may wait for the helper, at most.
+    /// Maximum number of flash operations that may wait for the helper thread.
     backlog_max: usize,
-    /// How many wait for the helper.
+    /// Number of threads that wait for the helper thread.
     waiting: u32,
     in_flight: InFlight,
-    /// Answers that were not looked at.
+    /// Buffer for answers of the drive, kept to avoid allocation.
     answers: Vec<ssdlab_model::ftl::Answer>,
-    /// Those to be told how their requests were answered, once the lock is let go.
+    /// Completions to be called with their outcomes after the lock is released.
     to_tell: Vec<(Completion, Result<Answer, Errno>)>,
-    /// True if somebody who waits is to look whether his request is answered.
+    /// True if threads that wait have to check whether their requests are answered.
     is_looked_for: bool,
-    /// True if a thread sees to it that the drive's time passes ([`Engine::keep_time`]).
+    /// True if a thread runs [`Engine::keep_time`], which lets the drive's time pass.
     is_kept_in_time: bool,
 }
 
-/// When the drive answers a request.
+/// The drive's answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Answer {
-    /// On the drive's clock.
+    /// Instant of the answer, on the drive's clock.
     pub at: Instant,
 }
 
 impl Engine {
-    /// Bytes that the host can address.
+    /// Returns the number of bytes that the host can address.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Bytes of a mapping unit, which is what the drive writes best.
+    /// Returns the size of a mapping unit in bytes: the write size that needs no read-modify-write.
     pub fn unit(&self) -> u64 {
         self.unit
     }
 
-    /// The drive that is simulated.
+    /// Returns the configuration of the simulated drive.
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
     }
 
-    /// Returns true if it refuses to be changed.
+    /// Returns true if the drive is attached read-only.
     pub fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// Returns true if it carries out trims.
+    /// Returns true if the drive carries out trims.
     pub fn trims(&self) -> bool {
         self.trims
     }
 
-    /// Returns true if it carries out trims, and what was trimmed reads as zeros.
+    /// Returns true if the drive carries out trims, and trimmed data reads as zeros.
     pub fn trims_to_zeros(&self) -> bool {
         self.trims && self.holes_are_zeros()
     }
 
-    /// Returns true if what is not mapped reads as zeros.
+    /// Returns true if unmapped units always read as zeros.
     fn holes_are_zeros(&self) -> bool {
         self.reads_are_defined && self.blank == 0
     }
 
-    /// Returns how long requests take for whoever asks.
+    /// Returns the kind of time in which requests are answered.
     pub fn time(&self) -> Time {
         self.clock.time()
     }
 
-    /// When to answer, by the host's clock; nothing where that is at once.
+    /// Returns the instant on the host's clock at which to send the answer; `None` if at once (fast time).
     pub fn deadline(&self, answer: Answer) -> Option<std::time::Instant> {
         self.clock.deadline(answer.at)
     }
 
-    /// Returns true if a write, with FUA or without, is durable when it is answered: it then waits for the disk, too.
+    /// Returns true if a write, with FUA or without, is durable when it is answered: its answer then waits for
+    /// the host's disk, too.
     pub fn makes_durable(&self, fua: bool) -> bool {
         fua && (self.protected || self.flush_waits) || self.writes_through
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A panic while the lock was held has left tables that nobody should build upon.
+        // A panic under the lock may have left inconsistent tables: nobody may go on with them.
         self.inner.lock().expect("no request has panicked")
     }
 
@@ -188,7 +192,7 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// The error of a system call, as it is passed on.
+/// Returns the errno of a system call's error; `EIO` if it has none.
 fn errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

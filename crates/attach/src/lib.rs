@@ -1,4 +1,4 @@
-//! The simulated SSD as a block device that keeps its data.
+//! Attaches a simulated SSD as a block device whose data is kept in an image file.
 //!
 //! | role | type |
 //! | --- | --- |

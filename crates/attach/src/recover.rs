@@ -1,15 +1,15 @@
-//! Opening a drive from its flash after a crash of the host.
+//! Recovery of a drive from its flash after a crash of the host.
 //!
-//! Recovery in the model finds room after a cut of power, which tears only the programs under way. A crash
-//! of the host takes any part of all that was written to the image since it was synced: it may leave block
-//! after block with a few program units and nothing in front of them. Flash pages are programmed in order,
-//! so the places between are lost until the block is erased, and on a full drive nothing may be left to copy
-//! to. A flash never comes to that.
+//! Recovery in the model finds free space after a power cut, which tears only the programs in flight. A crash
+//! of the host takes any part of all that was written to the image since the last sync: block after block may
+//! be left with a few program units behind missing ones. Flash pages are programmed in order, so the places
+//! between are lost until the block is erased, and a full drive may have no place left to copy to. Real flash
+//! never gets into that state.
 //!
-//! So where there is no room, the program unit that was written last counts as never written, then the one
-//! before, until there is. When all are gone that came after the last sync, the image is what a cut of power
-//! would have left at that moment; so what a sync has made durable, and a flush promised, stays. Programs
-//! given up are written as erased, durably before anything else is.
+//! So if there is no free space, the program unit that was written last counts as never written, then the one
+//! before, until there is enough. When all program units after the last sync are given up, the image is as a
+//! power cut would have left it at that moment; so what a sync has made durable, and a flush promised, stays.
+//! Program units that are given up are written as erased, durably before anything else is written.
 
 use ssdlab_model::recovery::{Recovery, RecoveryError};
 use ssdlab_units::Instant;
@@ -19,20 +19,20 @@ use crate::error::AttachError;
 use crate::image::Image;
 use crate::store::{Store, Survey};
 
-/// A drive that has recovered; nothing was written yet.
+/// A drive that has recovered; nothing was written to the image yet.
 pub(crate) struct Recovered {
     pub(crate) model: Box<dyn Model>,
     pub(crate) recovery: Recovery,
-    /// What it has recovered from; [`Store::mend`] takes it.
+    /// Survey that the drive has recovered from; [`Store::mend`] takes it.
     pub(crate) survey: Survey,
 }
 
-/// Opens the drive in `image` from what its flash holds: from `store`, which found `survey`, or from less
-/// where that leaves no room. Nothing is written.
+/// Opens the drive in `image` from its flash: from `store`, which found `survey`, or with fewer program units
+/// if those leave no free space. Nothing is written.
 ///
 /// # Errors
-/// Returns an error if the flash holds what this drive cannot have written, has no room however much is given
-/// up, or cannot be read.
+/// Returns an error if the flash holds what this drive cannot have written, if there is no free space however
+/// many program units are given up, or if the image cannot be read.
 pub(crate) fn recover(
     image: &Image,
     mut store: Store,

@@ -1,7 +1,7 @@
 //! Locks of the engine and its image.
 //!
-//! They are those of the standard library. With the feature `stepped`, which only tests that try every
-//! interleaving of threads ask for, they are shuttle's: threads are then switched where such a test says.
+//! They are those of the standard library. With the feature `stepped`, for tests that try every interleaving of
+//! threads, they are shuttle's, which switches threads where such a test says.
 
 use std::sync::LockResult;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) use std::{
     thread_local,
 };
 
-/// Waits until `condvar` is notified, for `time` at most; `guard` is of `mutex`.
+/// Waits until `condvar` is notified, for `time` at most. `guard` is that of `mutex`.
 #[cfg(not(feature = "stepped"))]
 pub(crate) fn wait_timeout<'a, T>(
     condvar: &Condvar,
@@ -31,7 +31,8 @@ pub(crate) fn wait_timeout<'a, T>(
     }
 }
 
-/// Lets others go on: no time passes where threads are switched by a test, and so all of it may have.
+/// Yields to other threads instead of waiting: under a test that switches threads no time passes, so `time` may
+/// be over.
 #[cfg(feature = "stepped")]
 pub(crate) fn wait_timeout<'a, T>(
     _condvar: &Condvar,

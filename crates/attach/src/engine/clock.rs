@@ -1,37 +1,37 @@
-//! The drive's clock, and the host's.
+//! The drive's clock and the host's.
 
 use std::time::{Duration, Instant as HostInstant};
 
 use ssdlab_units::{Instant, Nanoseconds};
 
-/// How long a request takes for whoever asks.
+/// Relation between the time of the drive and that of the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Time {
-    /// As long as on the drive: the clocks of host and drive run alike.
+    /// Real time: a request takes as long as on the drive, whose clock runs with the host's.
     #[default]
     Real,
-    /// As long as the host needs. The drive's clock stands still while the host works, goes on
-    /// by what each request takes, one after the other, and by the pauses that the host makes.
+    /// Fast time: a request takes as long as the host needs. The drive's clock advances only by the duration of
+    /// each request, one after the other, and by the host's pauses.
     Fast,
 }
 
-/// A pause of the host's that is longer than this is one, and not its own overhead.
+/// Shortest pause between requests that counts as idle time; shorter ones are overhead of the host.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Both clocks.
+/// The mapping between both clocks.
 #[derive(Debug)]
 pub(super) struct Clock {
     time: Time,
     began: HostInstant,
     base: Instant,
-    /// Fast: when the latest request came, in nanoseconds since `began`.
+    /// Fast time: arrival of the latest request, in nanoseconds since `began`.
     latest: std::sync::atomic::AtomicU64,
-    /// Nanoseconds for which hosts have waited whose clock is not this machine's.
+    /// Nanoseconds that requests have taken for hosts whose clock is not this machine's.
     waited: std::sync::atomic::AtomicU64,
 }
 
 impl Clock {
-    /// A clock that shows `base` at `began`, and until then.
+    /// Returns a clock that shows `base` at `began` of the host's clock, and before it.
     pub(super) fn new(time: Time, began: HostInstant, base: Instant) -> Clock {
         Clock { time, began, base, latest: 0.into(), waited: 0.into() }
     }
@@ -40,12 +40,13 @@ impl Clock {
         self.time
     }
 
-    /// The drive's time now; the latest request was answered, or will be, at `busy_until`.
+    /// Returns the drive's time now. In fast time this is `busy_until`, the end of the latest request, plus the
+    /// host's pause.
     pub(super) fn now(&self, busy_until: Instant) -> Instant {
         self.of(HostInstant::now(), busy_until)
     }
 
-    /// The drive's time for a request that came at `came`.
+    /// Returns the drive's time for a request that arrived at `came`.
     pub(super) fn of(&self, came: HostInstant, busy_until: Instant) -> Instant {
         let elapsed = came.saturating_duration_since(self.began).as_nanos() as u64;
         match self.time {
@@ -64,13 +65,14 @@ impl Clock {
         }
     }
 
-    /// Returns true if it goes on only by what it is told of when requests come.
+    /// Returns true if the clock runs only with the arrival times that requests bring, because `began` lies in
+    /// the future.
     pub(super) fn is_told(&self) -> bool {
         self.began > HostInstant::now()
     }
 
-    /// Where it goes on only by what it is told: whoever tells it when requests come leaves out the time for which
-    /// he waits, which was `time` for the latest of them.
+    /// Adds the duration of a request to the drive's clock. For hosts that give arrival times without the time
+    /// that they wait for answers; see [`Clock::is_told`].
     pub(super) fn note_wait(&self, time: Nanoseconds) {
         self.waited.fetch_add(time.nanos(), std::sync::atomic::Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Making durable what was promised to be, and doing to the image what the drive has done.
+//! Flush, FUA and PLP: makes promised data durable in the image, and carries out flash operations on the image.
 
 use std::time::Instant as HostInstant;
 
@@ -10,20 +10,20 @@ use super::in_flight::Request;
 use super::{Answer, Engine, Errno, Inner, Kind, Time, errno};
 use crate::sync::MutexGuard;
 
-/// What a dump of the buffer has to hold.
+/// Contents of a dump of the write buffer.
 #[derive(Default)]
 struct ToSave {
-    /// Units with their places, and the number that a newer copy of each exceeds.
+    /// Units with their places and their numbers: a copy with a larger number is newer.
     units: Vec<(LogicalUnit, PhysicalUnit, SequenceNumber)>,
     /// Units that were trimmed.
     trimmed: Vec<LogicalUnit>,
 }
 
 impl Engine {
-    /// Makes durable what was answered before.
+    /// Makes all writes durable that were answered before.
     ///
     /// # Errors
-    /// Returns an error if the image cannot be made durable; after a power cut.
+    /// Returns an error if the image cannot be made durable, and after a power cut.
     pub fn flush(&self, came: HostInstant) -> Result<Answer, Errno> {
         if self.clock.time() == Time::Fast {
             let mut inner = self.lock();
@@ -52,8 +52,8 @@ impl Engine {
         Ok(answered.answer)
     }
 
-    /// Sees to it that the first so many things that have `happened` are durable in the image, where that was
-    /// promised, with the buffer where capacitors `keep` it.
+    /// Makes the first `happened` flash operations durable in the image, if that is given, and saves the write
+    /// buffer if `keep` is set (PLP).
     pub(super) fn keep_promise<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
@@ -64,7 +64,7 @@ impl Engine {
             return Ok(());
         }
         if inner.is_cut {
-            // Meanwhile, while data was on its way.
+            // Power was cut while the data was being written.
             return Err(Errno::IO);
         }
         if let Some(happened) = happened {
@@ -90,9 +90,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes to the image what capacitors keep: the buffer and all records of trims; or lets somebody do so
-    /// who came later. Only the latest dump may be in the making: whoever comes meanwhile waits without the
-    /// lock until it is durable, and one of those who waited then writes the next for all of them.
+    /// Saves to the image what PLP keeps: the buffer and all records of trims. Only one dump may be undurable
+    /// at a time: threads that come meanwhile wait without the lock until it is durable. Then one of them
+    /// writes the next dump for all of them, and the others return.
     fn keep_buffer<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
@@ -118,7 +118,8 @@ impl Engine {
 }
 
 impl Inner {
-    /// Does to the image what the drive has done to its flash.
+    /// Carries out on the image what the drive has done to its flash, and saves the buffer where an erase waits
+    /// for that.
     #[inline]
     pub(super) fn carry_out(&mut self) -> std::io::Result<()> {
         self.model.store().carry_out()?;
@@ -132,14 +133,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Does what capacitors make possible: the buffer and all records of trims outlive a power cut.
+    /// Saves the buffer and all records of trims to the image, as PLP does at a power cut.
     pub(super) fn keep_buffer(&mut self) -> std::io::Result<()> {
         self.carry_out()?;
         self.save_buffer()
     }
 
-    /// Writes the records of all trims and the buffer to the image, once what a dump relies on is durable.
-    /// The trims come first: they are durable if the dump is.
+    /// Writes the records of all trims and the buffer to the image, after a sync if the dump depends on
+    /// something undurable. The records come first: so they are durable if the dump is.
     fn save_buffer(&mut self) -> std::io::Result<()> {
         let trims = self.model.unrecorded_trims();
         let store = self.model.store();
@@ -149,7 +150,7 @@ impl Inner {
         store.append_trims(&trims)?;
         let mut saved = self.gather_dump();
         if !self.model.store().fits_into_dump(saved.units.len() + saved.trimmed.len()) {
-            // What was programmed and trimmed is durable then.
+            // After this sync, programmed units and trims need no place in the dump.
             self.model.store().sync()?;
             saved = self.gather_dump();
         }
@@ -157,7 +158,7 @@ impl Inner {
         self.model.store().save_buffer(&saved.units, &saved.trimmed, latest)
     }
 
-    /// Returns what a dump has to hold.
+    /// Returns the contents of the next dump.
     fn gather_dump(&mut self) -> ToSave {
         let latest = self.model.latest_number();
         let has_trims = !self.model.store().are_trims_durable();
@@ -168,7 +169,8 @@ impl Inner {
                     let number = self.model.store().number_to_save(place, latest);
                     saved.units.extend(number.map(|number| (unit, place, number)));
                 }
-                // An older copy counts again where the record of the trim is lost with the host.
+                // Without the dump's entry, an older copy would count again if a host crash loses the record of
+                // the trim.
                 None if has_trims => saved.trimmed.push(unit),
                 None => {}
             }
@@ -176,11 +178,11 @@ impl Inner {
         saved
     }
 
-    /// Replaces the log of trims by what still counts of it.
+    /// Replaces the log of trims by the records that still count (compaction).
     ///
-    /// Copies of what is not mapped now are dead, whatever their number: that is one record for each
-    /// stretch. A unit that was trimmed and written again keeps its record as long as what was
-    /// written is not in the image.
+    /// All copies of a unit that is unmapped now are dead, whatever their number: one record covers each
+    /// stretch of such units. A unit that was trimmed and written again keeps its record until the new data is
+    /// in the image.
     pub(super) fn condense_trims(&mut self) -> std::io::Result<()> {
         let number = self.model.latest_number();
         let recorded = self.model.store().recorded_trims()?;

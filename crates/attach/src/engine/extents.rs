@@ -1,28 +1,27 @@
-//! What is mapped, without reading it.
+//! The map of allocated and trimmed stretches (NBD `base:allocation`), without reading data.
 
 use super::{Engine, Errno};
 
-/// Units that are looked at in one go, so that nobody waits long for it.
+/// Maximum number of units in one query, because the query holds the lock.
 const UNITS_MAX: u64 = 1 << 16;
 
-/// A stretch of the drive that is mapped or not.
+/// A stretch of the drive that is either mapped or a hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Its bytes.
+    /// Length of the stretch in bytes.
     pub length: u64,
-    /// True if nothing is mapped there.
+    /// True if the stretch is unmapped.
     pub is_hole: bool,
-    /// True if it is known to read as zeros: a hole, where the profile does not have those read as
-    /// anything else.
+    /// True if the stretch is known to read as zeros: a hole, on a drive whose holes always read as zeros.
     pub is_zero: bool,
 }
 
 impl Engine {
-    /// Returns which of the `length` bytes from `offset` are holes; at least the first of them, and no more than can be
-    /// told soon. The drive is not asked for anything: this takes none of its time.
+    /// Returns the extents of the `length` bytes from `offset`: at least one, and no more than the first 65,536
+    /// units. This takes none of the drive's time.
     ///
     /// # Errors
-    /// Behind the end of the drive; after a power cut.
+    /// Returns an error if the range ends behind the drive, and after a power cut.
     pub fn extents(&self, offset: u64, length: u64) -> Result<Vec<Extent>, Errno> {
         self.check_range(offset, length)?;
         let inner = self.lock();

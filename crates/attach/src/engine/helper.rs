@@ -1,13 +1,13 @@
-//! A helper that does to the image what the drive has done to its flash, at the drive's time.
+//! A helper thread that carries out flash operations on the image, in real time.
 //!
-//! Programs of several dies often end together, and each costs the host tens of microseconds, punching out
-//! what was erased costs milliseconds: whoever answers requests would answer late. So another thread does
-//! it, which goes before others only while it holds the drive's lock, for a microsecond or two between
-//! two steps. What it has not done yet is in RAM. Where it falls behind it goes before others all the time,
-//! which slows down those who ask; where that does not help, they have to wait for it.
+//! Programs of several dies often end together. Each costs the host tens of microseconds, and punching out
+//! erased data costs milliseconds: a thread that also answers requests would answer late. The helper has
+//! real-time priority only while it holds the drive's lock, for a microsecond or two between two steps. The
+//! data of operations that it has not carried out is in RAM. If it falls behind, it keeps its priority during
+//! its work, which slows down the host; if that is not enough, requests wait for it.
 //!
-//! A drive with capacitors has none: before it erases, the image has to hold all that its buffer holds,
-//! and room there is for just that, not for what a helper has not done yet.
+//! A drive with PLP has no helper: before it erases, the image has to hold all that its buffer holds, and a
+//! dump has no room for operations that a helper has not carried out.
 
 use std::time::Duration;
 
@@ -17,25 +17,25 @@ use crate::prompt::Prompt;
 use crate::store::work::{Hands, Work};
 use crate::sync::{MutexGuard, wait_timeout};
 
-/// How long the helper sleeps while something waits to be done, or while requests come.
+/// Sleep of the helper while an operation waits to be carried out, or while requests arrive.
 const SHORTLY: Duration = Duration::from_micros(500);
 
-/// How long it sleeps while nothing happens, and before it tries again what could not be done.
+/// Sleep of the helper while the drive is idle, and before it repeats a step that failed.
 const LONG: Duration = Duration::from_millis(20);
 
-/// Bytes that wait to be programmed, at most: as much is held in RAM.
+/// Maximum number of bytes that wait to be programmed in the image; they are held in RAM.
 const BACKLOG_MAX: u64 = 64 << 20;
 
-/// What the helper does next.
+/// The helper's next action.
 enum Next {
     Do(Work),
     Sleep(Duration),
 }
 
 impl Engine {
-    /// Does to the image what the drive does to its flash until the drive is closed or loses power, so
-    /// that those who ask for something need not. Does nothing where they do it themselves: in fast time,
-    /// and on a drive with capacitors. For a thread of its own.
+    /// Carries out flash operations on the image until the drive is closed or loses power, so that threads with
+    /// requests need not. Returns at once if those threads do so themselves: in fast time, and on a drive with
+    /// PLP. Call it in a thread of its own.
     pub fn help(&self) {
         if self.clock.time() != Time::Real || self.protected {
             return;
@@ -57,7 +57,7 @@ impl Engine {
                         prompt.meanwhile(|| work.carry_out(&self.file, &mut hands));
                     }
                     inner = self.lock();
-                    // What fails is tried again, and whoever depends on it is told then.
+                    // A step that fails is repeated, and its error reported to whoever depends on it.
                     let _ = inner.model.store().finish_under_way();
                     if inner.waiting > 0 {
                         self.step_done.notify_all();
@@ -72,8 +72,8 @@ impl Engine {
         self.step_done.notify_all();
     }
 
-    /// Has the helper, if there is one, do the first so many things that have `happened`; waits for it without
-    /// the lock. What is left then could not be done.
+    /// Waits, without the lock, until the helper has carried out the first `happened` flash operations. Returns
+    /// early if there is no helper, or if the image cannot be written.
     pub(super) fn be_helped<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
@@ -94,13 +94,13 @@ impl Engine {
 }
 
 impl Inner {
-    /// Does to the image what has happened, unless a helper does: then only some of it, if there is
-    /// too much.
+    /// Carries out flash operations on the image. If a helper does that, carries out one operation, and only if
+    /// the backlog is too long.
     #[inline]
     pub(super) fn keep_up(&mut self) {
         let backlog_max = self.backlog_max;
         let store = self.model.store();
-        // What cannot be written now is written when there is room again; reads go on meanwhile.
+        // What cannot be written now is written when the disk has space again; reads go on meanwhile.
         if !store.is_helped() {
             let _ = self.carry_out();
         } else if store.backlog() > backlog_max {
@@ -117,7 +117,7 @@ impl Inner {
             Ok(None) if store.backlog() > 0 || !is_at_rest => return Next::Sleep(SHORTLY),
             Ok(None) | Err(_) => {}
         }
-        // There is time for it, or it makes room.
+        // Punching can be done now: no request has come for a while, or the image needs the space.
         match store.begin_punching() {
             Some(work) => Next::Do(work),
             None if store.backlog() > 0 && !store.is_stuck() => Next::Sleep(SHORTLY),
@@ -126,7 +126,7 @@ impl Inner {
     }
 }
 
-/// Program units of `bytes` each that may wait, at most.
+/// Returns the maximum number of program units of `bytes` each that may wait for the helper.
 pub(super) fn backlog_max(bytes: u64) -> usize {
     (BACKLOG_MAX / bytes).max(64) as usize
 }

@@ -1,4 +1,4 @@
-//! Requests that the drive has and has not answered.
+//! Requests in flight.
 
 use std::time::Instant as HostInstant;
 
@@ -8,16 +8,16 @@ use ssdlab_units::{Instant, Nanoseconds, Sector, SectorCount};
 use super::{Answer, Errno, Kind};
 use crate::store::receive::Payload;
 
-/// What is done when a request is answered, with the instant of that by the host's clock, which may lie ahead. Called
-/// without any lock.
+/// Callback for an answered request. It gets the instant of the answer on the host's clock, which may lie
+/// ahead. It is called without any lock.
 pub type Completion = Box<dyn FnOnce(Result<HostInstant, Errno>) + Send>;
 
-/// A request that was not answered when it was sent.
+/// A claim on the outcome of a request in flight.
 #[derive(Debug)]
 #[must_use]
 pub struct Ticket(RequestTag);
 
-/// How a request was answered, and how much had happened on the flash by then.
+/// The answer to a request, and the number of flash operations that had happened by then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answered {
     pub(super) answer: Answer,
@@ -25,39 +25,39 @@ pub(super) struct Answered {
     pub(super) latency: Nanoseconds,
 }
 
-/// A request.
+/// A request in flight.
 pub(super) struct Request {
     pub(super) kind: Kind,
     pub(super) bytes: u64,
     pub(super) arrived: Instant,
-    /// What of a trim is left to the commands that follow.
+    /// Sectors of a trim that are left to the commands that follow; `None` if there are none.
     pub(super) left: Option<(Sector, SectorCount)>,
-    /// True if what it covers in part could not be read.
+    /// True if a read-modify-write of the request could not read the old data.
     pub(super) has_failed: bool,
-    /// What it writes.
+    /// Data of a write.
     pub(super) payload: Option<Written>,
 }
 
-/// What a request writes that is under way.
+/// Data of a write in flight.
 pub(super) struct Written {
-    /// Where from, in bytes.
+    /// Beginning of the data on the drive, in bytes.
     pub(super) offset: u64,
     pub(super) data: Box<[u8]>,
-    /// The checksums of the whole units in it.
+    /// Checksums of the whole units in the data.
     pub(super) sums: Box<[u32]>,
 }
 
 impl Request {
-    /// A request for so many bytes that writes nothing.
+    /// Returns a request for `bytes` bytes without a payload.
     pub(super) fn new(kind: Kind, bytes: u64, arrived: Instant) -> Request {
         Request { kind, bytes, arrived, left: None, has_failed: false, payload: None }
     }
 }
 
 enum Waiter {
-    /// Somebody will ask.
+    /// Somebody will ask for the outcome with the ticket.
     Unknown,
-    /// Nobody does.
+    /// Nobody wants the outcome.
     Nobody,
     Completion(Completion),
 }
@@ -68,7 +68,7 @@ enum Place {
     Answered(Result<Answered, Errno>),
 }
 
-/// All of them, by tag.
+/// All requests in flight, and outcomes that were not fetched yet, by tag.
 #[derive(Default)]
 pub(super) struct InFlight {
     places: Vec<Place>,
@@ -76,21 +76,21 @@ pub(super) struct InFlight {
     under_way: u32,
 }
 
-/// What is to be done about an answer.
+/// Receiver of an answer.
 pub(super) enum ToTell {
-    /// Who waits for it looks.
+    /// The thread that waits with a ticket; it has to be woken.
     WhoeverWaits,
     Nobody,
     Completion(Completion),
 }
 
 impl InFlight {
-    /// Returns how many are under way.
+    /// Returns the number of requests in flight.
     pub(super) fn count(&self) -> u32 {
         self.under_way
     }
 
-    /// Takes in a request.
+    /// Adds a request and returns its tag.
     pub(super) fn add(&mut self, request: Request) -> RequestTag {
         self.under_way += 1;
         let place = Place::UnderWay(request, Waiter::Unknown);
@@ -106,7 +106,7 @@ impl InFlight {
         }
     }
 
-    /// Returns what gives the right to ask how request `tag` was answered.
+    /// Returns the ticket for the outcome of request `tag`.
     pub(super) fn ticket(&self, tag: RequestTag) -> Ticket {
         Ticket(tag)
     }
@@ -118,7 +118,7 @@ impl InFlight {
         }
     }
 
-    /// Returns what request `tag` writes.
+    /// Returns the data that request `tag` writes.
     pub(super) fn payload(&self, tag: RequestTag) -> Payload<'_> {
         match &self.places[tag.0 as usize] {
             Place::UnderWay(Request { payload: Some(written), .. }, _) => {
@@ -129,7 +129,7 @@ impl InFlight {
         }
     }
 
-    /// Returns true if any that is under way writes to these bytes of the drive.
+    /// Returns true if a write in flight overlaps these bytes of the drive.
     pub(super) fn writes_to(&self, range: std::ops::Range<u64>) -> bool {
         self.places.iter().any(|place| match place {
             Place::UnderWay(Request { payload: Some(Written { offset, data, .. }), .. }, _) => {
@@ -139,7 +139,7 @@ impl InFlight {
         })
     }
 
-    /// Request `tag` is answered. Returns who is to be told.
+    /// Ends request `tag` with `outcome`. Returns who is to be told.
     pub(super) fn end(&mut self, tag: RequestTag, outcome: Result<Answered, Errno>) -> ToTell {
         self.under_way -= 1;
         let place = &mut self.places[tag.0 as usize];
@@ -160,14 +160,15 @@ impl InFlight {
         self.free.push(tag.0);
     }
 
-    /// Returns how the request of a ticket was answered, if it was.
+    /// Returns the outcome of the ticket's request, and frees its tag; `None` if it is not answered yet.
     pub(super) fn take_outcome(&mut self, ticket: &Ticket) -> Option<Result<Answered, Errno>> {
         let Place::Answered(outcome) = self.places[ticket.0.0 as usize] else { return None };
         self.release(ticket.0);
         Some(outcome)
     }
 
-    /// Has `completion` called when the request of the ticket is answered; returns it with the outcome if it is.
+    /// Registers `completion` for the request of the ticket. If the request is answered already, returns
+    /// `completion` and the outcome.
     pub(super) fn tell(
         &mut self,
         ticket: &Ticket,
@@ -180,7 +181,7 @@ impl InFlight {
         self.take_outcome(ticket).map(|outcome| (completion, outcome))
     }
 
-    /// Nobody will ask how the request of the ticket is answered.
+    /// Drops the outcome of the ticket's request, now or when it is answered.
     pub(super) fn forget(&mut self, ticket: &Ticket) {
         match &mut self.places[ticket.0.0 as usize] {
             Place::UnderWay(_, waiter) => *waiter = Waiter::Nobody,
@@ -189,7 +190,7 @@ impl InFlight {
         }
     }
 
-    /// The tags of all that are under way.
+    /// Returns the tags of all requests in flight.
     pub(super) fn tags(&self) -> Vec<RequestTag> {
         let is_under_way = |place: &Place| matches!(place, Place::UnderWay(..));
         let places = (0..).zip(&self.places);

@@ -1,4 +1,4 @@
-//! Opening an image, closing it, and cutting power.
+//! Opening an image, closing it, and power cuts.
 
 use std::io;
 use std::path::Path;
@@ -29,43 +29,43 @@ use crate::status::{Blocks, CELLS_MAX, MapCache, Status, by_share};
 use crate::store::Store;
 use crate::sync::{Condvar, Mutex};
 
-/// How a drive is attached.
+/// Options of an attached drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// How long requests take.
+    /// Kind of time in which requests are answered.
     pub time: Time,
-    /// Answers flushes without doing anything.
+    /// True to answer flushes without doing anything.
     pub lie_about_flush: bool,
-    /// Takes trims and does nothing.
+    /// True to accept trims without doing anything.
     pub drop_trim: bool,
-    /// Cuts power when so many writes and trims were taken.
+    /// Number of writes and trims after which power is cut; `None` for no power cut.
     pub power_cut_after: Option<u64>,
-    /// Opens a drive of which something was lost that was promised, and nobody knows which units: they may
-    /// then hold older data.
+    /// True to open a drive that has lost promised data in units that cannot be known: units may then hold
+    /// older data.
     pub accept_loss: bool,
-    /// Changes nothing, in the drive or in its image. An attachment opens the image so.
+    /// True to change nothing, in the drive or in its image. The image has to be opened read-only, too.
     pub read_only: bool,
-    /// The instant of the host's clock at which the drive's begins to run; when it has been opened, where
-    /// there is none. With one that is far ahead only what requests say of when they came makes it run.
+    /// Instant of the host's clock at which the drive's clock begins to run; `None` for the instant of opening.
+    /// If it lies far ahead, the clock runs only with the arrival times of requests.
     pub began: Option<HostInstant>,
 }
 
-/// How an image was opened.
+/// State in which an image was found when it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
-    /// It was never attached before.
+    /// The image was never attached before.
     New,
-    /// It was closed in order.
+    /// The image was closed in order.
     Clean,
     /// Power was cut, or the program or the machine had ended: the drive has recovered.
     Recovered(Recovery),
-    /// It was closed in order, but the tables that were saved then are damaged or refused by this
+    /// The image was closed in order, but the tables that were saved then are damaged or refused by this
     /// version: the drive has recovered from its flash.
     WithoutTables(Recovery),
 }
 
 impl Opened {
-    /// Returns what was found in the flash, where the drive had to recover from that.
+    /// Returns the outcome of the recovery; `None` if the drive did not have to recover.
     pub fn recovery(&self) -> Option<Recovery> {
         match *self {
             Opened::New | Opened::Clean => None,
@@ -74,17 +74,17 @@ impl Opened {
     }
 }
 
-/// How an image was closed.
+/// State in which an image was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// In order: it opens quickly.
+    /// In order: the next attach opens the image quickly.
     Clean,
-    /// Everything is there, and the drive recovers when it is opened.
+    /// All data is there, and the drive recovers when it is opened.
     Complete,
     /// Power was cut before.
     Cut,
-    /// It was attached for reading only, and is as it was before.
+    /// The image was attached read-only, and is as it was before.
     Unchanged,
 }
 
@@ -165,10 +165,11 @@ impl Engine {
         Ok((engine, opened))
     }
 
-    /// Closes the drive as a host does that turns it off properly. Requests fail from then on.
+    /// Closes the drive in order, as a host does at power-off. Later requests fail.
     ///
     /// # Errors
-    /// Returns an error if the image cannot be written; what was flushed is there, and the drive recovers.
+    /// Returns an error if the image cannot be written. What was flushed is there, and the drive recovers when
+    /// it is opened.
     pub fn close(&self) -> Result<Outcome, AttachError> {
         let mut inner = self.lock();
         if inner.is_cut {
@@ -188,8 +189,8 @@ impl Engine {
         outcome
     }
 
-    /// Cuts power now: what is in the write buffer is lost, unless capacitors save it, and what is
-    /// being programmed is destroyed. Requests fail from then on.
+    /// Cuts power now: the write buffer is lost, unless the drive has PLP, and programs and erases in flight
+    /// are destroyed. Later requests fail.
     pub fn power_cut(&self) {
         let mut inner = self.lock();
         let at = self.clock.now(inner.busy_until).max(inner.latest);
@@ -197,10 +198,10 @@ impl Engine {
         self.release(inner);
     }
 
-    /// Records what the host asks for from now on, as an iolog of fio's at `path`, where no file is.
+    /// Records the host's requests from now on in a new file at `path`, as an iolog of fio's.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be made.
+    /// Returns an error if the file cannot be created.
     pub fn record(&self, path: &Path) -> Result<(), AttachError> {
         let trace =
             Trace::begin(path).map_err(|error| AttachError::io("record at", path, error))?;
@@ -211,12 +212,12 @@ impl Engine {
     /// Ends the recording, if there is one.
     ///
     /// # Errors
-    /// Returns an error if some of it could not be written.
+    /// Returns an error if a part of the recording could not be written.
     pub fn end_recording(&self) -> io::Result<()> {
         self.lock().trace.take().map_or(Ok(()), Trace::end)
     }
 
-    /// The inside of the drive as it is now; `status` fills in what the engine does not know.
+    /// Fills in the drive's internal state as it is now; `status` fills in what the engine does not know.
     pub(crate) fn inside(&self, status: &mut Status) {
         let mut inner = self.lock();
         status.map_cache = inner.model.map_in_ram().map(MapCache::from);
@@ -238,12 +239,12 @@ impl Engine {
         Blocks::new(self.configuration.geometry.blocks(), together as u32, &cells)
     }
 
-    /// The damage that was found when the image was opened. What could be mended of it was.
+    /// Returns the damage that was found when the image was opened, the repaired damage included.
     pub fn damage(&self) -> &Damage {
         &self.damage
     }
 
-    /// Returns what passed through since the drive was attached.
+    /// Returns the statistics of all requests since the drive was attached.
     pub fn statistics(&self) -> Statistics {
         self.lock().recorder.statistics()
     }
@@ -253,19 +254,19 @@ impl Engine {
         self.lock().is_cut
     }
 
-    /// Returns true if the drive holds nothing, as a new one does.
+    /// Returns true if no unit is mapped, as on a new drive.
     pub fn is_blank(&self) -> bool {
         self.lock().model.next_mapped(LogicalUnit(0)).is_none()
     }
 
-    /// The error that requests fail with, if they do.
+    /// Returns the error with which writes and flushes fail since a sync failed; `None` if none has.
     pub fn failed(&self) -> Option<Errno> {
         self.syncer.failed()
     }
 }
 
 impl Inner {
-    /// Marks the image as in use, and begins a new log of trims after a crash or where it is damaged.
+    /// Marks the image as in use, and begins a new log of trims after a crash or if the log is damaged.
     fn begin_life(
         &mut self,
         before: State,
@@ -278,7 +279,7 @@ impl Inner {
         store.forget_survey();
         store.set_state(state)?;
         if !is_whole {
-            // To the other copies as well.
+            // The second write goes to the slots of the other generation.
             store.set_state(state)?;
         }
         if trims_hold && opened.recovery().is_none() {
@@ -290,7 +291,7 @@ impl Inner {
     fn close(&mut self, at: Instant) -> io::Result<Outcome> {
         self.finish_all();
         let done = self.model.shut_down(at);
-        // What is erased is punched out here.
+        // Erased data is punched out by this thread from here on.
         self.model.store().set_helped(false);
         self.carry_out()?;
         self.model.store().sync()?;
@@ -317,7 +318,7 @@ impl Inner {
         }
         self.pass_until(at);
         let torn = self.model.torn();
-        // What fails here is lost, as it may be when power is cut.
+        // What cannot be written here is lost, as it may be in a power cut.
         if engine.protected {
             let _ = self.keep_buffer();
         }
@@ -331,14 +332,14 @@ impl Inner {
 struct Found {
     model: Box<dyn Model>,
     opened: Opened,
-    /// When, on its clock.
+    /// The drive's clock at that moment.
     clock: Instant,
     damage: Damage,
-    /// True if the log of trims is whole, in both copies.
+    /// True if the log of trims is undamaged, in both copies.
     trims_hold: bool,
 }
 
-/// Opens the drive: with its tables where they hold, from its flash otherwise.
+/// Opens the drive: with its saved tables if they are sound, otherwise from its flash.
 fn open_model(mut image: Image, options: Options, path: &Path) -> Result<Found, AttachError> {
     let (state, configuration) = (image.state(), image.configuration().clone());
     let cannot = |error| AttachError::io("read", path, error);
@@ -347,7 +348,7 @@ fn open_model(mut image: Image, options: Options, path: &Path) -> Result<Found, 
     refuse(&damage, options, path)?;
     image.mend_header().map_err(cannot_write)?;
     if state.is_clean {
-        // Where the tables are refused, the image is needed once more.
+        // If the tables are refused, the image is needed once more below.
         let mut store = Store::new(image.clone());
         let (parts, _) = store.read_erases().map_err(cannot)?;
         let trims_hold = store.resume_trims().map_err(cannot)?;
@@ -363,12 +364,12 @@ fn open_model(mut image: Image, options: Options, path: &Path) -> Result<Found, 
             let clock = Instant::from_nanos(state.clock);
             return Ok(Found { model, opened: Opened::Clean, clock, damage, trims_hold });
         }
-        // From here on it is as if it had not been closed in order, however far this comes.
+        // From here on the image counts as not closed in order, even if opening it fails later.
         image.set_state(State { is_clean: false, ..state }).map_err(cannot_write)?;
     }
     let mut store = Store::new(image.clone());
     if state.attached == 0 {
-        // Whatever it was that kept it from being attached: nothing was written to it.
+        // A drive that was never attached holds nothing, whatever kept it from being attached.
         let refused = |error| AttachError::Recovery {
             path: path.to_owned(),
             source: RecoveryError::from(error),
@@ -387,7 +388,8 @@ fn open_model(mut image: Image, options: Options, path: &Path) -> Result<Found, 
     Ok(Found { model, opened, clock: recovery.ready_at, damage, trims_hold: true })
 }
 
-/// Refuses to open a drive that has lost something, and nobody knows what.
+/// Returns an error if the drive has lost promised data in units that cannot be known, unless `options` accepts
+/// the loss.
 fn refuse(damage: &Damage, options: Options, path: &Path) -> Result<(), AttachError> {
     match damage.refused.first() {
         Some(lost) if !options.accept_loss => Err(AttachError::image(

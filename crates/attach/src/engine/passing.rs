@@ -1,5 +1,5 @@
-//! The drive's time passes: what it takes is handed over, what it has done is done to the image where that
-//! cannot wait, and requests end.
+//! Event-driven execution of requests: lets the drive's time pass, hands written data to the store, and ends
+//! requests. Where an erase waits for the buffer to be saved, saves it.
 
 use std::time::Instant as HostInstant;
 
@@ -11,24 +11,24 @@ use super::{Answer, Engine, Errno, Inner, Time};
 use crate::store::receive::{Payload, Piece};
 use crate::sync::{MutexGuard, wait_timeout};
 
-/// As late as anything is: nothing is due behind it.
+/// Latest instant of the drive's clock: every event is due before it.
 pub(super) const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 
-/// How long who waits for an answer sleeps at most.
+/// Maximum sleep of a thread that waits for an answer.
 const LONG: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// A request that was sent.
+/// Outcome of sending a request.
 #[derive(Debug)]
 #[must_use]
 pub enum Submitted {
-    /// It is answered.
+    /// The request is answered.
     Answered(Answer),
-    /// It will be.
+    /// The request is in flight.
     Waiting(Ticket),
 }
 
 impl Inner {
-    /// Sends a command.
+    /// Sends a command to the drive for `request`, and returns its tag.
     pub(super) fn send(&mut self, request: Request, command: Command) -> RequestTag {
         let at = request.arrived;
         let tag = self.in_flight.add(request);
@@ -37,8 +37,8 @@ impl Inner {
         tag
     }
 
-    /// Lets time pass until something is answered, or until `until` where nothing is. Returns whether there may
-    /// be more to do until then.
+    /// Lets time pass until a request is answered, but not beyond `until`. Returns true if more may happen
+    /// until then.
     pub(super) fn pass(&mut self, until: Instant) -> bool {
         let mut answers = std::mem::take(&mut self.answers);
         let may_go_on = self.model.go_on(until, false, &mut answers);
@@ -48,7 +48,7 @@ impl Inner {
             failed.into_iter().for_each(|tag| in_flight.get(tag).has_failed = true);
         }
         if may_go_on && self.model.store().wants_buffer_saved() {
-            // What cannot be written is tried again, and told then.
+            // A failed write is repeated later, and its error reported then.
             let _ = self.carry_out();
         }
         for answer in answers.drain(..) {
@@ -58,17 +58,17 @@ impl Inner {
         may_go_on
     }
 
-    /// Lets time pass until `until`.
+    /// Lets the drive's time pass until `until`.
     pub(super) fn pass_until(&mut self, until: Instant) {
         while self.pass(until) {}
     }
 
-    /// Lets time pass until all requests are answered.
+    /// Lets the drive's time pass until no request is in flight.
     pub(super) fn finish_all(&mut self) {
         while self.in_flight.count() > 0 && self.pass(LATEST) {}
     }
 
-    /// Fails all requests that are under way.
+    /// Fails all requests in flight with EIO.
     pub(super) fn fail_all(&mut self) {
         for tag in self.in_flight.tags() {
             self.end_request(tag, Err(Errno::IO));
@@ -102,11 +102,12 @@ impl Inner {
         }
     }
 
-    /// Lets time pass until the only request is answered, which was just sent and writes `payload`. Puts what is to
-    /// be written ahead of that into `pieces`, if they are given.
+    /// Sends a command and lets time pass until it is answered; no other request is in flight. Takes the data
+    /// of a write from `payload`. If `pieces` are given, adds to them the data that the caller has to write
+    /// ahead to the image.
     ///
     /// # Errors
-    /// Returns an error if a unit that it writes in part cannot be read.
+    /// Returns an error if a read-modify-write of the request cannot read the old data.
     pub(super) fn carry_through(
         &mut self,
         at: Instant,
@@ -129,7 +130,7 @@ impl Inner {
                 has_failed |= !store.take_over(|_| payload, pieces).is_empty();
             }
             if !is_over {
-                // The buffer is to be saved. What cannot be written is tried again, and told then.
+                // The buffer has to be saved. A failed write is repeated later, and its error reported then.
                 let _ = self.carry_out();
             }
         }
@@ -140,7 +141,7 @@ impl Inner {
 }
 
 impl Engine {
-    /// Lets the lock go, and tells those whose requests are answered.
+    /// Releases the lock, wakes waiting threads, and calls completions of answered requests.
     pub(super) fn release(&self, mut inner: MutexGuard<'_, Inner>) {
         if std::mem::take(&mut inner.is_looked_for) {
             self.answered.notify_all();
@@ -155,13 +156,13 @@ impl Engine {
         }
     }
 
-    /// When something is answered, by the host's clock.
+    /// Returns the instant of an answer on the host's clock; now, in fast time.
     fn host_time(&self, answer: Answer) -> HostInstant {
         self.deadline(answer).unwrap_or_else(HostInstant::now)
     }
 
-    /// Does something with what the lock covers, for a request that came at `came`, and tells those whose
-    /// requests are answered by then.
+    /// Calls `act` under the lock, with the drive's time for a request that arrived at `came`. Then notifies
+    /// those whose requests are answered by that time.
     pub(super) fn at_arrival<R>(
         &self,
         came: HostInstant,
@@ -173,8 +174,8 @@ impl Engine {
         outcome
     }
 
-    /// Lets the drive's time pass up to now, where it is the host's. Returns when, by the host's clock, the next thing
-    /// happens, if anything does.
+    /// Lets the drive's time pass up to now, in real time. Returns the instant of the drive's next event on the
+    /// host's clock; `None` if there is none, in fast time, and once the drive is closed or without power.
     pub fn advance(&self) -> Option<HostInstant> {
         if self.clock.time() != Time::Real {
             return None;
@@ -190,8 +191,8 @@ impl Engine {
         due
     }
 
-    /// Lets the drive's time pass with the host's until the drive is closed or loses power, for those who wait for
-    /// answers and do not see to that themselves. For a thread of its own.
+    /// Lets the drive's time pass with the host's until the drive is closed or loses power. Needed for
+    /// completions, where no thread waits or calls [`Engine::advance`]. Call it in a thread of its own.
     pub fn keep_time(&self) {
         if self.clock.time() != Time::Real {
             return;
@@ -213,10 +214,10 @@ impl Engine {
         }
     }
 
-    /// Waits until a request is answered that was sent.
+    /// Waits until a submitted request is answered.
     ///
     /// # Errors
-    /// Returns an error if it failed; after a power cut.
+    /// Returns an error if the request failed, and after a power cut.
     pub fn wait_for(&self, submitted: Submitted) -> Result<Answer, Errno> {
         match submitted {
             Submitted::Answered(answer) => Ok(answer),
@@ -224,7 +225,7 @@ impl Engine {
         }
     }
 
-    /// Has `completion` called when a request is answered that was sent; now if it is.
+    /// Calls `completion` when a submitted request is answered; now if it is answered already.
     pub fn when_answered(&self, submitted: Submitted, completion: Completion) {
         match submitted {
             Submitted::Answered(answer) => completion(Ok(self.host_time(answer))),
@@ -237,8 +238,9 @@ impl Engine {
         }
     }
 
-    /// Waits for the request of a ticket. Where the drive's clock is not this machine's, it goes on as far as
-    /// it has to; otherwise who waits sees to it that the drive's time passes.
+    /// Waits for the request of a ticket. If the clock runs only with the arrival times of requests, lets the
+    /// drive's time pass to the answer at once. Otherwise this thread itself lets the drive's time pass while
+    /// it waits.
     pub(super) fn wait(&self, ticket: &Ticket) -> Result<Answered, Errno> {
         let mut inner = self.lock();
         loop {

@@ -1,4 +1,4 @@
-//! Reading.
+//! Reads: with a copy, spliced from the image through a pipe, or sent in place from a mapping of the image.
 
 use std::io::IoSlice;
 use std::sync::PoisonError;
@@ -13,35 +13,35 @@ use crate::memory::{PAGE, SendPieces};
 use crate::pipe::Pipe;
 use crate::store::Place;
 
-/// A stretch of a read that lies in the image in one piece.
+/// A contiguous stretch of the image that belongs to a read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
-    /// Where in the image.
+    /// Beginning in the image, in bytes.
     at: u64,
-    /// Where in the request's units.
+    /// Index of its first unit in the request.
     unit: usize,
     units: usize,
 }
 
-/// Pieces that a system call takes at most (`UIO_MAXIOV`), less one for a header.
+/// Maximum number of pieces in one system call (`UIO_MAXIOV`), less one for a header.
 const PIECES_MAX: usize = 1023;
 
-/// How a read is answered, where all of it lies in the image and nobody waits for the drive's time.
+/// Way of the data to the client. Those without a copy need all of it to be in the image, and fast time.
 enum Way<'a> {
-    /// With a copy, as otherwise.
+    /// With a copy, into the caller's buffer.
     Copy,
-    /// From a pipe that holds it.
+    /// Spliced from the image into this pipe, without a copy.
     Pipe(&'a mut Pipe),
-    /// From where it lies.
+    /// From the mapping of the image, without a copy.
     InPlace(SendPieces<'a>),
 }
 
 impl Engine {
-    /// Reads from `offset` as many bytes as `data` has room for.
+    /// Reads `data.len()` bytes from `offset`.
     ///
     /// # Errors
-    /// Behind the end of the drive; when what is in the image is not what was written; after a
-    /// power cut.
+    /// Returns an error if the range ends behind the drive, if data in the image does not match its checksum,
+    /// and after a power cut.
     pub fn read(&self, came: HostInstant, offset: u64, data: &mut [u8]) -> Result<Answer, Errno> {
         self.check_range(offset, data.len() as u64)?;
         if data.is_empty() {
@@ -51,8 +51,8 @@ impl Engine {
         self.wait_for(submitted)
     }
 
-    /// Sends a read from `offset` of as many bytes as `data` has room for. They are in `data` when this returns,
-    /// as all writes left them that were answered before, and count when the read is answered.
+    /// Submits a read of `data.len()` bytes from `offset`. The bytes are in `data` when this returns, as all
+    /// earlier writes left them; they may be used when the read is answered.
     ///
     /// # Errors
     /// As [`Engine::read`].
@@ -82,14 +82,14 @@ impl Engine {
         (offset | data.len() as u64).is_multiple_of(self.unit)
     }
 
-    /// Returns true if a read may go past `data`.
+    /// Returns true if a read may bypass `data`: in fast time, for whole units that are whole memory pages.
     fn may_go_past(&self, offset: u64, data: &[u8]) -> bool {
         let is_fast = self.clock.time() == Time::Fast;
         is_fast && !data.is_empty() && self.is_whole(offset, data) && self.unit.is_multiple_of(PAGE)
     }
 
-    /// Reads from `offset` as many bytes as `data` has room for: into `pipe`, which is empty, if all of
-    /// it lies in the image and nobody waits for the drive's time; into `data` otherwise.
+    /// Reads `data.len()` bytes from `offset`: into `pipe`, which has to be empty, if all of them are in the
+    /// image and time is fast; otherwise into `data`.
     ///
     /// # Errors
     /// As [`Engine::read`].
@@ -110,12 +110,11 @@ impl Engine {
         self.wait_for(read)
     }
 
-    /// Reads from `offset` as many bytes as `data` has room for: hands them to `send` from where they
-    /// lie, if all of them lie in an image in memory and nobody waits for the drive's time; reads them
-    /// into `data` otherwise.
+    /// Reads `data.len()` bytes from `offset`. If all of them are in a mapped image and time is fast, hands
+    /// them to `send` in place; otherwise copies them into `data`.
     ///
     /// # Errors
-    /// As [`Engine::read`]; nothing was sent then.
+    /// As [`Engine::read`]; nothing was sent in that case.
     pub fn read_or_send(
         &self,
         came: HostInstant,
@@ -132,8 +131,8 @@ impl Engine {
         self.wait_for(read)
     }
 
-    /// Reads whole units from `from` for a request of `length` bytes from `offset`: into `data`, unless
-    /// all can go another `way`.
+    /// Reads whole units from `from` for a request of `length` bytes from `offset`: `way`, if all of them are
+    /// in the image; otherwise into `data`.
     fn read_whole(
         &self,
         came: HostInstant,
@@ -172,7 +171,7 @@ impl Engine {
                     inner.model.store().lend(it.at, it.units as u64 * self.unit);
                 }
             }
-            // Nothing of it is written over or punched out until this is let go.
+            // While this is held, none of the stretches is overwritten or punched out.
             let reading = self.gate.read().unwrap_or_else(PoisonError::into_inner);
             self.release(inner);
             let fetched = self.fetch(data, stretches, sums, way);
@@ -181,7 +180,8 @@ impl Engine {
         })
     }
 
-    /// Returns the read that was sent, if its data was `fetched`.
+    /// Returns the submitted read if fetching its data succeeded; otherwise the error, and drops the read's
+    /// outcome.
     fn read_or_forget(
         &self,
         submitted: Submitted,
@@ -193,7 +193,7 @@ impl Engine {
         fetched.map(|()| submitted)
     }
 
-    /// Compares `stretches` of the image with their `sums` and brings them the `way` they go.
+    /// Compares `stretches` of the image with their checksums `sums` and moves them `way`.
     fn fetch(
         &self,
         data: &mut [u8],
@@ -229,7 +229,7 @@ impl Engine {
         }
     }
 
-    /// Puts `stretches` of the image into `pipe`, or nothing.
+    /// Splices `stretches` of the image into `pipe`; leaves the pipe empty if that fails.
     fn fill(&self, pipe: &mut Pipe, stretches: &[Stretch]) -> std::io::Result<()> {
         let file = self.file.file().ok_or(std::io::ErrorKind::Unsupported)?;
         for stretch in stretches {
@@ -242,7 +242,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Compares the units of `data` with the next of `sums`.
+    /// Compares the units of `data` with the next checksums of `sums`.
     fn check<'a>(
         &self,
         data: &[u8],
@@ -256,8 +256,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads `stretches` of the image to their places in `data`, or with `only_check` each to its
-    /// beginning, where it stays in the processor's caches; and compares them with their `sums`.
+    /// Reads `stretches` of the image and compares them with their checksums `sums`. Reads them to their places
+    /// in `data`; with `only_check` each to the beginning of `data`, which stays in the processor's caches.
     fn check_stretches(
         &self,
         data: &mut [u8],
@@ -276,7 +276,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies what is in RAM to `data`, and says where the rest lies.
+    /// Copies units in RAM to `data`, and collects the stretches of the image that hold the other units, with
+    /// their checksums.
     fn gather(
         &self,
         inner: &mut Inner,

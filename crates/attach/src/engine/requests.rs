@@ -1,4 +1,4 @@
-//! What all requests have in common: when they arrive, whether they are taken, and their end.
+//! Common parts of all requests: arrival, admission, idle time and completion.
 
 use std::cell::RefCell;
 use std::time::Instant as HostInstant;
@@ -9,7 +9,7 @@ use super::read::Stretch;
 use super::{Answer, Engine, Errno, Inner, Kind, Time, errno};
 use crate::store::receive::Piece;
 
-/// Lists that requests need, kept so that they need not allocate.
+/// Buffers for requests, kept by each thread to avoid allocation.
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) stretches: Vec<Stretch>,
@@ -21,7 +21,7 @@ crate::sync::thread_local! {
     pub(super) static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Sectors that a range of bytes touches.
+/// Returns the sectors that a range of bytes touches: the first and their number.
 pub(super) fn sectors(offset: u64, length: u64) -> (Sector, SectorCount) {
     let size = Sector::SIZE.bytes();
     let (first, end) = (offset / size, (offset + length).div_ceil(size));
@@ -29,8 +29,8 @@ pub(super) fn sectors(offset: u64, length: u64) -> (Sector, SectorCount) {
 }
 
 impl Inner {
-    /// Returns true if requests are taken, and the instant at which one arrives that came at
-    /// `came`: not before one that was taken earlier.
+    /// Returns the arrival on the drive's clock of a request that came at `came`: not before the arrival of
+    /// earlier requests. Returns an error if the drive is closed or without power.
     pub(super) fn begin(&mut self, engine: &Engine, came: HostInstant) -> Result<Instant, Errno> {
         if self.is_cut || self.is_closed {
             return Err(Errno::IO);
@@ -45,7 +45,7 @@ impl Inner {
         Ok(at)
     }
 
-    /// Notes a request in the recording, if there is one.
+    /// Adds a request to the recording, if there is one.
     #[inline]
     pub(super) fn record(&mut self, kind: Kind, offset: u64, length: u64) {
         if let Some(trace) = &mut self.trace {
@@ -53,12 +53,12 @@ impl Inner {
         }
     }
 
-    /// Tells the model of the pause since it was last busy, if it was long enough to be one.
+    /// Tells the model of idle time since it was last busy, if that is long enough for background work.
     pub(super) fn rest_until(&mut self, at: Instant, engine: &Engine) {
         let idle = engine.configuration.buffer.idle_before_flush;
         let is_idle = self.in_flight.count() == 0 && at > self.busy_until;
         if is_idle && at.since(self.busy_until) >= idle {
-            // What is only read is not collected either: that would be kept in memory.
+            // Idle-time gc of a read-only drive would have to be kept in memory.
             if !engine.read_only {
                 self.model.rest(self.busy_until, at.since(self.busy_until));
             }
@@ -72,7 +72,7 @@ impl Inner {
         Answer { at }
     }
 
-    /// Returns true if a write is taken; says so before the model knows of it.
+    /// Returns an error if a write is not taken. Call it before the model knows of the write.
     pub(super) fn admit_write(&mut self, engine: &Engine, at: Instant) -> Result<(), Errno> {
         if let Some(failed) = engine.syncer.failed() {
             return Err(failed);
@@ -93,7 +93,7 @@ impl Inner {
         }
     }
 
-    /// What a unit holds now, into `data`, for who writes a part of it.
+    /// Reads the current contents of a unit into `data`, for a read-modify-write.
     pub(super) fn read_unit(
         &mut self,
         engine: &Engine,
@@ -109,11 +109,11 @@ impl Inner {
     }
 }
 
-/// How long no request has come when the drive is looked after instead.
+/// Time without requests after which the drive counts as idle.
 pub(super) const AT_REST: Nanoseconds = Nanoseconds::from_millis(10);
 
 impl Engine {
-    /// Refuses what would change a drive that is only read.
+    /// Returns EROFS if the drive is read-only.
     pub(super) fn check_writable(&self) -> Result<(), Errno> {
         if self.read_only { Err(Errno::ROFS) } else { Ok(()) }
     }
@@ -124,8 +124,8 @@ impl Engine {
             _ => Err(Errno::INVAL),
         }
     }
-    /// Sees to what the drive does when nobody asks anything of it; to be called now and then. While
-    /// requests come they see to it themselves, and need not wait for a thread that others may go before.
+    /// Lets idle time pass on the drive, in real time; to be called now and then. Does nothing while another
+    /// thread holds the lock: threads with requests do that work themselves.
     pub fn tick(&self) {
         let mut inner = match self.inner.try_lock() {
             Err(std::sync::TryLockError::WouldBlock) => return,

@@ -1,10 +1,10 @@
-//! What passed through: requests, bytes, latencies on the drive's clock.
+//! Statistics of requests: count, bytes, and latencies on the drive's clock.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use ssdlab_units::Nanoseconds;
 
-/// What kind of request.
+/// Kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A read.
@@ -17,7 +17,7 @@ pub enum Kind {
     Trim,
 }
 
-/// Requests of one kind.
+/// Counts and latencies of one kind of request.
 #[derive(Debug)]
 struct Recorded {
     requests: u64,
@@ -25,32 +25,32 @@ struct Recorded {
     latencies: Histogram<u32>,
 }
 
-/// All kinds.
+/// Recorded requests of all kinds, by [`Kind`].
 #[derive(Debug)]
 pub(super) struct Recorder([Recorded; 4]);
 
 /// Latencies of one kind of request, in nanoseconds on the drive's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyFigures {
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Bytes that they were for.
+    /// Bytes that the requests covered.
     pub bytes: u64,
-    /// Their mean.
+    /// Mean latency.
     pub mean_ns: f64,
-    /// Half of them took no longer.
+    /// Median latency.
     pub p50_ns: u64,
-    /// 90 % took no longer.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 % took no longer.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 99.9 % took no longer.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// Maximum latency.
     pub max_ns: u64,
 }
 
-/// What passed through since the drive was attached.
+/// Statistics of all requests since the drive was attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Statistics {
     /// Reads.
@@ -63,7 +63,7 @@ pub struct Statistics {
     pub trims: LatencyFigures,
 }
 
-/// The longest latency that is told apart: ten minutes.
+/// Maximum latency that the histogram can tell apart: ten minutes.
 const LATENCY_MAX: u64 = 600_000_000_000;
 
 impl Recorder {

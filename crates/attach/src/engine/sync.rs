@@ -1,4 +1,4 @@
-//! Making the image durable: one `fdatasync` for all who wait for one.
+//! Group commit of the image: one `fdatasync` for all threads that wait for one.
 
 use std::sync::PoisonError;
 
@@ -6,7 +6,7 @@ use super::Errno;
 use crate::image::host::HostFile;
 use crate::sync::{Condvar, Mutex};
 
-/// Who makes the image durable.
+/// Makes writes to the image durable.
 #[derive(Debug)]
 pub(super) struct Syncer {
     file: HostFile,
@@ -16,9 +16,9 @@ pub(super) struct Syncer {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Everything up to this stamp is durable.
+    /// Stamp up to which everything is durable.
     durable: u64,
-    /// The largest stamp that anybody waits for.
+    /// Largest stamp that a thread waits for.
     wanted: u64,
     is_busy: bool,
 }
@@ -28,7 +28,7 @@ impl Syncer {
         Syncer { file, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Returns when everything up to `stamp`, which was written, is durable.
+    /// Waits until everything that was written up to `stamp` is durable.
     pub(super) fn wait_for(&self, stamp: u64) -> Result<(), Errno> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.wanted = state.wanted.max(stamp);
@@ -43,14 +43,14 @@ impl Syncer {
                 state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             }
-            // All that anybody waits for was written before they began to wait.
+            // Each waiting thread had written its data before it began to wait, so one sync covers all of them.
             let covers = state.wanted;
             state.is_busy = true;
             drop(state);
             let outcome = self.file.sync_data();
             state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.is_busy = false;
-            // A failure is remembered by the file.
+            // The file remembers a failed sync.
             if outcome.is_ok() {
                 state.durable = state.durable.max(covers);
             }
@@ -58,7 +58,8 @@ impl Syncer {
         }
     }
 
-    /// The failure after which nobody knows what is durable, whoever met it: nothing is believed any more.
+    /// Returns the error of the first failed sync, of any thread; `None` if none has failed. After one, nobody
+    /// knows what is durable.
     pub(super) fn failed(&self) -> Option<Errno> {
         self.file.failed()
     }

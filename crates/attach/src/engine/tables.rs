@@ -1,6 +1,6 @@
-//! The drive's tables, saved when it is closed in order so that it opens quickly.
+//! The drive's tables, saved in the image when the drive is closed in order, so that it opens quickly.
 //!
-//! They say nothing that the flash does not: where they are damaged, of another form, or refused by the
+//! The tables hold nothing that the flash does not. If they are damaged, of another format or refused by the
 //! model, the drive recovers from its flash.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -11,8 +11,8 @@ use crate::image::Image;
 use crate::image::host::HostFile;
 use crate::store::Store;
 
-/// Opens the drive with the tables in `image`, and with `store` as its flash; says why not where they are
-/// of no use.
+/// Opens the drive with the tables in `image`, and with `store` as its flash. Returns the reason as text if the
+/// tables cannot be used.
 ///
 /// # Errors
 /// Returns an error if the image cannot be read.
@@ -27,8 +27,8 @@ pub(crate) fn restore(image: &Image, store: Store) -> io::Result<Result<Box<dyn 
 }
 
 impl Inner {
-    /// Writes the drive's tables; returns their length and checksum, or nothing where a drive of its
-    /// kind cannot save them or they have no room.
+    /// Writes the drive's tables. Returns their length and checksum; `None` if a drive of this kind cannot save
+    /// them.
     pub(super) fn write_tables(&mut self) -> io::Result<Option<(u64, u32)>> {
         let store = self.model.store();
         let layout = store.image().layout().clone();
@@ -50,11 +50,11 @@ impl Inner {
     }
 }
 
-/// The form of the tables: any change of what the model saves is another one.
+/// Version of the tables' format: any change of what the model saves needs a new one.
 const TABLES_FORM: u32 = 2;
 
-/// The checksum of tables. It begins with their form, so that those of another form do not count, and
-/// the drive recovers from its flash.
+/// Returns the checksum of tables. It begins with the format version, so that tables of another version do not
+/// match and the drive recovers from its flash.
 fn sum_of_tables(tables: &[u8]) -> crc32fast::Hasher {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&TABLES_FORM.to_le_bytes());
@@ -62,7 +62,7 @@ fn sum_of_tables(tables: &[u8]) -> crc32fast::Hasher {
     sum
 }
 
-/// The drive's tables, if their checksum is right.
+/// Reads the drive's tables; `None` if their checksum does not match.
 fn read_tables(image: &Image) -> io::Result<Option<Vec<u8>>> {
     let (layout, state) = (image.layout(), image.state());
     if state.checkpoint_length == 0 || state.checkpoint_length > layout.checkpoint_size {
@@ -74,7 +74,7 @@ fn read_tables(image: &Image) -> io::Result<Option<Vec<u8>>> {
     Ok((sum_of_tables(&tables).finalize() == state.checkpoint_sum).then_some(tables))
 }
 
-/// A part of a file.
+/// A region of a file, to be read or written from its beginning.
 struct Region<'a> {
     file: &'a HostFile,
     at: u64,
@@ -108,7 +108,7 @@ impl Write for Region<'_> {
     }
 }
 
-/// Sums up what is written.
+/// A writer that computes the checksum and length of all that is written.
 struct Summing<W> {
     inner: W,
     sum: crc32fast::Hasher,
@@ -139,8 +139,8 @@ mod tests {
     use crate::engine::{Engine, Opened, Options, Outcome, Time};
     use crate::image::state::State;
 
-    /// An image in `directory` that was written, trimmed and closed in order, and then had its tables
-    /// changed by `change` so that their checksum is right.
+    /// Returns an image in `directory` that was written, trimmed and closed in order. Its tables are then
+    /// changed by `change`, with a checksum that matches.
     fn changed(directory: &std::path::Path, change: fn(&mut Vec<u8>)) -> std::path::PathBuf {
         let mut profile = Profile::named(DEFAULT).expect("the default profile");
         profile.set("capacity.logical", "64M").expect("a size");

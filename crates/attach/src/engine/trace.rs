@@ -1,4 +1,4 @@
-//! Recording what a host asks for, as an iolog of fio's (version 3).
+//! Recording of the host's requests as an iolog of fio's (version 3).
 
 use std::fs::OpenOptions;
 use std::io::{self, BufWriter, Write};
@@ -15,11 +15,11 @@ pub(super) struct Trace {
     failed: Option<io::Error>,
 }
 
-/// What the drive is called in it.
+/// Name of the drive in the recording.
 const NAME: &str = "/ssdlab";
 
 impl Trace {
-    /// Begins a recording at `path`, where no file is.
+    /// Begins a recording in a new file at `path`.
     pub(super) fn begin(path: &Path) -> io::Result<Trace> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let mut out = BufWriter::with_capacity(1 << 16, file);
@@ -27,7 +27,7 @@ impl Trace {
         Ok(Trace { out, began: Instant::now(), failed: None })
     }
 
-    /// Notes a request that came now. Times are in microseconds, as fio has them.
+    /// Adds a request that arrives now. Times are in microseconds, as in fio's format.
     pub(super) fn note(&mut self, kind: Kind, offset: u64, length: u64) {
         let at = self.began.elapsed().as_micros();
         let outcome = match kind {
@@ -41,7 +41,7 @@ impl Trace {
         }
     }
 
-    /// Ends the recording.
+    /// Ends the recording; returns the first error of any write to it.
     pub(super) fn end(mut self) -> io::Result<()> {
         let at = self.began.elapsed().as_micros();
         writeln!(self.out, "{at} {NAME} close")?;

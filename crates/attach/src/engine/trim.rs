@@ -1,4 +1,4 @@
-//! Trimming, and writing zeros.
+//! Trim and write zeroes.
 
 use std::time::Instant as HostInstant;
 
@@ -9,12 +9,13 @@ use super::requests::sectors;
 use super::{Answer, Engine, Errno, Kind, Submitted, Time, errno};
 
 impl Engine {
-    /// Forgets what the `length` bytes from `offset` held, in all whole units: they read from then on
-    /// as the profile says. With `exact` all of them read as zeros, also the parts of units at both
-    /// ends; what a trim does not leave as zeros is written.
+    /// Trims all whole units in the `length` bytes from `offset`: they read from then on as the profile says.
+    /// With `exact` all bytes read as zeros, the parts of units at both ends included: bytes that a trim does
+    /// not leave as zeros are written.
     ///
     /// # Errors
-    /// Behind the end of the drive; when the image cannot be written; after a power cut.
+    /// Returns an error if the range ends behind the drive, if the image cannot be written, and after a power
+    /// cut.
     pub fn trim(
         &self,
         came: HostInstant,
@@ -75,7 +76,7 @@ impl Engine {
         Ok(answer)
     }
 
-    /// Sends a trim of all whole units among the `length` bytes from `offset`.
+    /// Submits a trim of all whole units in the `length` bytes from `offset`.
     ///
     /// # Errors
     /// As [`Engine::trim`].
@@ -104,8 +105,8 @@ impl Engine {
         })
     }
 
-    /// Has the `length` bytes from `offset` read as zeros: by a trim where the drive carries those
-    /// out, with zeros as their outcome, and `may_trim` says so; by writing otherwise.
+    /// Makes the `length` bytes from `offset` read as zeros: by a trim, if `may_trim` is set and the drive's
+    /// trimmed data reads as zeros; otherwise by writing.
     ///
     /// # Errors
     /// As [`Engine::trim`] and [`Engine::write`].

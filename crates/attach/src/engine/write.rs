@@ -1,4 +1,4 @@
-//! Writing.
+//! Writes, with read-modify-write of partial units and FUA.
 
 use std::time::Instant as HostInstant;
 
@@ -11,12 +11,12 @@ use super::{Answer, Engine, Errno, Inner, Kind, Submitted, Time};
 use crate::store::receive::{Payload, Piece};
 
 impl Engine {
-    /// Writes `data` at `offset`, with `fua` so that it is durable when answered.
+    /// Writes `data` at `offset`; with `fua` the data is durable when the write is answered.
     ///
     /// # Errors
-    /// Behind the end of the drive; when the image cannot be written (nothing is written then, but for
-    /// what a buffer holds and more of a request); when a unit that is written in part cannot be read; after a
-    /// power cut.
+    /// Returns an error if the range ends behind the drive, if the image cannot be written, if a unit that is
+    /// written in part cannot be read, and after a power cut. If earlier data still cannot be written to the
+    /// image, nothing of the request is written.
     pub fn write(
         &self,
         came: HostInstant,
@@ -40,12 +40,12 @@ impl Engine {
         })
     }
 
-    /// Returns true if a range ends within a sector, or begins there.
+    /// Returns true if a range begins or ends within a sector.
     fn cuts_sectors(&self, offset: u64, length: u64) -> bool {
         !(offset | length).is_multiple_of(Sector::SIZE.bytes())
     }
 
-    /// The checksums of the whole units in `data`, which begins at `offset`.
+    /// Returns the checksums of the whole units in `data`, which begins at `offset`.
     fn sums_of<'a>(&self, offset: u64, data: &'a [u8]) -> impl Iterator<Item = u32> + 'a {
         let within = offset % self.unit;
         let head = if within == 0 { 0 } else { (self.unit - within) as usize };
@@ -76,11 +76,11 @@ impl Engine {
             sums = self.sums_of(from, &whole).collect::<Vec<_>>();
             payload = Payload { offset: from, data: &whole, sums: &sums };
         }
-        // What is written ahead is of the request's own data.
+        // Only the request's own data can be written ahead, not a copy with completed sectors.
         let ahead = (!self.cuts_sectors(offset, length)).then_some(&mut *pieces);
         let written = inner.carry_through(arrived, command, Some(payload), ahead);
         let outcome = written.map(|at| inner.end(Kind::Write, length, arrived, at));
-        // What somebody else makes durable meanwhile is what was promised to them.
+        // Flash operations of other threads after this point need not be durable for this write.
         let is_promised = self.writes_through || fua && self.flush_waits;
         let happened = is_promised.then(|| inner.model.store().happened());
         let keep = fua && self.protected;
@@ -119,8 +119,8 @@ impl Engine {
         Ok(answered.answer)
     }
 
-    /// Sends a write of `data` at `offset`. Where [`Engine::makes_durable`] says so, it is not durable when it is
-    /// answered: [`Engine::write`] sees to that.
+    /// Submits a write of `data` at `offset`. Its answer does not make it durable, even if
+    /// [`Engine::makes_durable`] says so: [`Engine::write`] does that.
     ///
     /// # Errors
     /// As [`Engine::write`].
@@ -159,9 +159,9 @@ impl Engine {
 }
 
 impl Inner {
-    /// Returns `data` for `offset` with the rest of the sectors in which it begins and ends, and where they begin: the
-    /// drive knows nothing smaller. Of writes that are under way there, the drive has the data by then: its time passes
-    /// as far as that takes.
+    /// Returns `data` for `offset`, completed to whole sectors, and the beginning of the first of them: the
+    /// drive knows nothing smaller. Before it reads the rest of those sectors, lets the drive's time pass until
+    /// it has the data of writes in flight there.
     fn complete_sectors(
         &mut self,
         engine: &Engine,
@@ -183,7 +183,7 @@ impl Inner {
         Ok((from, whole))
     }
 
-    /// Sees to it that what is written in part of a range can be read.
+    /// Returns an error if a unit that a range covers in part cannot be read.
     fn check_ends(&mut self, engine: &Engine, offset: u64, length: u64) -> Result<(), Errno> {
         let (size, end) = (engine.unit, offset + length);
         let (first, last) = (engine.unit_of(offset), engine.unit_of(end - 1));
