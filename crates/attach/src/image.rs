@@ -1,16 +1,16 @@
 //! The image: a sparse file whose layout is the flash.
 //!
-//! Where everything lies is in [`layout`], and byte by byte in `docs/FORMAT.md`. The order of
-//! writing is what keeps an image sound whatever ends the program or the machine:
+//! The layout is in [`layout`], and byte by byte in `docs/FORMAT.md`. The order of writes keeps an image sound
+//! whatever ends the program or the machine:
 //!
-//! - what a program unit holds is written before its spare area, and both carry checksums, so that
-//!   one that was torn is known;
-//! - what a block holds is punched out, or written over, only when everything written before is
-//!   durable (`fdatasync`) and the image says so: what replaces its data is then there;
-//! - a header is never written again; the state, which says whether the image was closed in order and what
-//!   is durable, is written by turns to two pairs of places;
-//! - of everything but data and tables there are two copies. One that is damaged is noticed by its
-//!   checksum, and what is promised and missing by what the state says of it.
+//! - the data of a program unit is written before its record in the spare area, and both carry checksums, so
+//!   that a torn one is recognised;
+//! - the data of a block is punched out, or overwritten, only when everything written before is durable
+//!   (`fdatasync`) and the state says so: its replacement is then durable;
+//! - a header is never written again; the state, which says whether the image was closed in order and what is
+//!   durable, is written to two pairs of slots in turn;
+//! - everything but data and tables has two copies. A damaged copy is recognised by its checksum, and promised
+//!   data that is missing by what the state says of it.
 
 pub mod damage;
 pub mod dump;
@@ -44,7 +44,7 @@ use overlay::Overlay;
 use state::State;
 use storage::{LockedFile, Storage};
 
-/// An image that is open and locked: nobody else has it.
+/// An image that is open and locked: no other process can open it.
 #[derive(Clone, Debug)]
 pub struct Image {
     path: PathBuf,
@@ -54,27 +54,27 @@ pub struct Image {
     layout: Layout,
     state: State,
     header: Header,
-    /// Where the copy of the header lies that does not hold.
+    /// Place of a damaged copy of the header; `None` if both are intact.
     damaged_header: Option<u64>,
     damage: Damage,
     is_read_only: bool,
 }
 
 impl Image {
-    /// Makes the image of a new drive of `profile` at `path`. An image that is there is replaced only
-    /// if `replace` says so, when the new one is whole; anything else that is there stays. What `profile`
-    /// cannot be recovered from is refused.
+    /// Creates the image of a new drive of `profile` at `path`. An existing image is replaced only with
+    /// `replace`, once the new one is complete; any other existing file stays. A profile with a mechanism that
+    /// an image cannot keep is refused.
     ///
     /// # Errors
-    /// Returns an error if the drive cannot be attached, something is there, or writing fails; there is then no
-    /// new image, and the old one as it was.
+    /// Returns an error if the drive cannot be attached, if a file exists that is not to be replaced, or if
+    /// writing fails; then there is no new image, and the old one is unchanged.
     pub fn create(path: &Path, profile: &Profile, replace: bool) -> Result<Image, AttachError> {
         let configuration = profile.configuration()?;
         check_supported(&configuration)?;
         let layout = Layout::of(&configuration)?;
-        // Whoever has it attached keeps it.
+        // The lock fails if the image is attached: then it stays.
         let old = if replace && path.exists() { Some(open_to_replace(path)?) } else { None };
-        // What a link leads to is replaced, not the link.
+        // A symbolic link stays; its target is replaced.
         let place = match &old {
             Some(_) => std::fs::canonicalize(path)
                 .map_err(|error| AttachError::io("replace", path, error))?,
@@ -105,14 +105,14 @@ impl Image {
             Ok(image)
         });
         if outcome.is_err() {
-            // Half an image is of no use; the first error is the one to tell.
+            // An incomplete image is of no use. A failure to remove it would only hide the first error.
             let _ = std::fs::remove_file(&draft);
         }
         outcome
     }
 
-    /// Writes the image of a new drive of `profile` to `storage`, which is all zeros and long enough, and which
-    /// errors call `path`.
+    /// Writes the image of a new drive of `profile` to `storage`, which has to be all zeros and long enough.
+    /// Errors name it `path`.
     ///
     /// # Errors
     /// Returns an error if the drive cannot be attached, or writing fails.
@@ -142,11 +142,11 @@ impl Image {
         })
     }
 
-    /// Opens the image at `path` for this process alone; for reading only where this user or the file system
-    /// allows no more.
+    /// Opens the image at `path` for this process alone; read-only if this user or the file system does not
+    /// allow writes.
     ///
     /// # Errors
-    /// Returns an error if another process has it, or it is no sound image.
+    /// Returns an error if another process has the image open, or if it is damaged or no image.
     pub fn open(path: &Path) -> Result<Image, AttachError> {
         use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
         match open_locked(path, true) {
@@ -159,8 +159,8 @@ impl Image {
         }
     }
 
-    /// Opens the image at `path` for this process alone, without changing it: what is written is kept in
-    /// memory and forgotten.
+    /// Opens the image at `path` for this process alone, without changing it: writes are kept in memory and
+    /// dropped at the end.
     ///
     /// # Errors
     /// As [`Image::open`].
@@ -170,10 +170,10 @@ impl Image {
         Ok(Image { is_read_only: true, ..image })
     }
 
-    /// Opens the image in `storage`, which nobody else has, and which errors call `path`.
+    /// Opens the image in `storage`, which nobody else may use. Errors name it `path`.
     ///
     /// # Errors
-    /// Returns an error if it is no sound image.
+    /// Returns an error if the image is damaged, or is no image.
     pub fn open_storage(storage: Arc<dyn Storage>, path: &Path) -> Result<Image, AttachError> {
         let file = HostFile::new(storage);
         let FoundHeader { header, damaged: damaged_header } = Header::read(&file, path)?;
@@ -202,7 +202,7 @@ impl Image {
                 .push(format!("the {which} copy of its header is damaged; the other holds"));
         }
         if slots.damaged > 0 {
-            // It may be the newest: the tables count only if there can be none that is newer.
+            // The damaged slot may be the newest. The saved tables count only if there is no newer state.
             state.is_clean = false;
             damage.found.push(format!(
                 "{} of the {} copies of its state are damaged: the drive counts as not closed in order",
@@ -231,25 +231,25 @@ impl Image {
         })
     }
 
-    /// Returns where it lies.
+    /// Returns the path of the image.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The profile in it.
+    /// Returns the profile in the image.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
 
-    /// The drive that it is the flash of.
+    /// Returns the configuration of the drive.
     pub fn configuration(&self) -> &Configuration {
         &self.configuration
     }
 
-    /// Changes the drive for as long as it is open, in a key that changes nothing of its shape.
+    /// Changes a key of the profile that does not affect the drive's geometry, until the image is closed.
     ///
     /// # Errors
-    /// Returns an error if the profile does not allow it.
+    /// Returns an error if the profile does not allow the value.
     pub fn change(&mut self, key: &str, value: &str) -> Result<(), AttachError> {
         self.profile.set(key, value)?;
         self.profile.check()?;
@@ -257,17 +257,17 @@ impl Image {
         Ok(())
     }
 
-    /// Returns where everything lies in it.
+    /// Returns the layout of the image.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The damage to its header and its state.
+    /// Returns the damage to the header and the state.
     pub fn damage(&self) -> &Damage {
         &self.damage
     }
 
-    /// Writes anew the copy of the header that does not hold, if one does not.
+    /// Writes a damaged copy of the header anew.
     ///
     /// # Errors
     /// Returns an error if writing fails.
@@ -278,22 +278,22 @@ impl Image {
         Ok(())
     }
 
-    /// Returns whether nothing of what is written reaches the file.
+    /// Returns true if no write reaches the file.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only
     }
 
-    /// Returns what it said of itself last.
+    /// Returns the latest state.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// The file.
+    /// Returns the file of the image.
     pub fn file(&self) -> &HostFile {
         &self.file
     }
 
-    /// Writes what it says of itself, durably, with all that was written before.
+    /// Writes the state, durably, with all earlier writes.
     ///
     /// # Errors
     /// Returns an error if writing fails.
@@ -306,11 +306,10 @@ impl Image {
         Ok(())
     }
 
-    /// Has the image say what is durable, as `state` does, which is not made durable itself. It is not
-    /// closed in order then.
+    /// Writes the state, as the promise mark, without making it durable. The image is not closed in order then.
     ///
     /// # Errors
-    /// Returns an error if writing fails; what it said before holds then.
+    /// Returns an error if writing fails; then the state before stays in force.
     pub fn promise(&mut self, state: State) -> io::Result<()> {
         let state = State {
             generation: self.state.generation + 1,
@@ -325,7 +324,7 @@ impl Image {
     }
 }
 
-/// Refuses what an image cannot keep, by the key that asks for it.
+/// Returns an error if the drive has a mechanism that an image cannot keep; the error names its key.
 fn check_supported(configuration: &Configuration) -> Result<(), AttachError> {
     let mechanisms = &configuration.mechanisms;
     let what_and_instead = if mechanisms.mapping == MappingScheme::LogBlock {
@@ -356,9 +355,9 @@ fn open_locked(path: &Path, for_writing: bool) -> Result<File, AttachError> {
     Ok(file)
 }
 
-/// Opens what is at `path` if it is an image, which may be replaced.
+/// Opens the file at `path` if it is an image, which may be replaced.
 fn open_to_replace(path: &Path) -> Result<File, AttachError> {
-    // A device is not opened: that alone may do something.
+    // A device is not opened, because opening one may have effects.
     let is_file = std::fs::metadata(path).is_ok_and(|found| found.is_file());
     let file = if is_file { Some(open_locked(path, true)?) } else { None };
     match file.filter(header::begins_image) {
@@ -386,7 +385,7 @@ fn write_new(file: &HostFile, header: &Header, layout: &Layout) -> io::Result<()
         State { generation, ..state }.write(file, layout)?;
     }
     file.sync_data()?;
-    // The header comes last: before it is there, the file is no image.
+    // The header comes last: without one, the file is no image.
     for at in [HEADER_MAX, 0] {
         header.write(file, at)?;
     }

@@ -1,14 +1,15 @@
 //! The flash of the model, kept in an image.
 //!
-//! The model says what is programmed where, and when it is; what it does not have is data. Here the data is: of what
-//! the host wrote and is not programmed, in RAM (*staged*, by program unit); of everything else, in the image. Large
-//! writes go straight to their place there ([`receive`]). A copy that collection makes is staged as the place that it
-//! is copied from, and its data is read when it is programmed.
+//! The model decides what is programmed where and when, but holds no data. The store holds the data: that of
+//! units that the host wrote and that are not programmed yet in RAM (*staged*, by program unit), all other data
+//! in the image. Large writes go straight to their place in the image ([`receive`]). A gc copy is staged as the
+//! place that it is copied from; its data is read when it is programmed.
 //!
-//! What has happened on the flash (`happened`) is done to the image ([`Store::carry_out`]) in the order in which it
-//! happened: that is an order in which nothing is erased before what replaces it is programmed. So what is in the image
-//! is what would be on the flash if power was cut now. Whoever holds the drive's lock does that, or a helper does it
-//! behind the others' backs, one step after the other in the same order ([`work`]).
+//! Flash operations that have happened (`happened`) are carried out on the image ([`Store::carry_out`]) in the
+//! order in which they happened on the flash. In that order nothing is erased before its replacement is
+//! programmed, so the image holds what would be on the flash after a power cut at that moment. Either the
+//! holder of the drive's lock carries the operations out, or a helper thread, one step after the other in the
+//! same order ([`work`]).
 
 mod buffer;
 mod carry_out;
@@ -52,16 +53,16 @@ pub(crate) use survey::Survey;
 use undurable::Undurable;
 use work::{Hands, UnderWay};
 
-/// Where the data of a unit is now.
+/// Current place of a unit's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place<'a> {
     /// In RAM.
     Ram(&'a [u8]),
     /// In the image.
     Image {
-        /// Where in the file.
+        /// Offset in the file, in bytes.
         at: u64,
-        /// Its checksum.
+        /// Checksum of the data.
         sum: u32,
     },
 }
@@ -71,69 +72,70 @@ pub enum Place<'a> {
 pub struct Store {
     image: Image,
     layout: Layout,
-    /// What each byte reads as of a unit that the model fills where nothing was mapped.
+    /// Value of each byte of a unit that the model fills where nothing was mapped.
     blank: u8,
-    /// By program unit, the latest life of each.
+    /// Latest life of each staged program unit, by program unit. A life is one use of a program unit between
+    /// two erases.
     staged: HashMap<u32, Arc<Staged>, Spread>,
-    /// Earlier lives that are settled and not in the image, by life.
+    /// Earlier lives that are settled and not in the image yet, by life.
     older: HashMap<u64, Arc<Staged>>,
     lives: u64,
-    /// Buffers that no program unit uses now.
+    /// Buffers of program units that are in use by none now.
     spare_buffers: Vec<Arc<Staged>>,
-    /// By program unit, the lives of it that are begun to be programmed and are not yet, in their order.
+    /// Lives whose program has begun and has not ended, in their order, by program unit.
     begun: HashMap<u32, VecDeque<u64>, Spread>,
-    /// What the host has written whose data was not handed over yet, in the order in which the drive took it.
+    /// Units that the host has written and whose data was not handed over yet, in the order in which the drive
+    /// took them.
     received: Vec<receive::Unit>,
-    /// The request that it is of.
+    /// Request that the next received units belong to.
     receiving_for: RequestTag,
-    /// The program unit that the latest of them is in, and its life, if it is staged for them.
+    /// Program unit of the latest received unit, and its life; `None` if none is staged for received units.
     receiving: Option<(u32, u64)>,
-    /// Copies of what the host has written to a program unit that is not settled, which may leave it.
+    /// Copies of host data from a program unit that is not settled: the data may be replaced there.
     taken_out: Vec<receive::TakenOut>,
     unheard: Unheard,
-    /// Erases that were announced; of each block the latest.
+    /// Number of erases announced so far; `announced_of` has that number at the latest erase of each block.
     announced: u64,
     announced_of: Vec<u64>,
-    /// Checksum of each physical unit; 0 where it is to be read from its record.
+    /// Checksum of each physical unit; 0 if it has to be read from its record.
     sums: Vec<u32>,
     erases: Vec<u32>,
     progress: Progress,
-    /// Kept where capacitors keep the buffer.
+    /// Program units that are not durable; `None` on a drive without PLP.
     undurable: Option<Undurable>,
     parts: Parts,
-    /// True if a socket may still refer to pages of each part of a block ([`Store::lend`]).
+    /// True for each part of a block if a socket may still refer to its pages ([`Store::lend`]).
     lent: Vec<bool>,
-    /// Parts of blocks of which others were erased before them, until their records are gone.
+    /// Parts of blocks that were erased after other parts of the same block, until their records are gone.
     erased_late: Vec<u32>,
-    /// What is being done to the image without the lock that this is under.
+    /// The step that is being carried out on the image without the drive's lock.
     under_way: Option<UnderWay>,
     hands: Hands,
-    /// True if somebody does that all the time, and nothing is ever sent from where it lies in the
-    /// image.
+    /// True if a helper thread carries the operations out. Then nothing is ever sent in place from the image.
     is_helped: bool,
-    /// Erases of each part of a block that were announced, and are not carried out.
+    /// Number of erases of each part of a block that were announced and are not carried out.
     erases_owed: Vec<u32>,
     arrivals: Arc<Arrivals>,
     trims: TrimLog,
-    /// The latest number of a trim that was added to the log ahead of its time.
+    /// Largest number of a trim whose record was added to the log before its program was carried out.
     trims_until: u64,
     dumps: Dumps,
-    /// True if data of a unit was lost with a dump.
+    /// True if data of a unit was lost (`Source::Lost`).
     has_lost: bool,
     found: Option<Box<Found>>,
-    /// Held for reading while data is read from the image without any other lock, and for writing
-    /// while something is punched out.
+    /// Held for reading while data is read from the image without any other lock. Taken for writing, to wait
+    /// for readers, before data is punched out or replaced.
     gate: Arc<RwLock<()>>,
     is_stuck: bool,
-    /// Where capacitors keep the buffer, a block may be erased although what replaces its data is in
-    /// the buffer only. The image has no capacitors: up to which of those announced erases may be carried out,
-    /// because the buffer was saved since; nothing where they need not wait.
+    /// Number of the last announced erase that may be carried out; `None` on a drive without PLP. With PLP, a
+    /// block may be erased although the replacement of its data is only in the buffer. The image has no
+    /// capacitors: an erase has to wait until the buffer was saved.
     erases_until: Option<u64>,
     wants_buffer_saved: bool,
 }
 
 impl Store {
-    /// The flash in `image`, of which nothing is known yet.
+    /// Returns the flash in `image`, before anything of it was read.
     pub fn new(image: Image) -> Store {
         let layout = image.layout().clone();
         let units = layout.programs() as usize * layout.units_per_program as usize;
@@ -160,7 +162,7 @@ impl Store {
             progress: Progress::new(state),
             undurable: has_capacitors.then(|| Undurable::new(layout.dump_units)),
             parts: Parts::new(parts),
-            // What earlier programs have sent may not have been received yet.
+            // Data that an earlier process sent may not have been received yet.
             lent: vec![state.attached > 0; parts],
             erased_late: Vec::new(),
             under_way: None,
@@ -182,27 +184,28 @@ impl Store {
         }
     }
 
-    /// The image.
+    /// Returns the image.
     pub fn image(&self) -> &Image {
         &self.image
     }
 
-    /// The file of the image.
+    /// Returns the file of the image.
     pub fn file(&self) -> &HostFile {
         self.image.file()
     }
 
-    /// Returns what is held for reading while data is read from the image without any other lock.
+    /// Returns the gate, which readers hold while they read data from the image without any other lock.
     pub fn gate(&self) -> Arc<RwLock<()>> {
         self.gate.clone()
     }
 
-    /// Returns true if the image could not be written to when that was tried last.
+    /// Returns true if the last attempt to write to the image failed.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck
     }
 
-    /// The program unit that is being filled at `program`.
+    /// Returns the life of program unit `program` that is being filled; begins a new one if there is none or
+    /// the latest is settled.
     fn staged_mut(&mut self, program: u32) -> &mut Staged {
         let part = self.layout.part_of_program(program);
         let Store { layout, spare_buffers: buffers, staged, older, lives, .. } = self;
@@ -220,7 +223,7 @@ impl Store {
                 };
             (staged.may_go_ahead, staged.is_ahead) = (is_first && is_clean, false);
             if staged.may_go_ahead {
-                // It is not punched out any more.
+                // Its data is not punched out any more: it may be written ahead.
                 parts.set(part, Part::Usual);
             }
             staged.is_changed = false;
@@ -240,7 +243,7 @@ impl Store {
         alone(shared)
     }
 
-    /// Returns what is staged at `program` in that life.
+    /// Returns the staged program unit `program` of that life; `None` if it is not staged.
     fn staged_in(&self, program: u32, life: u64) -> Option<&Staged> {
         match self.staged.get(&program) {
             Some(staged) if staged.life == life => Some(&**staged),
@@ -248,7 +251,7 @@ impl Store {
         }
     }
 
-    /// Takes back the buffer of a program unit.
+    /// Keeps the buffer of a program unit for reuse.
     fn give_back(&mut self, mut staged: Arc<Staged>) {
         if self.spare_buffers.len() < 256 {
             alone(&mut staged).units.fill(Source::Nothing);
@@ -256,10 +259,10 @@ impl Store {
         }
     }
 
-    /// Returns where the data of `unit` is now, which is mapped.
+    /// Returns the current place of the data of `unit`, which has to be mapped.
     ///
     /// # Errors
-    /// Returns an error if its checksum has to be read, and cannot be.
+    /// Returns an error if the data is lost, or if its checksum has to be read and cannot be.
     #[inline]
     pub fn locate(&mut self, unit: PhysicalUnit) -> io::Result<Place<'_>> {
         let (unit, life) = self.origin(unit);
@@ -279,8 +282,8 @@ impl Store {
         })
     }
 
-    /// Returns where the data of `unit`, which is mapped, is or was copied from, and in which life of the program unit
-    /// there if that is staged.
+    /// Returns the physical unit that holds the data of `unit`, which has to be mapped: `unit` itself or the
+    /// unit that it was copied from. Also returns the life of the program unit there if that is staged.
     fn origin(&self, unit: PhysicalUnit) -> (PhysicalUnit, Option<u64>) {
         match self.staged.get(&self.layout.program_of(unit)) {
             None => (unit, None),
@@ -288,7 +291,8 @@ impl Store {
         }
     }
 
-    /// Returns where a unit comes from that was staged in `life`.
+    /// Returns the physical unit that holds the data of `unit` as staged in `life`, following copies, and its
+    /// life if that is staged.
     fn origin_in(&self, mut unit: PhysicalUnit, mut life: u64) -> (PhysicalUnit, Option<u64>) {
         loop {
             let program = self.layout.program_of(unit);
@@ -307,7 +311,7 @@ impl Store {
         }
     }
 
-    /// The checksum of a unit in the image.
+    /// Returns the checksum of a unit in the image.
     fn sum_of(&mut self, unit: PhysicalUnit) -> io::Result<u32> {
         let known = self.sums[unit.0 as usize];
         if known != 0 {
@@ -321,8 +325,7 @@ impl Store {
         Ok(sums[unit.0 as usize - first])
     }
 
-    /// Reads the data of `unit`, which is mapped, into `data`; returns its checksum as it was
-    /// written.
+    /// Reads the data of `unit`, which has to be mapped, into `data`. Returns its checksum as it was written.
     ///
     /// # Errors
     /// Returns an error if the image cannot be read.
@@ -360,11 +363,11 @@ impl Store {
     }
 }
 
-/// Reads the checksums of the `units` of a program unit from the first copy of its record that holds; the
-/// copies lie `at` these places.
+/// Reads the checksums of the `units` units of a program unit from the first intact copy of its record. The
+/// copies are `at` these offsets.
 ///
 /// # Errors
-/// Returns an error if none holds, or reading fails.
+/// Returns an error if no copy is intact, or reading fails.
 fn read_sums(file: &HostFile, at: [u64; 2], record: u64, units: u32) -> io::Result<Vec<u32>> {
     let mut bytes = vec![0; record as usize];
     for at in at {
@@ -390,7 +393,8 @@ impl Store {
         self.received.push(receive::Unit { place, logical, life, by: self.receiving_for, rest });
     }
 
-    /// Returns where a copy of `from` comes from, which is at `from` as long as that is not programmed without it.
+    /// Returns the source for a copy of `from`, and true if the data has to be taken out of the program unit of
+    /// `from`, which will be programmed without it.
     fn source_of(&self, from: PhysicalUnit) -> (Source, bool) {
         let program = self.layout.program_of(from);
         let Some(staged) = self.staged.get(&program) else {
@@ -400,7 +404,7 @@ impl Store {
         if staged.settled.is_some() {
             return (copy, false);
         }
-        // It leaves that program unit, which is programmed without it.
+        // The unit leaves that program unit, which is programmed without it.
         match staged.units[(from.0 - program * self.layout.units_per_program) as usize] {
             source @ Source::CopyOf { .. } => (source, false),
             _ => (copy, true),
@@ -459,7 +463,7 @@ impl Media for Store {
     }
 
     fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, number: SequenceNumber) {
-        // What is programmed empty was never staged.
+        // A program unit that is programmed empty was not staged before.
         let program = self.layout.program_of(first);
         if self.receiving.is_some_and(|(receiving, _)| receiving == program) {
             self.receiving = None;

@@ -1,22 +1,22 @@
-//! Damage that is found in an image: what is not as it was written although it was durable.
+//! Damage that is found in an image: durable data that is not as it was written.
 
-/// Damage, in words.
+/// Damage, as text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
-    /// What was found, a sentence each. Reads of what is lost fail.
+    /// Findings, a sentence each. Reads of lost units fail.
     pub found: Vec<String>,
-    /// What keeps the drive from being written to, a sentence each: nobody knows which units are lost.
+    /// Damage that keeps the drive from being opened, a sentence each: it cannot be known which units are lost.
     pub refused: Vec<String>,
 }
 
 impl Damage {
-    /// Adds what was found elsewhere.
+    /// Adds the damage in `other`.
     pub fn add(&mut self, other: &Damage) {
         self.found.extend_from_slice(&other.found);
         self.refused.extend_from_slice(&other.refused);
     }
 
-    /// All of it.
+    /// Returns all sentences.
     pub fn all(&self) -> impl Iterator<Item = &String> {
         self.refused.iter().chain(&self.found)
     }

@@ -1,12 +1,12 @@
-//! Dumps of the write buffer: units that capacitors keep.
+//! Dumps of the write buffer, which stand for power-loss protection (PLP).
 //!
-//! A dump holds every unit that was written by then and is not in a program unit that is known to be
-//! durable, as it is then: with its data, or as trimmed. So the newest dump that holds is all that is
-//! needed beside what was durable when it was written, whatever else of the image came to the disk.
+//! A dump holds every unit that was written by then and is in no program unit that is known to be durable: with
+//! its data, or as trimmed. So recovery needs only the newest intact dump and what was durable when it was
+//! written, whatever else of the image came to the disk.
 //!
-//! There are two slots. A dump is written to the one that does not hold the latest, and only when that
-//! is durable. The head of a dump has two copies, one behind the other in whole pages of 4 KiB, so long
-//! that all units have room; its data follows, and every unit has a checksum of its own.
+//! There are two slots. A dump is written to the slot that does not hold the latest dump, and only when that is
+//! durable. The head of a dump has two copies, one behind the other in whole pages of 4 KiB, with space for all
+//! units. The data follows; every unit has its own checksum.
 //!
 //! | bytes of the head | what |
 //! | --- | --- |
@@ -31,45 +31,45 @@ const MAGIC: u64 = u64::from_le_bytes(*b"SSDSAVED");
 
 const HEAD: usize = 32;
 
-/// Bytes of a unit in the head.
+/// Bytes of a unit's entry in the head.
 const ENTRY: usize = 16;
 
-/// Bytes of the head of a dump of so many units.
+/// Returns the bytes in the head of a dump of `units` units.
 pub(super) fn head_size(units: u64) -> u64 {
     HEAD as u64 + ENTRY as u64 * units
 }
 
-/// Added to the number of a unit whose data is lost; larger than any number.
+/// Flag in the number of a unit whose data is lost; larger than any number.
 const LOST: u64 = 1 << 63;
 
-/// Added to the number of a unit that was trimmed; no drive reaches it.
+/// Flag in the number of a unit that was trimmed; no drive reaches it.
 const TRIMMED: u64 = 1 << 62;
 
-/// Heads up to this length are written together with the data, in whole.
+/// Heads up to this length, padded to full size, are written with the data in one call.
 const WRITTEN_AT_ONCE: u64 = 16 << 10;
 
-/// Heads and data begin on a multiple of this.
+/// Alignment of heads and data, in bytes.
 pub(super) const DATA_ALIGNMENT: u64 = 4096;
 
 /// A unit in a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SavedUnit {
-    /// The unit.
+    /// The logical unit.
     pub logical: LogicalUnit,
-    /// A copy or a trim with a larger number is newer.
+    /// Sequence number: a copy or a trim with a larger number is newer.
     pub number: SequenceNumber,
-    /// What is saved of it.
+    /// Saved content of the unit.
     pub content: Content,
 }
 
-/// What a dump has of a unit.
+/// Content of a unit in a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Its data, with this checksum.
+    /// Data, with this checksum.
     Data(u32),
-    /// Its data was lost before, and reading it fails.
+    /// Lost data: reading the unit fails.
     Lost,
-    /// It was trimmed.
+    /// The unit was trimmed.
     Trimmed,
 }
 
@@ -78,29 +78,29 @@ pub enum Content {
 pub struct Dump {
     /// Number of the dump.
     pub generation: u64,
-    /// Everything that was written up to this stamp was durable before it was written.
+    /// Stamp up to which everything was durable before the dump was written.
     pub durable: u64,
-    /// Its units, in the order of their data.
+    /// Units, in the order of their data.
     pub units: Vec<SavedUnit>,
 }
 
-/// A dump as it was found.
+/// A dump found in an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundDump {
     /// The dump.
     pub dump: Dump,
-    /// Its slot.
+    /// Slot of the dump.
     pub slot: u64,
-    /// Which copy of its head does not hold.
+    /// Index of the copy of the head that is damaged; `None` if both are intact.
     pub damaged_head: Option<usize>,
 }
 
-/// What both slots hold.
+/// Contents of both slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundDumps {
-    /// The newest dump that holds.
+    /// The newest intact dump.
     pub newest: Option<FoundDump>,
-    /// The largest generation that any head names, so that later ones are larger.
+    /// The largest generation that any intact head names: the next dump has a larger one.
     pub generation: u64,
 }
 
@@ -116,13 +116,13 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl Dump {
-    /// Returns where the copies of its head begin in `slot`.
+    /// Returns the offsets of both copies of the head in `slot`.
     fn heads_at(layout: &Layout, slot: u64) -> [u64; 2] {
         let first = layout.dump + slot * layout.dump_size;
         [first, first + layout.dump_head]
     }
 
-    /// Returns where the data of unit `index` begins in `slot`.
+    /// Returns the offset of the data of unit `index` in `slot`.
     fn data_at(layout: &Layout, slot: u64, index: usize) -> u64 {
         let data = layout.dump + slot * layout.dump_size + 2 * layout.dump_head;
         data + index as u64 * layout.unit
@@ -150,10 +150,11 @@ impl Dump {
         head
     }
 
-    /// Writes it to `slot`, with the `data` of its units one after the other, but for those that were trimmed.
+    /// Writes the dump to `slot`. `data` has the data of its units one after the other, without those that were
+    /// trimmed.
     ///
     /// # Errors
-    /// Returns an error if writing fails, or it holds more than an image has room for.
+    /// Returns an error if writing fails, or if the dump has more units than the image has space for.
     pub fn write(
         &self,
         file: &HostFile,
@@ -171,7 +172,7 @@ impl Dump {
             file.write_all_at(&head, second)?;
             return file.write_all_at(data, Dump::data_at(layout, slot, 0));
         }
-        // One call, and one request of the disk.
+        // One system call, and one request to the disk.
         let mut bytes = vec![0; 2 * layout.dump_head as usize];
         bytes[..head.len()].copy_from_slice(&head);
         bytes[layout.dump_head as usize..][..head.len()].copy_from_slice(&head);
@@ -179,8 +180,8 @@ impl Dump {
         file.write_all_at(&bytes, first)
     }
 
-    /// Reads the newest dump that holds: its head in one copy at least, and of one that is newer than
-    /// `promised` all of its data. What was promised is durable, and so counts whatever became of its data.
+    /// Reads the newest intact dump: one copy of its head has to be intact, and all of its data if it is newer
+    /// than `promised`. Data of a promised dump was durable, so the dump counts even if its data is damaged.
     ///
     /// # Errors
     /// Returns an error if reading fails.
@@ -238,7 +239,7 @@ impl Dump {
         Ok(true)
     }
 
-    /// Reads the data of unit `index` from `slot`, damaged or not.
+    /// Reads the data of unit `index` from `slot`, without comparing it with its checksum.
     ///
     /// # Errors
     /// Returns an error if reading fails.
@@ -255,7 +256,7 @@ impl Dump {
 }
 
 impl FoundDump {
-    /// Writes anew the copy of its head that does not hold.
+    /// Writes a damaged copy of the head anew.
     ///
     /// # Errors
     /// Returns an error if writing fails.

@@ -1,4 +1,5 @@
-//! The header of an image: what it is an image of. Written once, when it is made, in two copies.
+//! The header of an image: the profile and shape of its drive. It is written once, in two copies, when the
+//! image is made.
 
 use std::io;
 use std::path::Path;
@@ -12,17 +13,17 @@ use crate::error::AttachError;
 
 const MAGIC: [u8; 8] = *b"SSDLABIM";
 
-/// The version that is written and read. Any change of what lies where is another one.
+/// Version of the format. Any change of the layout needs a new one.
 const VERSION: u32 = 2;
 
-/// Numbers of the shape that a header repeats, so that a later version that reads a profile
-/// otherwise does not read an image wrongly; and the seed.
+/// Count of numbers in the header: eight of the drive's shape and the seed. They repeat what follows from the
+/// profile, so that a version that derives another shape from it does not misread the image.
 const NUMBERS: usize = 9;
 
-/// Which of them is the seed of the drive's own random choices.
+/// Index of the seed of the drive's random choices.
 const SEED: usize = 8;
 
-/// A header.
+/// The header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     numbers: [u64; NUMBERS],
@@ -45,8 +46,7 @@ fn numbers(configuration: &Configuration, layout: &Layout) -> [u64; NUMBERS] {
     ]
 }
 
-/// Returns true if a file begins as images do, of whatever version; the copy of the header counts
-/// as well.
+/// Returns true if the first or second copy of the header begins as an image of any version does.
 pub(super) fn begins_image(file: &std::fs::File) -> bool {
     [0, HEADER_MAX].into_iter().any(|at| {
         let mut magic = [0; MAGIC.len()];
@@ -54,10 +54,10 @@ pub(super) fn begins_image(file: &std::fs::File) -> bool {
     })
 }
 
-/// A header as it was read.
+/// A header found in an image.
 pub(super) struct FoundHeader {
     pub(super) header: Header,
-    /// Where the copy lies that does not hold.
+    /// Place of the damaged copy; `None` if both are intact.
     pub(super) damaged: Option<u64>,
 }
 
@@ -71,10 +71,10 @@ impl Header {
         }
     }
 
-    /// Writes the copy that lies at `at`.
+    /// Writes the copy at offset `at`.
     ///
     /// # Errors
-    /// Returns an error if writing fails, or the profile is longer than a header may be.
+    /// Returns an error if writing fails, or if the profile is too long for a header.
     pub(super) fn write(&self, file: &HostFile, at: u64) -> io::Result<()> {
         file.write_all_at(&self.encode()?, at)
     }
@@ -101,7 +101,7 @@ impl Header {
         if u64::from(length) + 12 > HEADER_MAX {
             return Err(io::Error::other("the profile is longer than the header of an image"));
         }
-        // How long it is and how many changes it has stands in front of the checksum, at the end.
+        // The length of the texts goes to the front; the number of changes comes last, before the checksum.
         bytes[12..16].copy_from_slice(&length.to_le_bytes());
         bytes.extend(changes.to_le_bytes());
         let sum = crc32fast::hash(&bytes);
@@ -109,10 +109,10 @@ impl Header {
         Ok(bytes)
     }
 
-    /// Reads both copies, and returns the header of the first that holds.
+    /// Reads both copies, and returns the header of the first intact one.
     ///
     /// # Errors
-    /// Returns an error if none holds, or the image is of another version.
+    /// Returns an error if neither copy is intact, or the image is of another version.
     pub(super) fn read(file: &HostFile, path: &Path) -> Result<FoundHeader, AttachError> {
         let mut copies = Vec::new();
         for at in [0, HEADER_MAX] {
@@ -149,7 +149,7 @@ impl Header {
         Err(wrong("both copies of its header are damaged: the checksums are wrong"))
     }
 
-    /// Reads a copy of this version, if its checksum is right.
+    /// Decodes a copy of this version; `None` if its checksum does not match.
     fn decode(bytes: &[u8]) -> Option<Header> {
         if !bytes.starts_with(&MAGIC) || word(bytes, 8) != VERSION {
             return None;
@@ -185,7 +185,7 @@ impl Header {
         Some(Header { numbers, name, text: profile, changes })
     }
 
-    /// The profile in it.
+    /// Returns the profile in the header.
     pub(super) fn profile(&self, path: &Path) -> Result<Profile, AttachError> {
         let origin = format!("{}, the profile in it", path.display());
         let mut profile = Profile::parse(&self.name, &origin, &self.text)?;
@@ -197,7 +197,7 @@ impl Header {
         Ok(profile)
     }
 
-    /// Returns true if the drive of its profile has the shape that it says.
+    /// Returns an error if the drive of the profile has not the shape and seed in the header.
     pub(super) fn check(
         &self,
         configuration: &Configuration,
@@ -212,7 +212,7 @@ impl Header {
     }
 }
 
-/// The number of 32 bits at `at`.
+/// Returns the 32-bit number at `at`; 0 behind the end.
 fn word(bytes: &[u8], at: usize) -> u32 {
     let bytes = bytes.get(at..at + 4).map_or([0; 4], |it| [it[0], it[1], it[2], it[3]]);
     u32::from_le_bytes(bytes)

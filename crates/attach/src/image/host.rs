@@ -1,8 +1,8 @@
-//! Access to the storage of an image, which remembers that it has failed.
+//! Access to the storage of an image, which remembers a failed sync.
 //!
-//! The system tells a failure to make a file durable once, to whoever asks first, and then forgets it: asked
-//! again it says that all is well, although what was written before is lost. So the first failure is
-//! remembered here for all copies: nothing is durable any more from then on, and nothing is punched out.
+//! The system reports a failed `fdatasync` once, to the first caller, and then forgets it: the next sync
+//! succeeds although earlier writes are lost. So the first failure is remembered here for all clones: from then
+//! on nothing counts as durable, and nothing is punched out.
 
 use std::fs::File;
 use std::io;
@@ -14,28 +14,28 @@ use rustix::io::Errno;
 use super::storage::Storage;
 use crate::sync::Mutex;
 
-/// The storage of an image. Copies of it are the same storage.
+/// The storage of an image. Clones share the storage.
 #[derive(Clone, Debug)]
 pub struct HostFile {
     storage: Arc<dyn Storage>,
     durability: Arc<Durability>,
 }
 
-/// What all copies of a file know of its being made durable.
+/// Sync failure, shared by all clones.
 #[derive(Debug, Default)]
 struct Durability {
-    /// Held while it is made so: who is told that it was must know of a failure that another was told of.
+    /// Held during a sync, so that a sync that reports success knows of a failure that another one reported.
     turn: Mutex<()>,
     failed: OnceLock<Errno>,
 }
 
 impl HostFile {
-    /// Access to `storage`, which nobody else writes to.
+    /// Returns access to `storage`, which nobody else may write to.
     pub fn new(storage: Arc<dyn Storage>) -> HostFile {
         HostFile { storage, durability: Arc::default() }
     }
 
-    /// The file that it is, where it is one: not to be written to.
+    /// Returns the file that holds the bytes, for reading only; `None` if the storage is no file.
     pub fn file(&self) -> Option<&File> {
         self.storage.file()
     }
@@ -43,7 +43,7 @@ impl HostFile {
     /// Returns the length in bytes.
     ///
     /// # Errors
-    /// Returns an error if the system fails it.
+    /// Returns an error if the storage cannot tell.
     pub fn length(&self) -> io::Result<u64> {
         self.storage.length()
     }
@@ -51,15 +51,15 @@ impl HostFile {
     /// Returns the first stretch of data at or behind `at`; see [`Storage::next_data`].
     ///
     /// # Errors
-    /// Returns an error if the system fails it.
+    /// Returns an error if the storage cannot be searched.
     pub fn next_data(&self, at: u64) -> io::Result<Option<Range<u64>>> {
         self.storage.next_data(at)
     }
 
-    /// Reads some bytes from `at`.
+    /// Reads up to `data.len()` bytes from `at`; returns their number.
     ///
     /// # Errors
-    /// Returns an error if the system fails it.
+    /// Returns an error if the read fails.
     pub fn read_at(&self, data: &mut [u8], at: u64) -> io::Result<usize> {
         self.storage.read(data, at)
     }
@@ -67,7 +67,7 @@ impl HostFile {
     /// Reads all of `data` from `at`.
     ///
     /// # Errors
-    /// Returns an error if the system fails it, or the file is shorter.
+    /// Returns an error if the read fails, or the file ends before.
     #[inline]
     pub fn read_exact_at(&self, mut data: &mut [u8], mut at: u64) -> io::Result<()> {
         while !data.is_empty() {
@@ -81,10 +81,10 @@ impl HostFile {
         Ok(())
     }
 
-    /// Writes some of `data` to `at`.
+    /// Writes from the beginning of `data` to `at`; returns the number of bytes written.
     ///
     /// # Errors
-    /// Returns an error if the system fails it.
+    /// Returns an error if the write fails.
     pub fn write_at(&self, data: &[u8], at: u64) -> io::Result<usize> {
         self.storage.write(data, at)
     }
@@ -92,7 +92,7 @@ impl HostFile {
     /// Writes all of `data` to `at`.
     ///
     /// # Errors
-    /// Returns an error if the system fails it; some of it may be written then.
+    /// Returns an error if a write fails; a part of `data` may be written then.
     #[inline]
     pub fn write_all_at(&self, mut data: &[u8], mut at: u64) -> io::Result<()> {
         while !data.is_empty() {
@@ -106,8 +106,8 @@ impl HostFile {
         Ok(())
     }
 
-    /// The first failure to make durable what was written, here or by a copy of this: nobody knows since
-    /// then what is durable.
+    /// Returns the error of the first failed sync, by this or another clone; `None` if none has failed. After
+    /// one, nobody knows what is durable.
     pub fn failed(&self) -> Option<Errno> {
         self.durability.failed.get().copied()
     }
@@ -116,11 +116,11 @@ impl HostFile {
         self.failed().map_or(Ok(()), |failed| Err(failed.into()))
     }
 
-    /// Makes a stretch zeros that take no room. Where the file system has no holes, zeros are written.
+    /// Replaces a stretch by a hole, which reads as zeros. Writes zeros if the file system has no holes.
     ///
     /// # Errors
-    /// Returns an error if the system fails it; after a failure to make the file durable, since what is to go
-    /// may then be the only copy that is left.
+    /// Returns an error if the system call fails. Also after a failed sync, since the data may be the only copy
+    /// left.
     pub fn punch(&self, from: u64, length: u64) -> io::Result<()> {
         if length == 0 {
             return Ok(());
@@ -129,17 +129,17 @@ impl HostFile {
         self.storage.punch(from, length)
     }
 
-    /// Makes all that was written before durable.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// Returns an error if the system fails it, or has failed it before: nobody knows what is durable since
-    /// then.
+    /// Returns an error if the sync fails, or an earlier one has failed: since then nobody knows what is
+    /// durable.
     pub fn sync_data(&self) -> io::Result<()> {
         let _turn = self.durability.turn.lock().unwrap_or_else(PoisonError::into_inner);
         self.check()?;
         let outcome = self.storage.sync();
         if let Err(error) = &outcome {
-            // Nobody else has set it: it is our turn.
+            // The lock is held, so nobody else can have set it.
             let _ = self.durability.failed.set(Errno::from_io_error(error).unwrap_or(Errno::IO));
         }
         outcome

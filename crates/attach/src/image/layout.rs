@@ -1,4 +1,4 @@
-//! Where everything lies in an image.
+//! The layout of an image: offsets and lengths of its regions.
 //!
 //! | region | begins at | holds |
 //! | --- | --- | --- |
@@ -21,22 +21,22 @@ use ssdlab_units::{BlockIndex, DieIndex, PhysicalUnit};
 use super::{dump, table};
 use crate::error::AttachError;
 
-/// Regions begin on multiples of this.
+/// Alignment of regions, in bytes.
 pub const ALIGNMENT: u64 = 1 << 20;
 
-/// Bytes at most in the header, and where its copy begins.
+/// Maximum length of a header in bytes, and offset of its second copy.
 pub const HEADER_MAX: u64 = ALIGNMENT / 2;
 
 /// Bytes of a slot of the state.
 pub const STATE_SIZE: u64 = 4096;
 
-/// The larger an image, the more its file system must be able to hold: this much in all.
+/// Maximum length of an image in bytes: file systems have to be able to hold it.
 const LENGTH_MAX: u64 = 1 << 46;
 
-/// Where everything lies.
+/// Offsets and lengths of the regions, in bytes, and the drive's shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of a mapping unit.
+    /// Bytes in a mapping unit.
     pub unit: u64,
     /// Mapping units in a program unit.
     pub units_per_program: u32,
@@ -44,39 +44,39 @@ pub struct Layout {
     pub programs_per_block: u32,
     /// Dies that a block is striped over.
     pub stripe: u32,
-    /// Blocks (collection units).
+    /// Number of blocks (collection units).
     pub blocks: u32,
-    /// Bytes of the record of a program unit.
+    /// Bytes in the record of a program unit.
     pub record: u64,
-    /// Where the slots of the state begin.
+    /// Offset of the slots of the state.
     pub state: u64,
-    /// Where the first slot of the buffer dumps begins.
+    /// Offset of the first slot of the buffer dumps.
     pub dump: u64,
-    /// Bytes of each of their slots.
+    /// Bytes in each slot of the buffer dumps.
     pub dump_size: u64,
-    /// Bytes of the head of a dump, at most.
+    /// Maximum bytes in the head of a dump.
     pub dump_head: u64,
-    /// Units in a dump, at most.
+    /// Maximum number of units in a dump.
     pub dump_units: u64,
-    /// Where the block table begins.
+    /// Offset of the block table.
     pub table: u64,
-    /// Bytes of a copy of the block table.
+    /// Bytes in a copy of the block table.
     pub table_size: u64,
-    /// Where the first copy of the first trim log begins.
+    /// Offset of the first copy of the first trim log.
     pub trims: u64,
-    /// Bytes of each copy of a trim log.
+    /// Bytes in each copy of a trim log.
     pub trims_size: u64,
-    /// Where the checkpoint begins.
+    /// Offset of the checkpoint.
     pub checkpoint: u64,
-    /// Bytes that a checkpoint may take.
+    /// Maximum bytes in a checkpoint.
     pub checkpoint_size: u64,
-    /// Where the spare areas begin.
+    /// Offset of the spare areas.
     pub spare: u64,
-    /// Bytes of a copy of the spare areas.
+    /// Bytes in a copy of the spare areas.
     pub spare_size: u64,
-    /// Where the data begins.
+    /// Offset of the data.
     pub data: u64,
-    /// Where the file ends.
+    /// Length of the file.
     pub end: u64,
 }
 
@@ -85,10 +85,10 @@ fn aligned(length: u64) -> u64 {
 }
 
 impl Layout {
-    /// The layout of the image of a drive.
+    /// Returns the layout of the image of a drive.
     ///
     /// # Errors
-    /// Returns an error if it would be larger than file systems hold.
+    /// Returns an error if the image would be longer than file systems hold.
     pub fn of(configuration: &Configuration) -> Result<Layout, AttachError> {
         let geometry: &Geometry = &configuration.geometry;
         let unit = geometry.unit_size().bytes();
@@ -98,7 +98,7 @@ impl Layout {
         let programs = u64::from(blocks) * u64::from(programs_per_block);
         let logical = u64::from(geometry.logical_units());
         let record = super::spare::record_size(per_program);
-        // What the buffer holds, and what is programmed beyond that in the same moment.
+        // Units in the buffer, and those that are programmed in the same moment.
         let streams = u64::from(configuration.mechanisms.streams.count);
         let dump_units = u64::from(configuration.buffer.units) + streams * u64::from(per_program);
         let dump_head = dump::head_size(dump_units).next_multiple_of(dump::DATA_ALIGNMENT);
@@ -145,88 +145,88 @@ impl Layout {
         })
     }
 
-    /// Bytes of a program unit.
+    /// Returns the number of bytes in a program unit.
     pub fn program_size(&self) -> u64 {
         u64::from(self.units_per_program) * self.unit
     }
 
-    /// Program units that a die has in a block.
+    /// Returns the number of program units that a die has in a block.
     pub fn rows(&self) -> u32 {
         self.programs_per_block / self.stripe
     }
 
-    /// Program units in all.
+    /// Returns the number of program units of the drive.
     pub fn programs(&self) -> u32 {
         self.blocks * self.programs_per_block
     }
 
-    /// The number in physical order of program unit `program`, which counts in the order of
-    /// writing: a die's pages of a block lie together.
+    /// Returns the physical number of program unit `program`. Program units are numbered in the order of
+    /// writing; physically a die's pages of a block lie together.
     pub fn slot_of(&self, program: u32) -> u32 {
         let (block, index) = (program / self.programs_per_block, program % self.programs_per_block);
         let (row, lane) = (index / self.stripe, index % self.stripe);
         block * self.programs_per_block + lane * self.rows() + row
     }
 
-    /// The program unit, in the order of writing, that is number `slot` in physical order.
+    /// Returns the program unit, in the order of writing, with physical number `slot`.
     pub fn program_at(&self, slot: u32) -> u32 {
         let (block, index) = (slot / self.programs_per_block, slot % self.programs_per_block);
         let (lane, row) = (index / self.rows(), index % self.rows());
         block * self.programs_per_block + row * self.stripe + lane
     }
 
-    /// The program unit that holds `unit`.
+    /// Returns the program unit that holds `unit`.
     pub fn program_of(&self, unit: PhysicalUnit) -> u32 {
         unit.0 / self.units_per_program
     }
 
-    /// Returns where the data of program unit `program` begins.
+    /// Returns the offset of the data of program unit `program`.
     pub fn data_at(&self, program: u32) -> u64 {
         self.data + u64::from(self.slot_of(program)) * self.program_size()
     }
 
-    /// Returns where the data of `unit` begins.
+    /// Returns the offset of the data of `unit`.
     pub fn unit_at(&self, unit: PhysicalUnit) -> u64 {
         let within = u64::from(unit.0 % self.units_per_program) * self.unit;
         self.data_at(self.program_of(unit)) + within
     }
 
-    /// Returns where the copies of the record of program unit `program` begin.
+    /// Returns the offsets of both copies of the record of program unit `program`.
     pub fn records_at(&self, program: u32) -> [u64; 2] {
         let first = self.spare + u64::from(self.slot_of(program)) * self.record;
         [first, first + self.spare_size]
     }
 
-    /// Returns which of the dies that `block` is striped over `die` is.
+    /// Returns the position of `die` among the dies of its blocks, from 0.
     pub fn lane_of(&self, die: DieIndex) -> u32 {
         die.0 % self.stripe
     }
 
-    /// A number for the part of `block` that lies on `die`.
+    /// Returns the number of the part of `block` on `die`.
     pub fn part_of(&self, block: BlockIndex, die: DieIndex) -> u32 {
         block.0 * self.stripe + self.lane_of(die)
     }
 
-    /// The part of its block that program unit `program` lies in.
+    /// Returns the part of a block that holds program unit `program`.
     pub fn part_of_program(&self, program: u32) -> u32 {
         let (block, index) = (program / self.programs_per_block, program % self.programs_per_block);
         block * self.stripe + index % self.stripe
     }
 
-    /// Returns where the copies of the records of a part of a block lie: the beginning and the length of each.
+    /// Returns the stretches of both copies of the records of a part of a block: offset and length.
     pub fn records_of_part(&self, part: u32) -> [(u64, u64); 2] {
         let (first, rows) = (u64::from(part) * u64::from(self.rows()), u64::from(self.rows()));
         let (at, length) = (self.spare + first * self.record, rows * self.record);
         [(at, length), (at + self.spare_size, length)]
     }
 
-    /// Returns where the data of a part of a block lies: the beginning and the length.
+    /// Returns the stretch of the data of a part of a block: offset and length.
     pub fn data_of_part(&self, part: u32) -> (u64, u64) {
         let (first, rows) = (u64::from(part) * u64::from(self.rows()), u64::from(self.rows()));
         (self.data + first * self.program_size(), rows * self.program_size())
     }
 
-    /// Returns where the copies of the entry of a part of a block lie in the block table.
+    /// Returns the offsets of both copies of the block table entry of a part of a block.
     pub fn erases_at(&self, part: u32) -> [u64; 2] {
         let first = self.table + table::ENTRY * u64::from(part);
         [first, first + self.table_size]

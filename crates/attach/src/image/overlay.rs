@@ -1,8 +1,8 @@
-//! An image that is only read: what would be written to it is kept in memory and forgotten.
+//! Read-only access to an image: writes are kept in memory and dropped at the end.
 //!
-//! A drive that recovers writes to its flash: it marks what is torn, fills up blocks, begins a new log of
-//! trims. On a disk that is full, or that cannot be written to, all of that goes here, page by page, and the
-//! drive reads as if it was there. It is little: the host's own writes are refused before.
+//! Recovery writes to the flash: it marks torn program units, fills up blocks and begins a new log of trims. If
+//! the disk is full or cannot be written to, these writes go to memory, page by page, and the drive reads them
+//! back. They are few: writes of the host are refused before.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +11,10 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::storage::Storage;
 
-/// Bytes that are kept together.
+/// Bytes in a page of the overlay.
 const PAGE: u64 = 4096;
 
-/// A storage that is not changed, and what was written above it.
+/// A storage that is not changed, with the writes above it.
 #[derive(Debug)]
 pub struct Overlay<S> {
     below: S,
@@ -23,15 +23,15 @@ pub struct Overlay<S> {
 
 #[derive(Debug, Default)]
 struct Changes {
-    /// By number, pages that were written.
+    /// Pages that were written, by number.
     pages: BTreeMap<u64, Box<[u8; PAGE as usize]>>,
-    /// Stretches of pages that were punched, by their first, with the one behind their last. What is in
-    /// `pages` was written later.
+    /// Runs of pages that were punched: first page, and the page behind the last. A page in `pages` was written
+    /// later.
     holes: BTreeMap<u64, u64>,
 }
 
 impl Changes {
-    /// Returns whether `page` was punched, and not what was written to it since.
+    /// Returns true if `page` was punched. A page in `pages` takes precedence.
     fn is_hole(&self, page: u64) -> bool {
         self.holes.range(..=page).next_back().is_some_and(|(_, &end)| page < end)
     }
@@ -43,7 +43,7 @@ impl Changes {
             self.pages.remove(&page);
         }
         let (mut first, mut end) = (pages.start, pages.end);
-        // What it touches becomes one with it.
+        // Merges the run with those that it overlaps or touches.
         while let Some((&from, &until)) = self.holes.range(..=end).next_back() {
             if until < first {
                 break;
@@ -56,7 +56,7 @@ impl Changes {
 }
 
 impl<S: Storage> Overlay<S> {
-    /// Returns `below` with nothing written above it.
+    /// Returns `below` without any writes above it.
     pub fn new(below: S) -> Overlay<S> {
         Overlay { below, changes: RwLock::default() }
     }
@@ -69,7 +69,7 @@ impl<S: Storage> Overlay<S> {
         self.changes.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the page `page` of `below`; zeros behind its end.
+    /// Reads page `page` of `below`; zeros behind its end.
     fn page_below(&self, page: u64) -> io::Result<Box<[u8; PAGE as usize]>> {
         let mut bytes = Box::new([0; PAGE as usize]);
         let mut filled = 0;
@@ -82,7 +82,7 @@ impl<S: Storage> Overlay<S> {
         Ok(bytes)
     }
 
-    /// Changes the bytes `within` of page `page` to what `change` makes of them.
+    /// Lets `change` modify the bytes `within` of page `page`, which is copied into the overlay first.
     fn change(
         &self,
         changes: &mut Changes,
@@ -101,7 +101,7 @@ impl<S: Storage> Overlay<S> {
     }
 }
 
-/// Returns the page that `at` lies in, and which of its bytes the first up to `length` from there are.
+/// Returns the page that holds `at`, and the range in it of up to `length` bytes from there.
 fn part_of_page(at: u64, length: u64) -> (u64, Range<usize>) {
     let from = at % PAGE;
     (at / PAGE, from as usize..(from + length).min(PAGE) as usize)
@@ -121,7 +121,7 @@ impl<S: Storage> Storage for Overlay<S> {
             }
             return Ok(data.len());
         }
-        // What follows and was not changed either is read together with it.
+        // Unchanged pages that follow are read in the same call.
         let mut end = (page + 1) * PAGE;
         while end < at + most as u64 && !is_changed(end / PAGE) {
             end += PAGE;
@@ -158,7 +158,7 @@ impl<S: Storage> Storage for Overlay<S> {
         Ok(())
     }
 
-    /// Nothing outlives the process, and nobody was told that it would.
+    /// Does nothing: the overlay ends with the process, and promises nothing else.
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The spare area of a program unit, as it lies in an image: a record of fixed length, in two copies.
+//! The spare area (OOB) of a program unit in an image: a record of fixed length, in two copies.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -12,35 +12,35 @@
 //! | 4 each | logical unit plus one of each unit, 0 for padding |
 //! | 4 each | CRC-32 of each unit's data |
 
-/// Marks a record that holds.
+/// Mark of a record that holds data.
 const WRITTEN: u32 = u32::from_le_bytes(*b"PRGM");
 
-/// Marks a program unit that was written with one bit a cell.
+/// Mark of a record of a program unit with one bit a cell (SLC mode).
 const WRITTEN_SLC: u32 = u32::from_le_bytes(*b"PSLC");
 
-/// Marks a program unit that cannot be read, whatever else its record says.
+/// Mark of a program unit that cannot be read, whatever else its record says.
 const TORN: u32 = u32::from_le_bytes(*b"TORN");
 
-/// Bytes before the units.
+/// Bytes before the entries of the units.
 const HEAD: usize = 40;
 
-/// Bytes of the record of a program unit of `units` units.
+/// Returns the bytes in the record of a program unit of `units` units.
 pub fn record_size(units: u32) -> u64 {
     (HEAD as u64 + 8 * u64::from(units)).next_multiple_of(16)
 }
 
-/// A record that holds.
+/// The record of a program unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// True if it was programmed with one bit a cell.
+    /// True if the program unit was programmed with one bit a cell.
     pub is_slc: bool,
-    /// The sequence number, as the model took it.
+    /// Sequence number, given by the model.
     pub number: u64,
-    /// How many program units were written to the image before.
+    /// Stamp of this write to the image.
     pub stamp: u64,
-    /// The stamp up to which everything was durable.
+    /// Stamp up to which everything was durable at that time.
     pub durable: u64,
-    /// How often the part of its block was erased before.
+    /// Erase count of the part of the block at that time.
     pub erases: u32,
     /// Logical unit plus one of each unit, 0 for padding.
     pub logical: Vec<u32>,
@@ -48,35 +48,35 @@ pub struct Record {
     pub sums: Vec<u32>,
 }
 
-/// What is found where a record lies.
+/// Content of the place of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing was written since the erase.
+    /// Erased: nothing was written since the erase.
     Erased,
-    /// It was being written or erased when power was lost: a recovery or a power cut has said so.
+    /// Marked as torn, by a recovery or a power cut: a program or erase was interrupted.
     Torn,
-    /// It does not hold: torn, or damaged.
+    /// Neither erased nor an intact record: torn, or damaged.
     Unreadable,
-    /// A record.
+    /// An intact record.
     Written(Record),
 }
 
-/// What the two copies of a record say together.
+/// Combined content of both copies of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copies {
-    /// The record, by the copy that holds; by the one that was written later, where they differ.
+    /// Content of the intact copy; of the copy that was written later, if both are intact and differ.
     pub found: Found,
-    /// The copy that says something else, where one is right.
+    /// Index of the copy that has to be written anew; `None` if both agree or neither is intact.
     pub other: Option<usize>,
 }
 
 impl Copies {
-    /// Compares two copies of a record of `units` units.
+    /// Decodes and compares both copies of a record of `units` units.
     pub fn decode(copies: [&[u8]; 2], units: u32) -> Copies {
         let [one, other] = copies.map(|bytes| Record::decode(bytes, units));
         let (found, other) = match (one, other) {
             (Found::Torn, Found::Torn) => (Found::Torn, None),
-            // What a mark is ahead of was never promised, or is gone.
+            // A copy without the mark was never promised, or is of an earlier life.
             (Found::Torn, _) => (Found::Torn, Some(1)),
             (_, Found::Torn) => (Found::Torn, Some(0)),
             (Found::Written(one), Found::Written(other)) if one == other => {
@@ -94,7 +94,7 @@ impl Copies {
     }
 }
 
-/// The checksum of all of a record but itself.
+/// Returns the checksum of a record, its checksum field left out.
 fn sum(bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&bytes[..4]);
@@ -103,12 +103,12 @@ fn sum(bytes: &[u8]) -> u32 {
 }
 
 impl Record {
-    /// Writes it to `bytes`, which are as many as a record takes.
+    /// Encodes the record into `bytes`, which are as long as a record.
     pub fn encode(&self, bytes: &mut [u8]) {
         self.encode_with(&self.sums, bytes);
     }
 
-    /// Encodes the record with `sums` as the checksums of its units, whatever it has.
+    /// Encodes the record with `sums` as the checksums of its units, instead of its own.
     pub fn encode_with(&self, sums: &[u32], bytes: &mut [u8]) {
         bytes.fill(0);
         let mark = if self.is_slc { WRITTEN_SLC } else { WRITTEN };
@@ -125,7 +125,7 @@ impl Record {
         bytes[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// Reads one of a program unit of `units` units.
+    /// Decodes a record of a program unit of `units` units.
     pub fn decode(bytes: &[u8], units: u32) -> Found {
         let (words, _) = bytes.as_chunks::<4>();
         let word = |index: usize| u32::from_le_bytes(words[index]);
@@ -152,7 +152,7 @@ impl Record {
         })
     }
 
-    /// The mark of a program unit that cannot be read; it goes where a record begins.
+    /// Returns the mark of a program unit that cannot be read; it is written to the beginning of a record.
     pub fn torn() -> [u8; 4] {
         TORN.to_le_bytes()
     }

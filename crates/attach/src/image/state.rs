@@ -1,13 +1,13 @@
-//! The state of an image and its promise mark: one record in four slots.
+//! The state of an image with its promise mark: one record in four slots.
 //!
-//! Generation `g` lies in slots `2 (g mod 2)` and `2 (g mod 2) + 1`, so that each generation has two
-//! copies, and the one before it stays as it is while the next is written. All four slots are written
-//! when the image is made: a slot that does not hold was damaged, or torn by a crash of the host.
+//! Generation `g` lies in slots `2 (g mod 2)` and `2 (g mod 2) + 1`: each generation has two copies, and the
+//! generation before stays intact while the next is written. All four slots are written when the image is made,
+//! so a slot without a valid state was damaged, or torn by a crash of the host.
 //!
-//! A state vouches for everything that was written up to its stamp: it was durable before the state was
-//! written. Where that is the beginning or the end of a life, or another log of trims, the state is made
-//! durable, too. Where it only notes what a finished `fdatasync` has made durable (the *promise mark*), it
-//! is not: after a crash of the host an older one may be there, after the end of the program the latest is.
+//! A state vouches for everything that was written up to its stamp: all of it was durable before the state was
+//! written. A state at the beginning or end of an attachment, or for a new log of trims, is itself made
+//! durable. A state that only records a finished `fdatasync` (the *promise mark*) is not: after a crash of the
+//! host an older one may be found, after a crash of the program the latest is.
 
 use std::io;
 
@@ -17,50 +17,50 @@ use super::trims::TrimPosition;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SSDSTATE");
 
-/// Bytes that are used: fourteen numbers and the checksum.
+/// Bytes of a state: fourteen numbers and the checksum.
 const USED: usize = 14 * 8 + 4;
 
-/// Slots of a state.
+/// Number of slots.
 pub const SLOTS: u64 = 4;
 
-/// A state.
+/// The state of an image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// How many states were written before; the largest of the slots counts.
+    /// Number of states that were written before; the slot with the largest counts.
     pub generation: u64,
-    /// True if the checkpoint holds: nothing was written since.
+    /// True if the image was closed in order: the checkpoint counts, and nothing was written since.
     pub is_clean: bool,
     /// The drive's clock when the drive was closed, in nanoseconds.
     pub clock: u64,
-    /// Bytes of the checkpoint; zero when there is none.
+    /// Bytes in the checkpoint; 0 if there is none.
     pub checkpoint_length: u64,
     /// Checksum of the checkpoint.
     pub checkpoint_sum: u32,
-    /// How often the image was attached.
+    /// Number of times that the image was attached.
     pub attached: u64,
-    /// Everything that was written up to this stamp is durable.
+    /// Stamp up to which everything is durable.
     pub stamp: u64,
-    /// The log of trims in use, and how much of it is durable.
+    /// Durable end of the log of trims in use.
     pub trims: TrimPosition,
-    /// Generation of the latest buffer dump that is durable; 0 where there is none.
+    /// Generation of the latest durable buffer dump; 0 if there is none.
     pub dump: u64,
-    /// Dumps up to this generation count for nothing: the drive was closed in order after them.
+    /// Generation up to which dumps are void, because the drive was closed in order after them.
     pub dumps_void: u64,
 }
 
-/// What the slots hold.
+/// Contents of the slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slots {
-    /// The newest state that holds.
+    /// The newest intact state; `None` if there is none.
     pub(super) newest: Option<State>,
-    /// Slots that do not hold.
+    /// Number of damaged slots.
     pub(super) damaged: u32,
-    /// True if both copies of a generation do not hold, which may have been the newest.
+    /// True if both copies of a generation are damaged, perhaps of the newest.
     pub(super) is_generation_lost: bool,
 }
 
 impl State {
-    /// The state of a new image.
+    /// Returns the state of a new image.
     pub fn new() -> State {
         State { generation: 1, ..State::default() }
     }
@@ -120,10 +120,10 @@ impl State {
     /// Writes both copies of the state.
     ///
     /// # Errors
-    /// Returns an error if writing fails; the generation before it holds then.
+    /// Returns an error if writing fails; then the generation before it stays in force.
     pub(super) fn write(&self, file: &HostFile, layout: &Layout) -> io::Result<()> {
         let state = self.encode();
-        // One call costs less than two, and the slots hold nothing else.
+        // One call costs less than two, and the space between the copies is unused.
         let mut bytes = [0; STATE_SIZE as usize + USED];
         bytes[..USED].copy_from_slice(&state);
         bytes[STATE_SIZE as usize..].copy_from_slice(&state);

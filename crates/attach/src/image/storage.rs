@@ -17,60 +17,60 @@ use rustix::io::Errno;
 /// returned is seen by every read that begins later; it survives a crash of the host for certain only after a
 /// [`Storage::sync`] that began later has returned. Until then any part of it may, whatever came after it.
 pub trait Storage: Send + Sync + std::fmt::Debug {
-    /// Reads from `at` into `data`; returns how many bytes it read, 0 only at the end of the storage.
+    /// Reads from `at` into `data`; returns the number of bytes read, 0 only at the end of the storage.
     ///
     /// # Errors
     /// Returns an error if the storage cannot be read there.
     fn read(&self, data: &mut [u8], at: u64) -> io::Result<usize>;
 
-    /// Writes from the beginning of `data` to `at`; returns how many bytes it wrote.
+    /// Writes from the beginning of `data` to `at`; returns the number of bytes written.
     ///
     /// # Errors
     /// Returns an error if nothing could be written.
     fn write(&self, data: &[u8], at: u64) -> io::Result<usize>;
 
-    /// Makes `length` bytes from `at` read as zeros, and gives back the room that they take where it can.
+    /// Makes `length` bytes from `at` read as zeros, and frees their space if it can.
     ///
     /// # Errors
-    /// Returns an error if the storage fails it; some of the bytes may be zeros then.
+    /// Returns an error if the storage fails; some of the bytes may be zeros then.
     fn punch(&self, at: u64, length: u64) -> io::Result<()>;
 
-    /// Makes durable what was written and punched before the call.
+    /// Makes all writes and punches before the call durable.
     ///
     /// # Errors
-    /// Returns an error if some of that may not be durable. The next call may succeed all the same, without
-    /// having made it so.
+    /// Returns an error if some of them may not be durable. The next call may succeed without having made them
+    /// durable.
     fn sync(&self) -> io::Result<()>;
 
     /// Returns the length of the storage, which does not change while an image is open.
     ///
     /// # Errors
-    /// Returns an error if the storage cannot tell.
+    /// Returns an error if the length cannot be read.
     fn length(&self) -> io::Result<u64>;
 
-    /// Returns the first stretch at or behind `at` that may hold other bytes than zeros, from its beginning or `at`
-    /// to the next hole; `None` where all the rest is a hole. A storage that does not know its holes returns all
-    /// from `at` on.
+    /// Returns the first stretch at or behind `at` that may hold other bytes than zeros: from its beginning or
+    /// `at` to the next hole. `None` if all the rest is a hole. A storage that does not know its holes returns
+    /// everything from `at` on.
     ///
     /// # Errors
     /// Returns an error if the storage cannot be searched.
     fn next_data(&self, at: u64) -> io::Result<Option<Range<u64>>>;
 
-    /// Returns the file that holds the bytes, for reading without a copy (`mmap`, `splice`); `None` where there is
-    /// no such file.
+    /// Returns the file that holds the bytes, for reading without a copy (`mmap`, `splice`); `None` if there is
+    /// none.
     fn file(&self) -> Option<&File> {
         None
     }
 }
 
-/// A file that this process has locked. To drop it unlocks it: to close it would not, where a child process that is being
-/// started has a copy of the descriptor for a moment.
+/// A file that this process has locked. Dropping it unlocks it. Closing alone would not, while a child process
+/// that is being started has a copy of the descriptor.
 #[derive(Debug)]
 pub(super) struct LockedFile(pub(super) File);
 
 impl Drop for LockedFile {
     fn drop(&mut self) {
-        // It can only fail for a descriptor that is none.
+        // It fails only for an invalid descriptor.
         let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
@@ -121,7 +121,7 @@ impl Storage for File {
     fn punch(&self, at: u64, length: u64) -> io::Result<()> {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match fallocate(self, flags, at, length) {
-            // A file system without holes.
+            // The file system has no holes.
             Err(Errno::OPNOTSUPP) => write_zeros(self, at, length),
             outcome => Ok(outcome?),
         }
@@ -139,7 +139,7 @@ impl Storage for File {
         let from = match seek(self, SeekFrom::Data(at)) {
             Ok(from) => from,
             Err(Errno::NXIO) => return Ok(None),
-            // A file system that does not know its holes.
+            // The file system cannot report holes.
             Err(Errno::INVAL | Errno::OPNOTSUPP) => at,
             Err(error) => return Err(error.into()),
         };

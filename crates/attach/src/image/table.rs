@@ -1,26 +1,26 @@
-//! The block table: how often each part of a block was erased, in two copies.
+//! The block table: erase counts of all parts of blocks, in two copies.
 //!
-//! An entry is the number of erases and a checksum of that and of the part's number, 32 bits each; one
-//! of a part that was never erased is zeros. The first copy is written first, nothing is programmed in a
-//! part before both copies of its entry are durable, and who opens an image after a crash makes them alike
-//! before anything is erased: intact copies differ by one at most.
+//! An entry is the erase count and a checksum of that and of the part's number, 32 bits each; all zeros for a
+//! part that was never erased. The first copy is written first, and nothing is programmed in a part before both
+//! copies of its entry are durable. After a crash, opening the image makes both copies equal before anything is
+//! erased. So intact copies differ by one at most.
 
 use std::io;
 
 use super::host::HostFile;
 use super::layout::Layout;
 
-/// Bytes of an entry.
+/// Bytes in an entry.
 pub(super) const ENTRY: u64 = 8;
 
-/// How often each part was erased, as the image has it.
+/// Erase counts of all parts, read from the image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundErases {
-    /// Of each part, by the copy that holds; zero where none does.
+    /// Erase count of each part, the larger of its intact copies; 0 if neither is intact.
     pub erases: Vec<u32>,
-    /// Parts of which a copy does not hold.
+    /// Parts with a damaged copy.
     pub damaged: Vec<u32>,
-    /// Parts whose copies both hold, one of them without the latest erase.
+    /// Parts with two intact copies, one of which lacks the latest erase.
     pub behind: Vec<u32>,
 }
 
@@ -38,7 +38,7 @@ fn decode(part: u32, entry: [u8; ENTRY as usize]) -> Option<u32> {
     (entry == [0; ENTRY as usize] || entry == encode(part, erases)).then_some(erases)
 }
 
-/// Writes that `part` was erased `erases` times.
+/// Writes the erase count of `part`.
 ///
 /// # Errors
 /// Returns an error if writing fails.
@@ -46,7 +46,7 @@ pub fn write(file: &HostFile, layout: &Layout, part: u32, erases: u32) -> io::Re
     write_at(file, layout.erases_at(part), part, erases)
 }
 
-/// Writes that `part`, whose entries lie `at` these places, was erased `erases` times.
+/// Writes the erase count of `part` to its entries `at` these offsets.
 ///
 /// # Errors
 /// Returns an error if writing fails.
@@ -54,7 +54,7 @@ pub fn write_at(file: &HostFile, at: [u64; 2], part: u32, erases: u32) -> io::Re
     at.into_iter().try_for_each(|at| file.write_all_at(&encode(part, erases), at))
 }
 
-/// Reads the table.
+/// Reads both copies of the table.
 ///
 /// # Errors
 /// Returns an error if reading fails.
@@ -108,12 +108,12 @@ mod tests {
                 expect(&[3]);
                 file.write_all_at(&old, at + byte).expect("room");
             }
-            // A sector of zeros says that none of its parts was ever erased.
+            // A sector of zeros means that none of its parts was ever erased.
             file.write_all_at(&[0; 8], at).expect("room");
             expect(&[3]);
             write(&file, &layout, 3, 7).expect("room");
         }
-        // Only the first copy came to the disk.
+        // Only the first copy reached the disk.
         file.write_all_at(&encode(3, 6), layout.erases_at(3)[1]).expect("room");
         expect(&[]);
         assert_eq!(read(&file, &layout).expect("a table").behind, [3]);

@@ -1,12 +1,11 @@
-//! The log of trims: records that outlive a power cut, in batches.
+//! The log of trims: batches of trim records, which survive a power cut.
 //!
-//! There are two logs, each with two copies. One log is in use; when it is full, or the image is opened
-//! after a crash, what still counts is written to the other, and then that one is in use (see
-//! [`super::state::State::trims`]). So a batch that was torn is never followed by one that is read later
-//! on.
+//! There are two logs, each with two copies. One log is in use. When it is full, or the image is opened after a
+//! crash, the records that still count are written to the other log, which is then in use (see
+//! [`super::state::State::trims`]). So no valid batch ever follows a torn one.
 //!
-//! A batch names its log, its number in it and the checksum of the batch before it. The state says up to
-//! which batch the log is durable: a log that ends earlier is damaged. What follows was never promised.
+//! A batch names its log, its number in the log and the checksum of the batch before. The state has the batch
+//! up to which the log is durable: a log that ends earlier is damaged. Later batches were never promised.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -32,35 +31,35 @@ const HEAD: usize = 32;
 
 const RECORD: usize = 16;
 
-/// A place in a log of trims, between two batches.
+/// A position in a log of trims, between two batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimPosition {
-    /// Number of the log; modulo two it is its place.
+    /// Number of the log; modulo two, it selects the region.
     pub log: u64,
-    /// Batches before it.
+    /// Number of batches before the position.
     pub batches: u64,
-    /// Bytes before it.
+    /// Number of bytes before the position.
     pub length: u64,
-    /// Checksum of the batch before it.
+    /// Checksum of the batch before the position.
     pub chain: u32,
 }
 
-/// The log in use, and where it ends.
+/// The log in use, with its end.
 #[derive(Clone, Copy, Debug)]
 pub struct TrimLog {
     end: TrimPosition,
 }
 
-/// A log as it was read.
+/// A log that was read from an image.
 #[derive(Clone, Debug)]
 pub struct TrimsFound {
-    /// The log, up to its last batch that holds.
+    /// The log, up to its last intact batch.
     pub log: TrimLog,
-    /// Its records.
+    /// Records in the log.
     pub records: Vec<TrimRecord>,
-    /// Batches that were promised and of which one copy does not hold.
+    /// Number of promised batches with one damaged copy.
     pub damaged: u64,
-    /// True if batches that were promised are missing: no copy of one holds.
+    /// True if promised batches are missing, because both copies of one are damaged.
     pub is_cut_short: bool,
 }
 
@@ -71,7 +70,7 @@ fn sum(bytes: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// A batch that holds.
+/// An intact batch.
 struct Batch {
     records: Vec<TrimRecord>,
     length: u64,
@@ -79,41 +78,41 @@ struct Batch {
 }
 
 impl TrimLog {
-    /// An empty log.
+    /// Returns an empty log.
     pub fn new(number: u64) -> TrimLog {
         TrimLog { end: TrimPosition { log: number, ..TrimPosition::default() } }
     }
 
-    /// Returns where the log ends.
+    /// Returns the end of the log.
     pub fn end(&self) -> TrimPosition {
         self.end
     }
 
-    /// Its number.
+    /// Returns the number of the log.
     pub fn number(&self) -> u64 {
         self.end.log
     }
 
-    /// Returns where its copies begin.
+    /// Returns the offsets of both copies.
     fn begins(&self, layout: &Layout) -> [u64; 2] {
         let first = layout.trims + 2 * (self.end.log % 2) * layout.trims_size;
         [first, first + layout.trims_size]
     }
 
-    /// Returns where the file holds it: the beginning and the length of both copies.
+    /// Returns the stretch of the file with both copies: offset and length.
     pub fn region(&self, layout: &Layout) -> (u64, u64) {
         (self.begins(layout)[0], 2 * layout.trims_size)
     }
 
-    /// Returns true if `records` more records have room.
+    /// Returns true if a batch of `records` records fits into the log.
     pub fn has_room(&self, layout: &Layout, records: usize) -> bool {
         self.end.length + (HEAD + RECORD * records) as u64 <= layout.trims_size
     }
 
-    /// Adds a batch.
+    /// Appends a batch of `records`.
     ///
     /// # Errors
-    /// Returns an error if writing fails; the log is then as before.
+    /// Returns an error if writing fails; then the log ends as before.
     pub fn append(
         &mut self,
         file: &HostFile,
@@ -144,7 +143,7 @@ impl TrimLog {
         Ok(())
     }
 
-    /// Reads the log that is durable up to `promised`, and what follows as far as it holds.
+    /// Reads the log that is durable up to `promised`, and all intact batches behind that.
     ///
     /// # Errors
     /// Returns an error if reading fails.
@@ -159,7 +158,7 @@ impl TrimLog {
             let [one, other] = found.log.begins(layout);
             let one = found.log.read_batch(file, layout, one)?;
             let is_promised = found.log.end.length < promised.length;
-            // Beyond what was promised the second copy is needed only where the first does not hold.
+            // Batches that were not promised need only one intact copy.
             let other = match &one {
                 Some(_) if !is_promised => None,
                 _ => found.log.read_batch(file, layout, other)?,
@@ -177,7 +176,7 @@ impl TrimLog {
         }
     }
 
-    /// Reads the next batch of the copy that begins at `begin`, if it holds.
+    /// Reads the next batch of the copy at `begin`; `None` if it is not intact.
     fn read_batch(
         &self,
         file: &HostFile,
@@ -249,7 +248,7 @@ mod tests {
         TrimRecord { first: LogicalUnit(number as u32), units: 2, number: SequenceNumber(number) }
     }
 
-    /// A log of `batches` batches of one record each, and the place behind each.
+    /// Returns a log of `batches` batches of one record each, and the position behind each.
     fn written(file: &HostFile, layout: &Layout, batches: u64) -> Vec<TrimPosition> {
         let mut log = TrimLog::new(5);
         let mut ends = vec![log.end()];

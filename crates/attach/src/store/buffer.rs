@@ -1,10 +1,10 @@
-//! What is in the write buffer, and keeping it as capacitors would.
+//! The contents of the write buffer, and dumps of it, which stand for PLP.
 //!
-//! The image has room to save what the drive's buffer holds. Where an erase waits for that, nothing else may happen
-//! before the buffer is saved ([`Store::wants_buffer_saved`]): so there is always room for it.
+//! The image has space for one dump of all that the drive's buffer holds. If an erase waits for a dump, nothing
+//! else may happen until the buffer is saved ([`Store::wants_buffer_saved`]): so the space is always enough.
 //!
-//! A dump also holds what was programmed and is not known to be durable ([`super::undurable`]): so it needs
-//! nothing that is made durable together with it.
+//! A dump also holds units that were programmed and are not known to be durable ([`super::undurable`]): so it
+//! depends on nothing that is made durable together with it.
 
 use std::io;
 
@@ -14,27 +14,27 @@ use ssdlab_units::{LogicalUnit, PhysicalUnit};
 use super::Store;
 use crate::image::dump::{Content, Dump, FoundDumps, SavedUnit};
 
-/// The dumps in the image.
+/// The buffer dumps in the image.
 #[derive(Debug, Default)]
 pub(super) struct Dumps {
-    /// The largest generation there is.
+    /// Largest generation so far.
     generation: u64,
-    /// The slot of the latest that counts.
+    /// Slot of the latest dump that counts.
     slot: u64,
-    /// The stamp of the latest, if it was written in this life.
+    /// Stamp of the latest dump if it was written since the image was opened; 0 otherwise.
     stamp: u64,
     written: u64,
-    /// Its units.
+    /// Units in the latest dump that was written since then.
     units: Vec<LogicalUnit>,
 }
 
 impl Dumps {
-    /// Those of an image of which dumps up to `generation` were written.
+    /// Returns the dumps of an image with dumps up to `generation`.
     pub(super) fn new(generation: u64) -> Dumps {
         Dumps { generation, ..Dumps::default() }
     }
 
-    /// Goes on from what was found in an image.
+    /// Takes generation and slot from the dumps found in an image.
     pub(super) fn found(&mut self, found: &FoundDumps) {
         self.generation = self.generation.max(found.generation);
         self.slot = found.newest.as_ref().map_or(0, |it| it.slot);
@@ -49,38 +49,39 @@ impl Store {
         self.wants_buffer_saved
     }
 
-    /// The buffer was saved, durably: erases that are announced now may be carried out.
+    /// Allows all erases that are announced by now to be carried out. The caller has saved the buffer, durably.
     pub fn allow_erases(&mut self) {
         self.erases_until = self.erases_until.map(|_| self.announced);
         self.wants_buffer_saved = false;
     }
 
-    /// Generation of the latest dump.
+    /// Returns the generation of the latest dump.
     pub fn latest_dump(&self) -> u64 {
         self.dumps.generation
     }
 
-    /// Returns how many dumps were written in this life.
+    /// Returns the number of dumps written since the image was opened.
     pub fn dumps_written(&self) -> u64 {
         self.dumps.written
     }
 
-    /// The stamp that has to be durable before the buffer may be saved, if it is not: that of the latest
-    /// dump, which is the only one once the other's slot is written to; or that of program units which
-    /// have no room in a dump.
+    /// Returns the stamp that has to be durable before the next dump; `None` if it is. It is the stamp of the
+    /// latest dump, which is the only one while the other slot is overwritten, or that of program units which
+    /// have no space in a dump.
     pub fn durable_before_dump(&self) -> Option<u64> {
         let overflowed = self.undurable.as_ref().and_then(|undurable| undurable.overflowed());
         let stamp = self.dumps.stamp.max(overflowed.unwrap_or(0));
         (stamp > self.progress.durable()).then_some(stamp)
     }
 
-    /// Returns true if all `units`, and no more, fit into a dump.
+    /// Returns true if `units` units fit into a dump.
     pub fn fits_into_dump(&self, units: usize) -> bool {
         units as u64 <= self.layout.dump_units
     }
 
-    /// Keeps `units`, which lie at these places and are exceeded by larger numbers than theirs, as
-    /// capacitors would, and that `trimmed` was by `latest`. Nothing needs to be durable first.
+    /// Writes a buffer dump. `units` have the place of their data and a sequence number: a copy with a larger
+    /// number is newer. `trimmed` units were trimmed by number `latest`. Call it when
+    /// [`Store::durable_before_dump`] is `None`.
     ///
     /// # Errors
     /// Returns an error if the image cannot be written.
@@ -93,7 +94,7 @@ impl Store {
         debug_assert_eq!(self.durable_before_dump(), None);
         self.finish_under_way()?;
         if units.is_empty() && trimmed.is_empty() {
-            // What earlier dumps hold is durable elsewhere, or trimmed.
+            // All that earlier dumps hold is durable elsewhere, or trimmed.
             return Ok(());
         }
         let size = self.layout.unit as usize;
@@ -123,7 +124,7 @@ impl Store {
         Ok(())
     }
 
-    /// The units that the host wrote and that no program was carried out for.
+    /// Returns the units that the host wrote and whose program is not carried out on the image.
     fn in_buffer(&mut self) -> Vec<LogicalUnit> {
         self.settle_under_way();
         let mut units = Vec::new();
@@ -135,8 +136,8 @@ impl Store {
         units
     }
 
-    /// The units that the host wrote and that may be in no program unit that is known to be durable, each
-    /// once, in order; where records of trims are not durable, those of the latest dump, too.
+    /// Returns the units that the host wrote and that may be in no durable program unit, sorted and without
+    /// duplicates. While trim records are not durable, includes the units of the latest dump.
     pub fn undurable_units(&mut self) -> Vec<LogicalUnit> {
         let mut units = self.in_buffer();
         units.extend(self.undurable.iter().flat_map(|undurable| undurable.units()));
@@ -148,8 +149,9 @@ impl Store {
         units
     }
 
-    /// The number that a copy of what is at `place`, which is mapped, exceeds if it is newer, where
-    /// `latest` is the latest number; nothing if it is durable there, or where it is copied from.
+    /// Returns the sequence number for the data at `place`, which has to be mapped, in a dump: a copy with a
+    /// larger number is newer. `latest` is the latest number. `None` if the data is durable there, or where it
+    /// is copied from.
     pub fn number_to_save(
         &self,
         place: PhysicalUnit,
@@ -160,11 +162,11 @@ impl Store {
             return Some(latest);
         }
         let number = self.undurable.as_ref()?.number(self.layout.program_of(unit))?;
-        // The program unit itself counts for more than its copy in the dump.
+        // The program unit itself takes precedence over its copy in the dump.
         Some(SequenceNumber(number.0.saturating_sub(1)))
     }
 
-    /// The logical units whose data is of no program unit that was carried out, copies included.
+    /// Returns the logical units in program units that are not carried out on the image, copies included.
     pub fn staged_units(&mut self) -> Vec<LogicalUnit> {
         let mut units = self.in_buffer();
         for staged in self.staged.values().chain(self.older.values()) {

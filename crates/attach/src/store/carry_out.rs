@@ -1,4 +1,4 @@
-//! Doing to the image what the drive has done to its flash.
+//! Carries out on the image what the drive has done to its flash.
 
 use std::io;
 
@@ -11,10 +11,12 @@ use crate::image::spare::Record;
 use ssdlab_units::PhysicalUnit;
 
 impl Store {
-    /// Does to the image what the drive has done to its flash.
+    /// Carries out on the image all that the drive has done to its flash. Stops at an erase that waits for the
+    /// buffer to be saved.
     ///
     /// # Errors
-    /// Returns an error if the image cannot be read or written; what was not done is tried again next time.
+    /// Returns an error if the image cannot be read or written; the remaining operations are repeated by the
+    /// next call.
     #[inline]
     pub fn carry_out(&mut self) -> io::Result<()> {
         if self.unheard.is_empty() && !self.is_stuck && self.under_way.is_none() {
@@ -27,7 +29,7 @@ impl Store {
     fn carry_out_all(&mut self) -> io::Result<()> {
         loop {
             self.finish_under_way()?;
-            // Whoever brings what is written ahead is waited for.
+            // Data that is being written ahead has to arrive first.
             match self.unheard.first() {
                 None => {
                     self.is_stuck = false;
@@ -41,18 +43,18 @@ impl Store {
         }
     }
 
-    /// Does a step that was begun, here and now.
+    /// Carries out a step that was begun, in this thread.
     pub(super) fn do_it(&mut self, work: Work) {
         let mut hands = std::mem::take(&mut self.hands);
         work.carry_out(self.image.file(), &mut hands);
         self.hands = hands;
     }
 
-    /// Begins the next step of what the drive has done to its flash, if there is one that can
-    /// be done now. Nothing else is under way then.
+    /// Begins the next flash operation that can be carried out now; `None` if there is none. No step may be in
+    /// flight.
     ///
     /// # Errors
-    /// Returns an error if the image cannot be written; it is tried again next time.
+    /// Returns an error if the image cannot be written; the next call repeats the operation.
     pub fn begin_next(&mut self) -> io::Result<Option<Work>> {
         debug_assert!(self.under_way.is_none(), "one step after the other");
         debug_assert!(self.received.is_empty(), "data is handed over first");
@@ -76,7 +78,7 @@ impl Store {
                     let staged = self.staged_in(program, life).expect("it was a moment ago");
                     let goes = erased == part && staged.is_ahead;
                     assert!(!goes, "what was written ahead would be punched out");
-                    // What is there may be all that is durable of its units.
+                    // The old contents may be the only durable copy of their units.
                     return Ok(Some(self.begin_clearing(erased, stamp)));
                 }
                 self.parts.set(part, Part::Usual);
@@ -109,7 +111,7 @@ impl Store {
         work
     }
 
-    /// Returns what is to be written of a program unit.
+    /// Returns the step's data for writing a program unit.
     fn program(&mut self, program: u32, life: u64) -> Program {
         let staged = match self.staged.get(&program) {
             Some(staged) if staged.life == life => staged.clone(),
@@ -150,7 +152,7 @@ impl Store {
         }
     }
 
-    /// Returns where the data is of a unit that is a copy of `from`.
+    /// Returns the source of the data of a unit that is a copy of `from`.
     fn copy_of(&self, from: PhysicalUnit, life: Option<u64>) -> From {
         let (unit, life) = match life {
             None => (from, None),
@@ -179,10 +181,10 @@ impl Store {
         }
     }
 
-    /// Waits for what is being done to the image, if anything is, and notes what came of it.
+    /// Waits for the step in flight, if there is one, and notes its outcome.
     ///
     /// # Errors
-    /// Returns an error if it could not be done; it is tried again next time.
+    /// Returns an error if the step failed; a flash operation is put back, to be repeated.
     pub fn finish_under_way(&mut self) -> io::Result<()> {
         let Some(under_way) = self.under_way.take() else { return Ok(()) };
         match under_way.wait() {
@@ -208,9 +210,10 @@ impl Store {
         Ok(())
     }
 
-    /// Finishes what is under way, so that it is known where everything is: what could not be done waits again.
+    /// Waits for the step in flight, so that the place of all data is known. A flash operation that failed is
+    /// put back.
     pub(super) fn settle_under_way(&mut self) {
-        // It fails again when it is tried again, and is told then.
+        // The step is repeated later, and a new failure reported then.
         let _ = self.finish_under_way();
     }
 
@@ -247,7 +250,7 @@ impl Store {
         }
     }
 
-    /// Does one step, to take it off somebody who does not keep up.
+    /// Carries out one step, to relieve a helper that falls behind.
     ///
     /// # Errors
     /// As [`Store::carry_out`].
@@ -259,13 +262,13 @@ impl Store {
         self.finish_under_way()
     }
 
-    /// Says whether somebody does what the drive does to its flash all the time, so that nobody else
-    /// needs to. Nothing may be sent from where it lies in the image then.
+    /// Sets whether a helper thread carries out the operations. If so, nothing may be sent in place from the
+    /// image.
     pub fn set_helped(&mut self, is_helped: bool) {
         self.is_helped = is_helped;
     }
 
-    /// Returns true if somebody does.
+    /// Returns true if a helper thread carries out the operations.
     pub fn is_helped(&self) -> bool {
         self.is_helped
     }

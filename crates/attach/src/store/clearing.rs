@@ -1,7 +1,6 @@
-//! Taking away what erased parts of blocks held.
+//! Clearing of erased parts of blocks: punches out their records and data.
 //!
-//! Nothing is taken away before what replaces it is durable, and nothing is programmed where records of
-//! earlier data are.
+//! Nothing is removed before its replacement is durable, and nothing is programmed where old records are.
 
 use std::io;
 
@@ -10,10 +9,10 @@ use super::parts::Part;
 use super::work::{Purpose, Task, Work};
 
 impl Store {
-    /// A part of the block of `part` that is erased and still holds its records, `part` itself or another
-    /// one. While one does, the block looks full to whoever reads the image after a crash: the room that
-    /// is left in it is lost, and without it a full drive cannot collect. So none does once any part of
-    /// the block is programmed.
+    /// Returns an erased part of the block of `part` that still has its records, `part` itself or another one,
+    /// with its stamp; `None` if there is none. With such a part, the block would look full to a recovery after
+    /// a crash: the free space in it would be lost, and a full drive could not run gc. So no part of a block is
+    /// programmed while one has old records.
     pub(super) fn erased_beside(&self, part: u32) -> Option<(u32, u64)> {
         let first = part - part % self.layout.stripe;
         (first..first + self.layout.stripe).find_map(|it| match self.parts.get(it) {
@@ -22,8 +21,8 @@ impl Store {
         })
     }
 
-    /// Returns true if `part`, which has just been erased, is one of a block of which other parts
-    /// were erased before and may be programmed already.
+    /// Returns true if `part`, which has just been erased, belongs to a block whose other parts were erased
+    /// before and may be programmed already.
     pub(super) fn is_late(&self, part: u32) -> bool {
         let first = part - part % self.layout.stripe;
         (first..first + self.layout.stripe).any(|it| {
@@ -32,7 +31,7 @@ impl Store {
         })
     }
 
-    /// Begins to take away what a part held that was erased late.
+    /// Begins to clear a part of a block that was erased late; `None` if there is none.
     pub(super) fn begin_clearing_late(&mut self) -> Option<Work> {
         while let Some(&part) = self.erased_late.last() {
             if let Part::Erased { stamp } = self.parts.get(part) {
@@ -43,30 +42,31 @@ impl Store {
         None
     }
 
-    /// Begins to take away what `part` held, which is erased, so that it can be programmed.
+    /// Begins to clear `part`, which is erased, so that it can be programmed. Begins a sync instead if the
+    /// erase is not durable.
     pub(super) fn begin_clearing(&mut self, part: u32, erased: u64) -> Work {
         if erased > self.progress.durable() {
             return self.begin(Purpose::Sync { stamp: self.stamp() }, Task::Sync);
         }
         let records = Some(self.layout.records_of_part(part));
-        // Data that is written over where it lies need not be punched out first: that takes long, and
-        // then the system has to find room for it anew. But its pages may be on their way to somebody.
+        // Data that is overwritten in place need not be punched out first: punching takes long, and the system
+        // has to allocate space again afterwards. But lent pages may be on their way to a client.
         let is_lent = !self.is_helped && self.lent[part as usize];
         let data = is_lent.then(|| self.layout.data_of_part(part));
         let purpose = Purpose::Clear { part, with_data: data.is_some() };
         self.begin(purpose, Task::Clear { records, data })
     }
 
-    /// Notes that the page cache's own pages from `at` on, in a stretch of the image's data, are sent to somebody
-    /// without a copy. What lies in that part of a block is punched out and not written over once it is erased:
-    /// those who have the pages keep them as they are then.
+    /// Notes that the page cache's pages of this stretch of the image are sent to a client without a copy. Once
+    /// the part of the block is erased, its data is punched out, not overwritten, so the sent pages keep their
+    /// contents.
     pub fn lend(&mut self, at: u64, length: u64) {
         let size = self.layout.data_of_part(0).1;
         let part_of = |at: u64| ((at - self.layout.data) / size) as usize;
         self.lent[part_of(at)..=part_of(at + length - 1)].fill(true);
     }
 
-    /// Begins to punch out something that is erased and need not be there, if there is anything.
+    /// Begins to clear an erased part, or to punch out its data; `None` if there is nothing to punch out.
     pub fn begin_punching(&mut self) -> Option<Work> {
         debug_assert!(self.under_way.is_none(), "one step after the other");
         if let Some((stamp, part)) = self.parts.first_erased()
@@ -80,11 +80,11 @@ impl Store {
         Some(self.begin(purpose, Task::Clear { records: None, data }))
     }
 
-    /// Notes that everything written up to `stamp` is durable, in the image as well, and then takes away what
-    /// is needed no longer.
+    /// Records in the image that everything up to `stamp` is durable, and then clears erased parts, unless a
+    /// helper does that.
     ///
     /// # Errors
-    /// Returns an error if that cannot be noted, or what is erased cannot be punched out.
+    /// Returns an error if that cannot be recorded, or if erased data cannot be punched out.
     pub fn note_durable(&mut self, stamp: u64) -> io::Result<()> {
         self.vouch(stamp)?;
         if self.is_helped {
@@ -108,15 +108,14 @@ mod tests {
     use super::*;
     use crate::image::Image;
 
-    /// A drive's flash, and the order of what is done to it.
+    /// A drive's flash under test, with the sequence number of its latest program.
     struct Bench {
         store: Store,
         number: u64,
     }
 
     impl Bench {
-        /// In a new image; somebody does to it what the drive does, so that what is erased is not
-        /// punched out at once.
+        /// Opens a new image with a helper, so that erased data is not punched out at once.
         fn new(path: &std::path::Path) -> Bench {
             let mut profile = Profile::named(DEFAULT).expect("the default profile");
             profile.set("capacity.logical", "64M").expect("a size");
@@ -129,7 +128,7 @@ mod tests {
             Bench { store, number: 0 }
         }
 
-        /// Programs the unit `index` of a block with all that it holds.
+        /// Programs the program unit `index` of a block, all units filled.
         fn program(&mut self, block: u32, index: u32) {
             let count = self.store.layout.units_per_program;
             let program = block * self.store.layout.programs_per_block + index;
@@ -144,13 +143,13 @@ mod tests {
             self.store.programmed(first);
         }
 
-        /// Announces that a block is erased.
+        /// Announces the erase of a block.
         fn announce(&mut self, block: u32) {
             self.store.begin_erase(BlockIndex(block));
         }
 
         fn erase(&mut self, part: u32) {
-            // The first blocks lie on the first dies.
+            // The parts of block 0 are on the first dies.
             self.store.erased(BlockIndex(0), DieIndex(part));
         }
 
@@ -167,7 +166,8 @@ mod tests {
             self.store.sync().expect("it is durable");
         }
 
-        /// The program is killed; which program units of block 0 whoever opens the image finds written.
+        /// Kills the program and opens the image again; returns the program units of block 0 that are found
+        /// written.
         fn killed(self, path: &std::path::Path) -> Vec<u32> {
             drop(self.store);
             let mut store = Store::new(Image::open(path).expect("an image"));

@@ -1,4 +1,4 @@
-//! What is on the flash, read from the image when it is opened after a crash.
+//! Contents of the flash, read from the image when it is opened after a crash.
 
 use ssdlab_model::media::{SequenceNumber, SpareArea, TrimRecord};
 use ssdlab_model::recovery::{FlashContents, ProgramUnit};
@@ -8,31 +8,31 @@ use super::Store;
 use crate::image::layout::Layout;
 use crate::image::spare::Record;
 
-/// Stands for a program unit that cannot be read.
+/// Number of a program unit that cannot be read.
 const UNREADABLE: u64 = u64::MAX;
 
-/// Larger than any number that is believed.
+/// Flag in a number for SLC mode; larger than any sequence number.
 const SLC: u64 = 1 << 63;
 
-/// What was found in an image.
+/// Contents that were found in an image.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// The sequence number of each program unit; 0 where it is erased, [`SLC`] added where it was
-    /// programmed with one bit a cell.
+    /// Sequence number of each program unit: 0 if it is erased, with [`SLC`] added if it was programmed with
+    /// one bit a cell.
     numbers: Vec<u64>,
-    /// Logical units plus one, of each physical unit.
+    /// Logical unit plus one of each physical unit, 0 for padding.
     spare: Vec<u32>,
     pub(super) trims: Vec<TrimRecord>,
-    /// Units of the latest dump of the buffer that nothing on the flash is newer than.
+    /// Units of the latest buffer dump of which the flash has no newer copy.
     pub(super) saved: Vec<LogicalUnit>,
-    /// The largest number in that dump.
+    /// Largest sequence number in that dump.
     pub(super) saved_through: SequenceNumber,
-    /// Their data with its checksum; nothing where it is damaged.
+    /// Data of each unit in `saved`, with its checksum; `None` if it is damaged.
     pub(super) saved_data: Vec<Option<(Box<[u8]>, u32)>>,
 }
 
 impl Found {
-    /// Nothing, in an image of this `layout`.
+    /// Returns the contents of an erased flash of this `layout`.
     pub(super) fn new(layout: &Layout) -> Found {
         let programs = layout.programs() as usize;
         Found {
@@ -45,9 +45,9 @@ impl Found {
         }
     }
 
-    /// Notes what the record of `program` says.
+    /// Notes the number and the logical units in the record of `program`.
     pub(super) fn note_record(&mut self, layout: &Layout, program: u32, record: &Record) {
-        // A number that no drive reaches is told apart from none by the model.
+        // Numbers that no drive reaches are left to the model, which refuses them.
         let number = record.number.min(SLC - 1);
         self.numbers[program as usize] = number | if record.is_slc { SLC } else { 0 };
         let first = (program * layout.units_per_program) as usize;
@@ -66,13 +66,13 @@ impl Found {
         self.spare[first..first + layout.units_per_program as usize].fill(0);
     }
 
-    /// The program units that can be read, with their sequence numbers.
+    /// Returns the program units that can be read, with their sequence numbers.
     pub(super) fn readable(&self) -> impl Iterator<Item = (u32, SequenceNumber)> + '_ {
         let readable = (0..).zip(&self.numbers).filter(|(_, it)| ![0, UNREADABLE].contains(it));
         readable.map(|(program, &number)| (program, SequenceNumber(number & !SLC)))
     }
 
-    /// The logical units of `program`, plus one; zero for padding.
+    /// Returns the logical units of `program`, plus one; zero for padding.
     pub(super) fn spare_of(&self, layout: &Layout, program: u32) -> &[u32] {
         let first = (program * layout.units_per_program) as usize;
         &self.spare[first..first + layout.units_per_program as usize]
@@ -80,13 +80,13 @@ impl Found {
 }
 
 impl Store {
-    /// Forgets what [`Store::survey`] has found, once the drive is open.
+    /// Drops the contents that [`Store::survey`] has found, once the drive is open.
     pub fn forget_survey(&mut self) {
         self.found = None;
     }
 
-    /// The logical unit that the spare area of `unit` names, as the survey has found it; nothing
-    /// where there was none.
+    /// Returns the logical unit that the spare area of `unit` names, `Some(None)` for padding. `None` if there
+    /// was no survey, or the unit is staged.
     pub fn spare_names(&self, unit: PhysicalUnit) -> Option<Option<LogicalUnit>> {
         let found = self.found.as_ref()?;
         if self.is_staged(unit) {
@@ -95,13 +95,13 @@ impl Store {
         Some(found.spare[unit.0 as usize].checked_sub(1).map(LogicalUnit))
     }
 
-    /// Returns true if the data of `unit` is not in the image at its place.
+    /// Returns true if the data of `unit` is staged, not at its place in the image.
     fn is_staged(&self, unit: PhysicalUnit) -> bool {
         self.staged.contains_key(&self.layout.program_of(unit))
     }
 
-    /// Returns where in the image the data of `unit` lies, which is mapped, or is to be copied from; nothing where it
-    /// is in RAM.
+    /// Returns the physical unit in the image that holds the data of `unit`, which has to be mapped: `unit`
+    /// itself or the one that it is to be copied from. `None` if the data is staged.
     pub fn lies_at(&self, unit: PhysicalUnit) -> Option<PhysicalUnit> {
         match self.origin(unit) {
             (unit, None) => Some(unit),
@@ -109,7 +109,7 @@ impl Store {
         }
     }
 
-    /// The program unit that holds `unit`.
+    /// Returns the program unit that holds `unit`.
     pub fn program_of(&self, unit: PhysicalUnit) -> u32 {
         self.layout.program_of(unit)
     }

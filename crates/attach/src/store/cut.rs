@@ -1,4 +1,4 @@
-//! Cutting power: what is left in the image is what would be left on the flash.
+//! Power cut: leaves in the image what would be left on the flash.
 
 use std::io;
 
@@ -8,16 +8,16 @@ use super::Store;
 use crate::image::spare::Record;
 
 impl Store {
-    /// Cuts power. What has happened on the flash is done; of what is under way, which is `torn`, a program leaves a
-    /// program unit that cannot be read, and an erase a part of a block that cannot be; what has
-    /// not begun has left nothing, and what is in the buffer is lost.
+    /// Cuts power. Completed flash operations are carried out on the image. Operations in flight are in `torn`:
+    /// a torn program leaves an unreadable program unit, a torn erase an unreadable part of a block. Operations
+    /// that have not begun leave nothing, and the buffer is lost.
     ///
-    /// Where capacitors hold the drive up, save the buffer before.
+    /// On a drive with PLP, save the buffer before the call.
     ///
     /// # Errors
     /// Returns an error if the image cannot be written.
     pub fn cut(&mut self, torn: &[Torn]) -> io::Result<()> {
-        // What is erased by now is punched out here.
+        // Erased data is punched out by this thread from here on.
         self.is_helped = false;
         self.finish_under_way()?;
         self.carry_out()?;

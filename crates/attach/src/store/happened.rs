@@ -1,7 +1,7 @@
-//! What has happened on the drive's flash and the image has not heard of, in the order in which it did.
+//! Queue of flash operations that have happened and are not carried out on the image yet, in their order.
 //!
-//! That is an order in which nothing is erased before what replaces it is programmed, and the image hears of it in the
-//! same order: so what is in the image is what was on the flash at some moment.
+//! In that order nothing is erased before its replacement is programmed, and the image is changed in the same
+//! order: so the image holds what was on the flash at some moment.
 
 use std::collections::VecDeque;
 
@@ -9,22 +9,22 @@ use ssdlab_model::media::TrimRecord;
 
 use super::Store;
 
-/// Something that has happened on the flash.
+/// A flash operation that has happened.
 #[derive(Debug)]
 pub(super) enum Happened {
-    /// A program unit was programmed, which is staged in this life.
+    /// A program unit was programmed, with the data staged in this life.
     Programmed { program: u32, life: u64 },
-    /// A part of a block was erased. The erase was announced as that number of all.
+    /// A part of a block was erased. `announced` is the number of the erase among all announced erases.
     Erased { part: u32, announced: u64 },
     /// Records of trims were programmed.
     Trims(Box<[TrimRecord]>),
 }
 
-/// What the image has not heard of.
+/// Operations that are not carried out on the image.
 #[derive(Debug, Default)]
 pub(super) struct Unheard {
     queue: VecDeque<Happened>,
-    /// How many have been added, and taken for good.
+    /// Number of operations added so far, and number taken out to be carried out.
     added: u64,
     taken: u64,
 }
@@ -35,7 +35,7 @@ impl Unheard {
         self.queue.push_back(happened);
     }
 
-    /// Puts back what was taken last and could not be done.
+    /// Puts back the operation that was taken last, because it could not be carried out.
     pub(super) fn put_back(&mut self, happened: Happened) {
         self.taken -= 1;
         self.queue.push_front(happened);
@@ -66,17 +66,18 @@ impl Unheard {
 }
 
 impl Store {
-    /// Returns how much the image has not heard of: as many program units, at most, are held in RAM.
+    /// Returns the number of operations that wait to be carried out: at most as many program units are held in
+    /// RAM for them.
     pub fn backlog(&self) -> usize {
         self.unheard.queue.len()
     }
 
-    /// Returns how much has happened so far.
+    /// Returns the number of flash operations so far.
     pub fn happened(&self) -> u64 {
         self.unheard.added
     }
 
-    /// Returns true if the image has heard of the first so many things that have happened.
+    /// Returns true if the first `happened` flash operations are carried out on the image.
     pub fn has_heard(&self, happened: u64) -> bool {
         let under_way = u64::from(self.under_way.as_ref().is_some_and(|it| it.is_of_drive()));
         self.unheard.taken - under_way >= happened

@@ -1,24 +1,24 @@
-//! What the parts of blocks are in the image, beside what they are on the flash.
+//! State of the parts of blocks in the image, where it differs from the flash. A part of a block is its share
+//! on one die.
 //!
-//! What an erased part held goes in two steps, since the second takes long: without its records nothing
-//! is there, and the part can be programmed; its data then takes up room until it is punched out or
-//! written over.
+//! An erased part is cleared in two steps, because the second takes long. Without its records the part is
+//! erased and can be programmed; its data takes up space until it is punched out or overwritten.
 
 use std::collections::BTreeSet;
 
-/// What a part of a block is in the image.
+/// State of a part of a block in the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// What it is on the flash.
+    /// As on the flash.
     Usual,
-    /// Erased, and all that it held is still there. It goes when what was written up to that stamp is
-    /// durable.
+    /// Erased on the flash, with its records and data still in the image. They may be removed when all writes
+    /// up to `stamp` are durable.
     Erased { stamp: u64 },
-    /// Without records, and so erased, but its data takes up room.
+    /// Erased, without records, with data that still takes up space.
     Bare,
 }
 
-/// What all parts are.
+/// State of all parts.
 #[derive(Debug)]
 pub(super) struct Parts {
     parts: Vec<Part>,
@@ -27,17 +27,17 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// So many, all of them as on the flash.
+    /// Returns the state of `count` parts, all of them as on the flash.
     pub(super) fn new(count: usize) -> Parts {
         Parts { parts: vec![Part::Usual; count], erased: BTreeSet::new(), bare: BTreeSet::new() }
     }
 
-    /// Returns what `part` is.
+    /// Returns the state of `part`.
     pub(super) fn get(&self, part: u32) -> Part {
         self.parts[part as usize]
     }
 
-    /// Notes that `part` has become `now`.
+    /// Sets the state of `part` to `now`.
     pub(super) fn set(&mut self, part: u32, now: Part) {
         match std::mem::replace(&mut self.parts[part as usize], now) {
             Part::Usual => {}
@@ -51,12 +51,12 @@ impl Parts {
         }
     }
 
-    /// The part that was erased first, with the stamp of that.
+    /// Returns the part that was erased first, with its stamp; `None` if there is none.
     pub(super) fn first_erased(&self) -> Option<(u64, u32)> {
         self.erased.first().copied()
     }
 
-    /// A part of which only data is left.
+    /// Returns a part of which only data is left; `None` if there is none.
     pub(super) fn first_bare(&self) -> Option<u32> {
         self.bare.first().copied()
     }

@@ -1,8 +1,8 @@
-//! How much of the image is durable, and what the image may say of it.
+//! Durability of the image: stamps of writes, and the promise mark in the state.
 //!
-//! Every write to the image that anything depends on takes a stamp. A sync makes durable what was written
-//! up to a stamp; then the image says so ([`Store::note_durable`]), with the ends that the logs had at that
-//! stamp, and only then is anything answered or taken away that depends on it.
+//! Every write to the image that something depends on takes a stamp. A sync makes everything durable up to a
+//! stamp. Then the image records that ([`Store::note_durable`]), with the ends of its logs at that stamp. Only
+//! then are requests answered, or data removed, that depend on it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,50 +11,50 @@ use super::Store;
 use crate::image::state::State;
 use crate::image::trims::TrimPosition;
 
-/// The ends of the logs.
+/// Ends of the log of trims and of the buffer dumps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ends {
-    /// The end of the log of trims.
+    /// End of the log of trims.
     pub(super) trims: TrimPosition,
     /// Generation of the latest buffer dump.
     pub(super) dump: u64,
 }
 
-/// What was written, and how much of it is durable.
+/// The latest stamp, and the stamp up to which everything is durable.
 #[derive(Debug)]
 pub(super) struct Progress {
     stamp: u64,
     durable: u64,
-    /// The ends of the logs at the durable stamp.
+    /// Ends of the logs at the durable stamp.
     ends: Ends,
-    /// Where they came to later, with the stamps of that, in order.
+    /// Later ends of the logs with their stamps, the smallest first.
     later: VecDeque<(u64, Ends)>,
 }
 
 impl Progress {
-    /// The progress that `state` vouches for.
+    /// Returns the progress that `state` vouches for.
     pub(super) fn new(state: State) -> Progress {
         let ends = Ends { trims: state.trims, dump: state.dump };
         Progress { stamp: state.stamp, durable: state.stamp, ends, later: VecDeque::new() }
     }
 
-    /// The latest stamp.
+    /// Returns the latest stamp.
     pub(super) fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// The stamp up to which everything is durable.
+    /// Returns the stamp up to which everything is durable.
     pub(super) fn durable(&self) -> u64 {
         self.durable
     }
 
-    /// Notes that something was written; returns its stamp.
+    /// Notes a write to the image; returns its stamp.
     pub(super) fn wrote(&mut self) -> u64 {
         self.stamp += 1;
         self.stamp
     }
 
-    /// Notes that a log was written to; returns the stamp of that.
+    /// Notes a write to a log, whose new end `change` sets; returns its stamp.
     pub(super) fn wrote_log(&mut self, change: impl FnOnce(&mut Ends)) -> u64 {
         let mut ends = self.latest_ends();
         change(&mut ends);
@@ -63,7 +63,7 @@ impl Progress {
         self.stamp
     }
 
-    /// The ends of the logs, durable or not.
+    /// Returns the ends of the logs, durable or not.
     pub(super) fn latest_ends(&self) -> Ends {
         self.later.back().map_or(self.ends, |&(_, ends)| ends)
     }
@@ -73,7 +73,7 @@ impl Progress {
         self.latest_ends().trims == self.ends.trims
     }
 
-    /// The ends of the logs at `stamp`.
+    /// Returns the ends of the logs at `stamp`.
     fn ends_at(&self, stamp: u64) -> Ends {
         let until = self.later.iter().take_while(|&&(at, _)| at <= stamp);
         until.last().map_or(self.ends, |&(_, ends)| ends)
@@ -86,13 +86,13 @@ impl Progress {
         self.durable = self.durable.max(stamp);
     }
 
-    /// Goes on from what an image holds that was not closed in order.
+    /// Raises the latest and the durable stamp to those found in an image that was not closed in order.
     pub(super) fn found(&mut self, stamp: u64, durable: u64) {
         self.stamp = self.stamp.max(stamp).max(durable);
         self.durable = self.durable.max(durable);
     }
 
-    /// Takes the logs to end where they were found to.
+    /// Sets the ends of the logs to those found in the image.
     pub(super) fn found_ends(&mut self, ends: Ends) {
         self.ends = ends;
         self.later.clear();
@@ -100,20 +100,20 @@ impl Progress {
 }
 
 impl Store {
-    /// Returns true if all records of trims in the image are known to be durable.
+    /// Returns true if all trim records in the image are known to be durable.
     pub fn are_trims_durable(&self) -> bool {
         self.progress.are_trims_durable()
     }
 
-    /// Returns how many writes were made to the image.
+    /// Returns the latest stamp: the number of writes to the image so far.
     pub fn stamp(&self) -> u64 {
         self.progress.stamp()
     }
 
-    /// Has the image say that everything is durable that was written up to `stamp`, as it is.
+    /// Records in the image that everything up to `stamp` is durable. The caller has made it durable.
     ///
     /// # Errors
-    /// Returns an error if that cannot be written; nothing is believed to be durable then that was not before.
+    /// Returns an error if the state cannot be written; then the durable stamp stays as it was.
     pub(super) fn vouch(&mut self, stamp: u64) -> io::Result<()> {
         if stamp <= self.progress.durable() {
             return Ok(());
@@ -131,10 +131,10 @@ impl Store {
         }
     }
 
-    /// Makes everything durable that was written to the image.
+    /// Makes all writes to the image durable, and removes data that is needed no longer.
     ///
     /// # Errors
-    /// Returns an error if the system fails it.
+    /// Returns an error if the sync fails, or if the state cannot be written.
     pub fn sync(&mut self) -> io::Result<()> {
         self.finish_under_way()?;
         let stamp = self.stamp();
@@ -144,7 +144,7 @@ impl Store {
         self.note_durable(stamp)
     }
 
-    /// Writes what the image says of itself, durably, with all that was written before.
+    /// Writes the state of the image, durably, with all earlier writes.
     ///
     /// # Errors
     /// Returns an error if the image cannot be written.
@@ -153,11 +153,10 @@ impl Store {
         self.set_state_with(state, ends)
     }
 
-    /// Writes what the image says of itself and where its logs end, durably, with all that was written
-    /// before.
+    /// Writes the state of the image and the ends of its logs, durably, with all earlier writes.
     ///
     /// # Errors
-    /// Returns an error if the image cannot be written; the logs end where they did then.
+    /// Returns an error if the image cannot be written; then the ends of the logs stay as they were.
     pub(super) fn set_state_with(&mut self, state: State, ends: Ends) -> io::Result<()> {
         self.finish_under_way()?;
         let stamp = self.progress.wrote();

@@ -1,31 +1,32 @@
-//! Taking over what the host has written.
+//! Host writes: taking over data that the host has written.
 //!
-//! Small pieces are kept in RAM until their program unit is programmed. Large ones are written ahead:
-//! straight to their place in the image, by whoever brought them, while others go on. What is there
-//! before its record is, counts for nothing, so a crash leaves what a crash of the drive would.
+//! Small pieces are kept in RAM until their program unit is programmed. Large pieces are written ahead:
+//! straight to their place in the image, by the thread of the request, while other requests go on. Data without
+//! a record counts for nothing, so a crash leaves what a crash of the drive would.
 //!
-//! What the drive takes while time passes is noted in its order, with the request that it is of; the data is handed over
-//! before anybody does or reads anything else ([`Store::take_over`]). A unit of which the host wrote a part is merged
-//! then with what it held before.
+//! Units that the drive takes while time passes are noted in order, with their request; their data is handed
+//! over before anything else is done or read ([`Store::take_over`]). A unit that the host wrote in part is then
+//! merged with its old data (read-modify-write).
 //!
 //! # When a place may be written ahead
 //!
-//! Only when what lay there is gone for good: no erase of that part of its block is announced, waits to be carried out or
-//! for its records to be punched out, and no earlier life of the program unit is still to be programmed. Otherwise
-//! what is there may be all that is durable of some unit, or what a copy is still to be made of. (The
-//! drive begins to fill a block anew as soon as its erase is announced, so a place may have three lives under
-//! way: one that is read for copies, one in RAM, and the next.) That is decided when the program unit is
-//! begun, and stays true until it is programmed: an erase that is announced later is carried out later.
+//! Only when its old contents are gone for good: no erase of that part of its block is announced or waits to be
+//! carried out or for its records to be punched out, and no earlier life of the program unit is still to be
+//! programmed. Otherwise the old contents may be the only durable copy of a unit, or the source of a copy that
+//! is still to be made. (The drive begins to fill a block again as soon as its erase is announced, so a place
+//! may have three lives: one that is read for copies, one in RAM, and the next.) This is decided when the
+//! program unit is begun, and stays true until it is programmed: an erase that is announced later is carried
+//! out later.
 //!
-//! A place is written once between two erases, and so may be read without a lock. The exception is a
-//! unit of which the host writes a part while its program unit is filled: then it is in RAM again, and
-//! what was written ahead is replaced when nobody reads it.
+//! A place is written once between two erases, and so may be read without a lock. The exception is a unit that
+//! the host writes in part while its program unit is filled: the unit is then in RAM again, and the data that
+//! was written ahead is replaced when no thread reads it.
 //!
-//! # What is on its way
+//! # Pieces on their way
 //!
-//! A program unit counts the pieces that are on their way to it. Whoever wants its data waits for them
-//! (`Store::settle`). The one who writes needs no lock of the drive's for that; a piece that could not
-//! be written, because the disk is full, is handed back and kept in RAM like a small one.
+//! A program unit counts the pieces that are on their way to it. A thread that needs their data waits for them
+//! (`Store::settle`). The thread that writes a piece does not need the drive's lock. A piece that could not be
+//! written, because the disk is full, is returned and kept in RAM like a small one.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -37,33 +38,32 @@ use ssdlab_units::{LogicalUnit, PhysicalUnit};
 use super::{Source, Staged, Store, alone};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// Units that follow each other and are written ahead, at least: fewer cost less in RAM.
+/// Minimum number of consecutive units that are written ahead: fewer cost less in RAM.
 const AHEAD_MIN: usize = 4;
 
-/// A unit that the model has received, and whose data was not handed over.
+/// A unit that the model has received, and whose data was not handed over yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit {
     pub(super) place: PhysicalUnit,
     pub(super) logical: LogicalUnit,
-    /// The life of the program unit. A request that is long, to a drive that is small, may meet the
-    /// same place twice.
+    /// Life of the program unit. A long request to a small drive may use the same place twice.
     pub(super) life: u64,
     pub(super) by: RequestTag,
     pub(super) rest: Rest,
 }
 
-/// What a unit holds besides what the request has of it.
+/// Source of the bytes of a unit that the request does not write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// Nothing: the request has all of it.
+    /// None: the request writes all of the unit.
     None,
-    /// What reads where nothing was written.
+    /// The value of unmapped bytes.
     Blank,
-    /// What is here, in that life of the program unit if it was staged.
+    /// The physical unit, in that life of its program unit if it was staged.
     At(PhysicalUnit, Option<u64>),
 }
 
-/// A copy whose data is to be taken out of the program unit that it was copied from.
+/// A copy whose data has to be taken out of the program unit that it was copied from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TakenOut {
     pub(super) program: u32,
@@ -71,26 +71,26 @@ pub(super) struct TakenOut {
     pub(super) index: usize,
 }
 
-/// The data of a request that writes.
+/// Data of a write request.
 #[derive(Clone, Copy, Debug)]
 pub struct Payload<'a> {
-    /// Where it begins on the drive, in bytes.
+    /// Beginning on the drive, in bytes.
     pub offset: u64,
-    /// All of it.
+    /// All bytes of the request.
     pub data: &'a [u8],
-    /// The checksums of the whole units in it.
+    /// Checksums of the whole units in the data.
     pub sums: &'a [u32],
 }
 
 impl Payload<'_> {
-    /// Returns where the whole unit `logical` lies in it, and its checksum.
+    /// Returns the offset of the whole unit `logical` in the data, and its checksum.
     fn whole(&self, logical: LogicalUnit, size: u64) -> (usize, u32) {
         let first_whole = self.offset.div_ceil(size);
         let from = (u64::from(logical.0) * size - self.offset) as usize;
         (from, self.sums[(u64::from(logical.0) - first_whole) as usize])
     }
 
-    /// Puts its part of the unit `logical` into `bytes`, which are all of that.
+    /// Copies the request's bytes of the unit `logical` into `bytes`, which are the whole unit.
     fn put_part(&self, logical: LogicalUnit, bytes: &mut [u8]) {
         let begin = u64::from(logical.0) * bytes.len() as u64;
         let end = begin + bytes.len() as u64;
@@ -102,17 +102,17 @@ impl Payload<'_> {
     }
 }
 
-/// A stretch of a request's data that is to be written to the image.
+/// A stretch of a request's data that has to be written ahead to the image.
 #[derive(Debug)]
 pub struct Piece {
-    /// Where in the request's data.
+    /// Offset in the request's data, in bytes.
     from: usize,
     length: usize,
-    /// Where in the image.
+    /// Offset in the image, in bytes.
     at: u64,
     program: u32,
     life: u64,
-    /// The first of its units in the program unit.
+    /// Index of the first unit within the program unit.
     index: usize,
     on_their_way: Arc<AtomicU32>,
 }
@@ -126,7 +126,7 @@ struct Returned {
     data: Box<[u8]>,
 }
 
-/// What those who write pieces share with the store.
+/// State that threads that write pieces share with the store.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     returned: Mutex<Vec<Returned>>,
@@ -138,8 +138,8 @@ impl Arrivals {
         self.returned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes the pieces of `data` to their places with `write`, which is given what to put there and
-    /// where in the image. Returns whether all could be; [`Store::take_back`] is due otherwise.
+    /// Writes the pieces of `data` with `write`, which gets the bytes and their offset in the image. Returns
+    /// true if all were written; otherwise call [`Store::take_back`].
     pub fn bring(
         &self,
         pieces: &mut Vec<Piece>,
@@ -157,14 +157,14 @@ impl Arrivals {
             is_waited_for |= piece.on_their_way.fetch_sub(1, Ordering::AcqRel) == 1;
         }
         if is_waited_for {
-            // Who looks at the count and then waits holds the lock in between.
+            // A waiting thread holds this lock between its check of the count and its wait.
             drop(self.lock());
             self.changed.notify_all();
         }
         are_written
     }
 
-    /// Returns when nothing is on its way any more.
+    /// Waits until no piece is on its way.
     fn wait(&self, on_their_way: &AtomicU32) {
         if on_their_way.load(Ordering::Acquire) == 0 {
             return;
@@ -177,22 +177,22 @@ impl Arrivals {
 }
 
 impl Store {
-    /// Returns true if data is to be handed over of units that the drive has taken.
+    /// Returns true if the drive has taken units whose data was not handed over yet.
     #[inline]
     pub fn wants_data(&self) -> bool {
         !self.received.is_empty()
     }
 
-    /// Takes over the data of the units that the drive has taken; `of` says what each request holds. Puts
-    /// what is to be written ahead into `pieces`, for [`Arrivals::bring`], if they are given. Returns the requests of
-    /// which a unit could not be merged with what it held before, which cannot be read: that unit cannot be, either.
+    /// Takes over the data of the units that the drive has taken. `of` returns the payload of a request. If
+    /// `pieces` are given, adds data to them that [`Arrivals::bring`] has to write ahead. Returns the requests
+    /// with a unit whose old data cannot be read for a read-modify-write: that unit cannot be read, either.
     pub fn take_over<'a>(
         &mut self,
         of: impl Fn(RequestTag) -> Payload<'a>,
         pieces: Option<&mut Vec<Piece>>,
     ) -> Vec<RequestTag> {
         let mut received = std::mem::take(&mut self.received);
-        // What is merged may be in the same program unit: nothing is on its way to that then.
+        // Old data may be in the same program unit, so no piece of it may be on its way.
         let is_plain = self.taken_out.is_empty() && received.iter().all(|it| it.rest == Rest::None);
         let (mut pieces, mut failed) = (pieces.filter(|_| is_plain), Vec::new());
         for units in received.chunk_by(|a, b| a.life == b.life && a.by == b.by) {
@@ -253,7 +253,7 @@ impl Store {
         }
     }
 
-    /// Takes over a unit of which the request has a part.
+    /// Takes over a unit that the request writes in part, and merges it with the old data.
     fn merge(&mut self, unit: &Unit, payload: &Payload<'_>) -> std::io::Result<()> {
         let &Unit { place, logical, life, rest, .. } = unit;
         let size = self.layout.unit as usize;
@@ -285,7 +285,7 @@ impl Store {
         held
     }
 
-    /// Reads what a unit holds that comes from there.
+    /// Reads the data of a unit in the image, or staged in `life`, and compares it with its checksum.
     fn read_held(
         &mut self,
         (unit, life): (PhysicalUnit, Option<u64>),
@@ -295,7 +295,7 @@ impl Store {
         if crc32fast::hash(bytes) == sum { Ok(()) } else { Err(rustix::io::Errno::IO.into()) }
     }
 
-    /// Takes the data of copies out of the program units that they leave.
+    /// Copies the data of `taken_out` copies out of the program units that will be programmed without it.
     pub(super) fn take_out(&mut self) {
         debug_assert!(self.received.is_empty(), "data is handed over first");
         let size = self.layout.unit as usize;
@@ -326,12 +326,12 @@ impl Store {
         }
     }
 
-    /// Returns what those who write pieces share with it.
+    /// Returns the state that threads that write pieces share with this store.
     pub fn arrivals(&self) -> Arc<Arrivals> {
         self.arrivals.clone()
     }
 
-    /// Returns when all data is there of what is staged at `program` in that life.
+    /// Waits until all data of `program` as staged in that life has arrived.
     pub(super) fn settle(&mut self, program: u32, life: u64) {
         let Some(staged) = self.staged_in(program, life) else { return };
         self.arrivals.wait(&staged.on_their_way);
@@ -340,12 +340,12 @@ impl Store {
         }
     }
 
-    /// Keeps in RAM what could not be written ahead.
+    /// Moves pieces that could not be written ahead to RAM.
     pub fn take_back(&mut self) {
         let arrivals = self.arrivals.clone();
         let size = self.layout.unit as usize;
         for Returned { program, life, index, data } in arrivals.lock().drain(..) {
-            // Nothing is staged any more after a power cut.
+            // After a power cut nothing is staged any more.
             let staged = staged_in(&mut self.staged, &mut self.older, program, life);
             let Some(staged) = staged else { continue };
             staged.data[index * size..][..data.len()].copy_from_slice(&data);
@@ -358,7 +358,7 @@ impl Store {
     }
 }
 
-/// Returns what is staged at `program` in that life.
+/// Returns the staged program unit `program` of that life, for changes.
 fn staged_in<'a, S: std::hash::BuildHasher>(
     latest: &'a mut HashMap<u32, Arc<Staged>, S>,
     older: &'a mut HashMap<u64, Arc<Staged>>,
@@ -372,12 +372,12 @@ fn staged_in<'a, S: std::hash::BuildHasher>(
 }
 
 impl Staged {
-    /// Returns true if some of it is on its way.
+    /// Returns true if some of its pieces are on their way.
     pub(super) fn is_on_its_way(&self) -> bool {
         self.on_their_way.load(Ordering::Acquire) != 0
     }
 
-    /// Notes that the units `run`, which lie in the request's data from `from` on, are written ahead.
+    /// Marks the units `run`, which begin at `from` in the request's data, as written ahead; returns the piece.
     fn send_ahead(
         &mut self,
         program: u32,

@@ -1,4 +1,4 @@
-//! What a dump of the buffer gives back when the drive recovers.
+//! Restoring units from a buffer dump when the drive recovers.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,8 +11,8 @@ use super::{Source, Store};
 use crate::image::dump::{Content, Dump, FoundDump, SavedUnit};
 
 impl Store {
-    /// Reads the latest dump of the buffer, as far as one counts: not one that the image says is void.
-    /// Returns it, and whether one that was promised is missing.
+    /// Reads the latest buffer dump, unless the image says that it is void. Returns the dump, and true if a
+    /// promised dump is missing.
     ///
     /// # Errors
     /// Returns an error if the image cannot be read.
@@ -26,8 +26,8 @@ impl Store {
         Ok((newest, is_missing))
     }
 
-    /// Takes of what was saved of the buffer what nothing on the flash is newer than, with its data, and the
-    /// trims. Returns how many units of it are damaged.
+    /// Chooses the saved units of which the flash has no newer copy, and adds them with their data, and the
+    /// saved trims, to `found`. Returns the number of damaged units.
     ///
     /// # Errors
     /// Returns an error if the image cannot be read.
@@ -80,7 +80,7 @@ impl Store {
         Ok(damaged)
     }
 
-    /// Stages what was saved as number `index` at `unit`.
+    /// Stages the saved unit number `index` at `unit`.
     pub(super) fn restore_saved(&mut self, index: usize, unit: PhysicalUnit) {
         let size = self.layout.unit as usize;
         let found = self.found.as_mut().expect("a drive is opened from an image that was read");

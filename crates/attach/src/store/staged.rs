@@ -1,4 +1,4 @@
-//! What the host has written, or collection copies, and the image does not hold yet.
+//! Staged data: host writes and gc copies that the image does not hold yet.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -8,23 +8,24 @@ use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
 use crate::image::layout::Layout;
 
-/// Where the data of a staged unit is.
+/// Source of a staged unit's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// There is none: padding.
+    /// No data: padding, or a unit of blank bytes that the model added.
     Nothing,
     /// In RAM: what the host wrote, with its checksum.
     Here { logical: LogicalUnit, sum: u32 },
-    /// In its place in the image already, or on its way there.
+    /// In the image already, or on its way there (written ahead).
     Ahead { logical: LogicalUnit, sum: u32 },
-    /// Nowhere: a dump of the buffer held it, and was damaged there. Reading it fails.
+    /// Lost: the data could not be read, for instance from a damaged buffer dump. Reading the unit fails.
     Lost { logical: LogicalUnit },
-    /// Where it is copied from, and the life of the program unit there if that was staged then.
+    /// A copy of the unit `from`, as staged in `life` of the program unit there; `None` for the data in the
+    /// image.
     CopyOf { from: PhysicalUnit, life: Option<u64> },
 }
 
 impl Source {
-    /// The unit that the host wrote, if it is one.
+    /// Returns the logical unit if the host wrote it; `None` for copies and padding.
     pub(super) fn host_unit(&self) -> Option<LogicalUnit> {
         match *self {
             Source::Here { logical, .. }
@@ -35,12 +36,12 @@ impl Source {
     }
 }
 
-/// The checksum that is kept of a unit whose data is lost: not that of `data`, which stands in for it.
+/// Returns a checksum for a unit whose data is lost: one that does not match `data`, which stands in for it.
 pub(super) fn lost_sum(data: &[u8]) -> u32 {
     !crc32fast::hash(data)
 }
 
-/// What is settled of a program unit when its program is begun.
+/// Contents of a program unit that are fixed when its program begins.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) number: SequenceNumber,
@@ -52,24 +53,24 @@ pub(super) struct Settled {
 /// A program unit that is not in the image yet.
 #[derive(Debug)]
 pub(super) struct Staged {
-    /// Tells apart what was staged for the same place at different times. The model may begin to
-    /// fill a block again while the end of its erase is still to come.
+    /// Number that distinguishes uses of the same place at different times. The model may begin to fill a block
+    /// again before its erase has ended.
     pub(super) life: u64,
-    /// What it holds and its number, once that is settled and nothing is added to it any more.
+    /// Fixed contents; `None` while units are still added.
     pub(super) settled: Option<Settled>,
-    /// True if its data may be written ahead, and whether some of it was.
+    /// True if its data may be written ahead; `is_ahead` is true if some of it was.
     pub(super) may_go_ahead: bool,
     pub(super) is_ahead: bool,
-    /// True if a unit that was written ahead has changed since: the host wrote a part of it.
+    /// True if a unit that was written ahead has changed since, because the host wrote a part of it.
     pub(super) is_changed: bool,
-    /// Pieces of it that are on their way to the image.
+    /// Number of its pieces that are on their way to the image.
     pub(super) on_their_way: Arc<AtomicU32>,
     pub(super) data: Box<[u8]>,
     pub(super) units: Box<[Source]>,
 }
 
 impl Staged {
-    /// An empty one.
+    /// Returns an empty program unit.
     pub(super) fn new(layout: &Layout) -> Staged {
         Staged {
             life: 0,
@@ -84,14 +85,16 @@ impl Staged {
     }
 }
 
-/// Returns what is staged, to be changed. Nobody else has it: what is being done to the image needs only what is
-/// programmed, and gives it back first.
+/// Returns the staged program unit for changes.
+///
+/// # Panics
+/// Panics if a step that programs it is in flight. Such steps work on settled program units, and drop them when
+/// they are done.
 pub(super) fn alone(staged: &mut Arc<Staged>) -> &mut Staged {
     Arc::get_mut(staged).expect("nobody programs it")
 }
 
-/// Spreads the numbers of program units over a hash table. They are the model's own, so nobody
-/// chooses them to collide.
+/// A hasher for numbers of program units. The model chooses these, so nobody can choose them to collide.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spread(u64);
 

@@ -1,8 +1,8 @@
-//! Reading what an image holds that was not closed in order, or is to be checked.
+//! Survey of an image that was not closed in order, or is to be checked.
 //!
-//! What was written up to the stamp that the image vouches for is durable, and holds whatever becomes of
-//! its data: reading that fails where it is damaged. What was written later counts where it holds, and
-//! otherwise was never promised. Of everything that is needed for that there are two copies.
+//! What was written up to the stamp that the image vouches for is durable. It counts even if its data is
+//! damaged: then reading it fails. What was written later counts if it is intact; otherwise it was never
+//! promised. All that is needed to tell this is in the image twice.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -16,58 +16,59 @@ use crate::image::spare::{self, Copies, Record};
 use crate::image::table;
 use crate::image::trims::TrimLog;
 
-/// Bytes of spare areas that are read at a time, at least.
+/// Bytes of spare areas that are read at a time, rounded up to whole records.
 const PIECE: u64 = 1 << 20;
 
-/// What reading an image has shown.
+/// Findings of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Program units that hold data or padding.
+    /// Number of program units that hold data or padding.
     pub written: u64,
     /// Program units whose spare area cannot be read.
     pub unreadable: Vec<u32>,
-    /// Program units whose data was looked at, because it may not have been durable.
+    /// Number of program units whose data was compared with its checksums, because it may not have been
+    /// durable.
     pub looked_at: u64,
-    /// Of these, the ones whose data is not what their spare area says.
+    /// Those of them whose data does not match.
     pub torn: Vec<u32>,
-    /// Records of trims.
+    /// Number of trim records.
     pub trims: u64,
-    /// Units that were saved of the write buffer.
+    /// Number of units that were saved from the write buffer.
     pub saved: u64,
-    /// What is not as it was written, although it was durable.
+    /// Damage: what was durable and is not as it was written.
     pub damage: Damage,
-    /// Program units that hold nothing that was promised, and do not say so.
+    /// Program units that hold nothing promised, and are not marked as torn yet.
     unmarked: Vec<u32>,
-    /// Program units that say so in one copy only. The other may pass for what was promised, once the first is
-    /// taken away.
+    /// Program units that are marked as torn in one copy only. The other copy could count as promised once the
+    /// first is erased.
     half_marked: Vec<u32>,
-    /// Program units that count for nothing although they may hold, and are written as erased.
+    /// Program units that are given up: they count as never written although they may be intact, and are
+    /// written as erased.
     given_up: Vec<u32>,
-    /// Stamps of the program units that may not have been durable, in order.
+    /// Stamps of the program units that may not have been durable, the smallest first.
     stamps: Vec<u64>,
-    /// Copies of records that do not hold, by program unit, while the other copy does.
+    /// Program units and copies of their records that are damaged while the other copy is intact.
     one_sided: Vec<(u32, usize)>,
-    /// Parts of blocks of which a copy of the entry in the block table does not hold.
+    /// Parts of blocks with a damaged copy of their block table entry, or an entry that lacks an erase.
     parts: Vec<u32>,
-    /// Parts of blocks of which a copy of the entry lacks the latest erase.
+    /// Parts of blocks with a copy of their block table entry that lacks the latest erase.
     behind: Vec<u32>,
     dump: Option<FoundDump>,
 }
 
-/// What the spare areas say of what was promised.
+/// Findings about promised program units in the spare areas.
 #[derive(Default)]
 struct Promised {
-    /// Of each part of a block, the last of its program units that was written since it was erased, is
-    /// durable, and can be read.
+    /// By part of a block, the last program unit since its erase that is durable and can be read.
     last: HashMap<u32, u32>,
-    /// Program units with one copy of the record that holds, while the other should.
+    /// Number of program units of which only one copy of the record is intact, while both should be.
     one_sided: u64,
 }
 
 impl Survey {
-    /// Returns the stamps that [`Store::survey_until`] can be given, the largest first: each leaves out a
-    /// program unit more of those that may not have been durable. The first leaves out those without
-    /// a record that holds, where there are any.
+    /// Returns the stamps for [`Store::survey_until`], the largest first: each leaves out one more of the
+    /// program units that may not have been durable. The first leaves out those without an intact record, if
+    /// there are any.
     pub fn earlier(&self) -> Vec<u64> {
         let no_record = (self.unmarked.len() > self.torn.len()).then_some(u64::MAX);
         no_record.into_iter().chain(self.stamps.iter().rev().map(|&stamp| stamp - 1)).collect()
@@ -75,8 +76,8 @@ impl Survey {
 }
 
 impl Store {
-    /// Reads all spare areas, records of trims and what was saved of the buffer; the drive can then
-    /// be opened from it. Nothing is written.
+    /// Reads all spare areas, records of trims and the saved buffer, so that the drive can be opened from them.
+    /// Writes nothing.
     ///
     /// # Errors
     /// Returns an error if the image cannot be read.
@@ -84,8 +85,8 @@ impl Store {
         self.survey_with(None)
     }
 
-    /// Reads it as if no program unit were there that was written after the stamp `last` and may not have been
-    /// durable, and none without a record that holds.
+    /// Like [`Store::survey`], but ignores program units that may not have been durable and have a stamp larger
+    /// than `last`, and those without an intact record.
     ///
     /// # Errors
     /// Returns an error if the image cannot be read.
@@ -110,8 +111,8 @@ impl Store {
         Ok(survey)
     }
 
-    /// Reads how often each part of a block was erased. Returns the parts of which a copy is damaged, and
-    /// those of which a copy lacks the latest erase.
+    /// Reads the erase counts of all parts of blocks. Returns the parts with a damaged copy, and those with a
+    /// copy that lacks the latest erase.
     ///
     /// # Errors
     /// Returns an error if the image cannot be read.
@@ -157,7 +158,7 @@ impl Store {
             let part = store.layout.part_of_program(program);
             let erases = &mut store.erases[part as usize];
             if record.erases > *erases {
-                // Its entry came to the disk before anything was programmed.
+                // The entry was on the disk before anything was programmed, so it is damaged.
                 *erases = record.erases;
                 survey.parts.push(part);
             }
@@ -259,7 +260,7 @@ impl Store {
         Ok(())
     }
 
-    /// Says what the records and the block table lack that was durable.
+    /// Adds the damage of records and of the block table to the survey.
     fn describe_records(&self, survey: &mut Survey, promised: &Promised) {
         if promised.one_sided > 0 {
             survey.damage.found.push(format!(
@@ -278,7 +279,7 @@ impl Store {
             promised.last.get(&part).is_some_and(|last| *program < last)
         };
         let lost = survey.unmarked.iter().filter(is_promised).count();
-        // Where the tables hold, they say what is lost with them.
+        // If the saved tables are intact, they say which data is lost with these program units.
         if lost > 0 && !self.image.state().is_clean {
             survey.damage.refused.push(format!(
                 "both copies of the spare area of {lost} program units are damaged: older data of what they \
@@ -287,7 +288,8 @@ impl Store {
         }
     }
 
-    /// Writes anew what a survey has found to hold in one copy only, and marks for good what holds nothing.
+    /// Repairs the image: writes anew the copies that the survey found damaged or missing, marks torn program
+    /// units as such, and writes those that were given up as erased.
     ///
     /// # Errors
     /// Returns an error if the image cannot be read or written.
@@ -317,7 +319,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the entries of these `parts` of blocks in the block table anew.
+    /// Writes the block table entries of these `parts` anew.
     ///
     /// # Errors
     /// Returns an error if the image cannot be written.
@@ -327,13 +329,13 @@ impl Store {
         })
     }
 
-    /// Hands every record that is not a hole of the file in both copies to `each`.
+    /// Calls `each` for every record that is not a hole of the file in both copies.
     fn read_records(&mut self, mut each: impl FnMut(&mut Store, u32, Copies)) -> io::Result<()> {
         let (record, size) = (self.layout.record, self.layout.spare_size);
         let (begin, length) = (self.layout.spare, record * u64::from(self.layout.programs()));
         let mut at = 0;
         let mut bytes = [0, 1].map(|_| vec![0; PIECE.next_multiple_of(record) as usize]);
-        // The next data of each copy, from its beginning.
+        // The next data of each copy, relative to the beginning of the copy.
         let mut next: [Option<std::ops::Range<u64>>; 2] = [const { Some(0..0) }; 2];
         while at < length {
             for (begin, next) in [begin, begin + size].into_iter().zip(&mut next) {
@@ -345,7 +347,7 @@ impl Store {
             let Some(first) = next.iter().flatten().min_by_key(|data| data.start.max(at)) else {
                 break;
             };
-            // The records around a hole's ends begin and end in it.
+            // Records at the ends of a hole may lie partly in it.
             let from = first.start.max(at) / record * record;
             let until = first.end.min(length).next_multiple_of(record);
             if from >= until {
@@ -368,7 +370,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns true if the data of `program` is what its spare area says.
+    /// Returns true if the data of `program` matches the checksums in its record.
     fn holds_what_it_says(&self, program: u32, found: &Found) -> io::Result<bool> {
         let mut data = vec![0; self.layout.program_size() as usize];
         self.image.file().read_exact_at(&mut data, self.layout.data_at(program))?;
@@ -381,8 +383,8 @@ impl Store {
             .all(|(&named, (data, &sum))| named == 0 || crc32fast::hash(data) == sum))
     }
 
-    /// Reads the data of every unit that a spare area names and compares; returns the program units with
-    /// data that is not what was written.
+    /// Reads the data of every unit that a spare area names, and compares it with its checksum. Returns the
+    /// program units with data that does not match.
     ///
     /// # Errors
     /// Returns an error if the image cannot be read.

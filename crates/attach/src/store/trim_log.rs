@@ -11,7 +11,7 @@ use crate::image::state::State;
 use crate::image::trims::TrimLog;
 
 impl Store {
-    /// Adds the records of trims to their log that come next.
+    /// Adds trim records at the head of the queue to the log.
     pub(super) fn append_recorded_trims(&mut self) -> io::Result<()> {
         while let Some(Happened::Trims(records)) = self.unheard.first() {
             let from = records.partition_point(|record| record.number.0 <= self.trims_until);
@@ -31,10 +31,10 @@ impl Store {
         self.progress.wrote_log(|ends| ends.trims = end);
     }
 
-    /// Finds the end of the log of trims that is in use. Returns whether all of it holds, in both copies.
+    /// Reads the log of trims in use and finds its end. Returns true if all of it is intact, in both copies.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read.
+    /// Returns an error if the log cannot be read.
     pub fn resume_trims(&mut self) -> io::Result<bool> {
         let promised = self.image.state().trims;
         let found = TrimLog::read(self.image.file(), &self.layout, promised)?;
@@ -42,8 +42,8 @@ impl Store {
         Ok(found.damaged == 0 && !found.is_cut_short)
     }
 
-    /// Adds the records of trims that are programmed, and these ones that are not, to the log at once; not those
-    /// that were added so before.
+    /// Adds records of trims to the log ahead of their turn: those that are programmed and wait in the queue,
+    /// and the `unprogrammed` ones. Skips records that were added in this way before.
     ///
     /// # Errors
     /// Returns an error if the image cannot be written.
@@ -63,15 +63,15 @@ impl Store {
         Ok(())
     }
 
-    /// Returns true if the log of trims should be replaced by what still counts of it.
+    /// Returns true if the log of trims is nearly full and should be compacted.
     pub fn trims_need_room(&self) -> bool {
         !self.trims.has_room(&self.layout, 1 << 17)
     }
 
-    /// The records of trims in the log.
+    /// Returns the records in the log of trims.
     ///
     /// # Errors
-    /// Returns an error if it cannot be read.
+    /// Returns an error if the log cannot be read.
     pub fn recorded_trims(&self) -> io::Result<Vec<TrimRecord>> {
         let found = TrimLog::read(self.image.file(), &self.layout, self.trims.end())?;
         if found.is_cut_short {
@@ -80,7 +80,7 @@ impl Store {
         Ok(found.records)
     }
 
-    /// Begins a new log of trims with `records`, and says so in the state.
+    /// Begins a new log of trims with `records`, and names it in the state.
     ///
     /// # Errors
     /// Returns an error if the image cannot be written; the old log then stays in use.

@@ -1,7 +1,7 @@
-//! Program units of a drive with capacitors that are in the image and not known to be durable.
+//! Program units of a drive with PLP that are in the image and not known to be durable.
 //!
-//! What the host wrote to them was promised, or will be with the next flush, and so belongs into a dump of
-//! the buffer until they are durable: a crash of the host may keep the dump and lose them.
+//! Host data in them was promised, or will be with the next flush. It belongs into buffer dumps until the
+//! program units are durable: a crash of the host may keep the dump and lose them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,30 +13,30 @@ use ssdlab_units::LogicalUnit;
 struct Program {
     stamp: u64,
     program: u32,
-    /// Units of the host's in it; copies were somewhere else before.
+    /// Units in it that the host wrote; the others are copies, whose source is still there.
     host: Box<[LogicalUnit]>,
 }
 
-/// All of them.
+/// All program units that are not known to be durable.
 #[derive(Debug, Default)]
 pub(super) struct Undurable {
     programs: VecDeque<Program>,
-    /// The stamp and the number of each.
+    /// Stamp and sequence number of each program unit.
     numbers: HashMap<u32, (u64, SequenceNumber)>,
     units: u64,
-    /// Up to this stamp they were too many to be remembered.
+    /// Stamp up to which there were too many units to remember; 0 if there were not.
     overflowed: u64,
-    /// Units that are remembered at most: more have no room in a dump.
+    /// Maximum number of units that are remembered: a dump has no space for more.
     most: u64,
 }
 
 impl Undurable {
-    /// None yet, and so many units at most.
+    /// Returns an empty set for `most` units.
     pub(super) fn new(most: u64) -> Undurable {
         Undurable { most, ..Undurable::default() }
     }
 
-    /// Notes that `program` was written with `stamp` and `number`, with these units of the `host`'s.
+    /// Notes that `program` was written with `stamp` and sequence number `number`, and the `host` units in it.
     pub(super) fn note(
         &mut self,
         stamp: u64,
@@ -52,7 +52,7 @@ impl Undurable {
         }
     }
 
-    /// Forgets those that are durable, with everything up to `stamp`.
+    /// Removes the program units with a stamp up to `stamp`, which are durable.
     pub(super) fn forget(&mut self, stamp: u64) {
         while let Some(first) = self.programs.front().filter(|it| it.stamp <= stamp) {
             self.units -= first.host.len() as u64;
@@ -66,17 +66,17 @@ impl Undurable {
         }
     }
 
-    /// The stamp that has to be durable before all of them are known.
+    /// Returns the stamp that has to be durable because units were forgotten; `None` if none were.
     pub(super) fn overflowed(&self) -> Option<u64> {
         (self.overflowed > 0).then_some(self.overflowed)
     }
 
-    /// The number of `program`, if it is one of them.
+    /// Returns the sequence number of `program`; `None` if it is not in this set.
     pub(super) fn number(&self, program: u32) -> Option<SequenceNumber> {
         self.numbers.get(&program).map(|&(_, number)| number)
     }
 
-    /// Returns what the host wrote to them.
+    /// Returns the units that the host wrote to these program units.
     pub(super) fn units(&self) -> impl Iterator<Item = LogicalUnit> + '_ {
         self.programs.iter().flat_map(|program| program.host.iter().copied())
     }

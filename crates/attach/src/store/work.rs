@@ -1,9 +1,8 @@
-//! One step of what the drive has done to its flash, done to the image.
+//! One step of carrying out flash operations on the image.
 //!
-//! A step needs nothing of the store while it is done: all that it touches is in it. So whoever holds
-//! the drive's lock begins it ([`super::Store::begin_next`]), lets the lock go, does it, and takes the
-//! lock again to note what came of it. Who wants it noted meanwhile waits for it: the outcome lies where
-//! both find it.
+//! A step holds all that it needs and uses nothing of the store. So the holder of the drive's lock begins it
+//! ([`super::Store::begin_next`]), releases the lock, carries it out, and takes the lock again to note the
+//! outcome. Another thread that needs the outcome meanwhile waits for it in a shared slot.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
@@ -15,77 +14,77 @@ use crate::image::spare::Record;
 use crate::image::table;
 use crate::sync::{Condvar, Mutex, RwLock};
 
-/// A stretch of the image: the beginning and the length, in bytes.
+/// A stretch of the image: its beginning and length, in bytes.
 pub(super) type Region = (u64, u64);
 
-/// Where the data of a unit that is to be programmed comes from.
+/// Source of a unit's data when its program unit is written.
 #[derive(Debug)]
 pub(super) enum From {
-    /// There is none.
+    /// Padding: no data.
     Padding,
-    /// It is there already.
+    /// The data was written ahead to its place.
     Ahead { sum: u32 },
-    /// It is staged with the program unit.
+    /// The data is staged with the program unit.
     Here { sum: u32 },
-    /// It was staged elsewhere.
+    /// The data was staged with another program unit.
     Ram { data: Box<[u8]>, sum: u32 },
-    /// It is copied within the image; where its checksum is not known, the copies of its record lie at these
-    /// places, and it is the unit of that number in it.
+    /// The data is copied within the image. If its checksum is not known (0), `record` has the places of both
+    /// copies of its record and its index there.
     Image { at: u64, sum: u32, record: Option<([u64; 2], u32)> },
-    /// The model filled it on its own with what reads where nothing was written.
+    /// The model filled the unit with the value of unmapped bytes.
     Blank { byte: u8 },
 }
 
-/// A program unit that is to be written.
+/// A program unit to be written to the image.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) staged: Arc<Staged>,
     pub(super) units: Vec<From>,
-    /// Its spare area, but for the checksums.
+    /// The record for the spare area, without checksums.
     pub(super) record: Record,
-    /// Where its data and the copies of its record go.
+    /// Place of the data in the image; `records_at` are those of the copies of the record.
     pub(super) at: u64,
     pub(super) records_at: [u64; 2],
     pub(super) record_size: u64,
-    /// Bytes of a unit.
+    /// Bytes in a unit.
     pub(super) unit: usize,
 }
 
-/// What is to be done.
+/// Action of a step.
 #[derive(Debug)]
 pub(super) enum Task {
     Program(Box<Program>),
-    /// A number of erases is written.
+    /// Writes the erase count of a part.
     Count {
         at: [u64; 2],
         part: u32,
         erases: u32,
     },
-    /// All that was written is made durable.
+    /// Makes all earlier writes durable.
     Sync,
-    /// What an erased part of a block held is taken away, as soon as nobody reads it. The records go
-    /// first: without them nothing is there.
+    /// Removes the contents of an erased part of a block, after waiting for readers. The records go first:
+    /// without them the part is erased.
     Clear {
         records: Option<[Region; 2]>,
         data: Option<Region>,
     },
 }
 
-/// What a step was begun for, and what is to be noted when it is done.
+/// Purpose of a step, which says what to note when it is done.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// Something the drive has done; it is tried again where it fails.
+    /// A flash operation; it is repeated if it fails.
     Happened(Happened),
-    /// What was written up to this stamp is durable.
+    /// All writes up to this stamp become durable.
     Sync { stamp: u64 },
-    /// A part of a block holds nothing any more: no records, or no data either.
+    /// A part of a block loses its records, and its data too if `with_data` is set.
     Clear { part: u32, with_data: bool },
 }
 
-/// What came of a step: the checksums of the units that were programmed.
+/// Outcome of a step: the checksums of the units that were programmed, if any were.
 type Outcome = io::Result<Vec<u32>>;
 
-/// A step that is under way.
+/// A step in flight, as the store keeps it.
 #[derive(Debug)]
 pub(super) struct UnderWay {
     pub(super) purpose: Purpose,
@@ -98,7 +97,7 @@ struct Slot {
     is_there: Condvar,
 }
 
-/// A step, for whoever does it.
+/// A step in flight, for the thread that carries it out.
 #[derive(Debug)]
 pub struct Work {
     task: Task,
@@ -106,7 +105,7 @@ pub struct Work {
     gate: Arc<RwLock<()>>,
 }
 
-/// What somebody who does steps needs for it, kept so that it need not be made anew.
+/// Buffers of a thread that carries out steps, kept to avoid allocation.
 #[derive(Debug, Default)]
 pub struct Hands {
     data: Vec<u8>,
@@ -114,23 +113,24 @@ pub struct Hands {
 }
 
 impl UnderWay {
-    /// A step that does `task` for `purpose`, and the same for who does it.
+    /// Returns a step that does `task` for `purpose`: the store's part of it and that of the thread that
+    /// carries it out.
     pub(super) fn new(purpose: Purpose, task: Task, gate: Arc<RwLock<()>>) -> (UnderWay, Work) {
         let slot = Arc::<Slot>::default();
         (UnderWay { purpose, outcome: slot.clone() }, Work { task, outcome: slot, gate })
     }
 
-    /// Returns true if it is for something the drive has done.
+    /// Returns true if the step carries out a flash operation.
     pub(super) fn is_of_drive(&self) -> bool {
         matches!(self.purpose, Purpose::Happened(_))
     }
 
-    /// Returns true if it takes away what `part` held.
+    /// Returns true if the step clears `part`.
     pub(super) fn clears(&self, part: u32) -> bool {
         matches!(self.purpose, Purpose::Clear { part: it, .. } if it == part)
     }
 
-    /// Waits until it is done, and returns what came of it.
+    /// Waits until the step is done; returns its purpose and outcome.
     pub(super) fn wait(self) -> (Purpose, Outcome) {
         let mut outcome = self.outcome.outcome.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -143,7 +143,7 @@ impl UnderWay {
 }
 
 impl Work {
-    /// Does it to `file`.
+    /// Carries out the step on `file`, and reports the outcome to the store.
     pub fn carry_out(self, file: &HostFile, hands: &mut Hands) {
         let Work { task, outcome: slot, gate } = self;
         let outcome = match &task {
@@ -159,17 +159,17 @@ impl Work {
                 outcome.map(|()| Vec::new())
             }
         };
-        // What was staged is the store's alone again before it hears of it.
+        // The store needs sole ownership of the staged data before it learns of the outcome.
         drop(task);
         *slot.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         slot.is_there.notify_all();
     }
 }
 
-/// Waits until all who read in the image now have ended. Whoever begins later has been told where data
-/// lies since the step was begun, and so not where it is about to change.
+/// Waits until all current readers of the image have ended. Later readers got their places after the step was
+/// begun, so none of those that it changes.
 fn wait_for_readers(gate: &RwLock<()>) {
-    // Whoever panicked while reading has not harmed anything.
+    // A reader that panicked has changed nothing.
     drop(gate.write().unwrap_or_else(PoisonError::into_inner));
 }
 
@@ -183,7 +183,7 @@ impl Program {
         if !is_plain {
             scratch.resize(self.units.len() * self.unit, 0);
         }
-        // Stretches of units that are to be written: all but what was written ahead.
+        // Stretches of units that have to be written: all but those that were written ahead.
         let mut stretches: Vec<std::ops::Range<usize>> = Vec::new();
         for (index, from) in self.units.iter().enumerate() {
             let range = index * self.unit..(index + 1) * self.unit;
@@ -191,7 +191,7 @@ impl Program {
             sums.push(self.bring(from, &self.staged.data[range], place, file)?);
             match (from, stretches.last_mut()) {
                 (From::Ahead { .. }, _) => {}
-                // Padding is written where nothing lies ahead there and something follows.
+                // Padding between units is written only if nothing of the program unit was written ahead.
                 (From::Padding, _) => {}
                 (_, Some(last)) if !self.staged.is_ahead || last.end == index => {
                     last.end = index + 1;
@@ -215,7 +215,7 @@ impl Program {
         Ok(sums)
     }
 
-    /// Brings the data of a unit to `place`, if there is one, from where it is; returns its checksum.
+    /// Copies the data of a unit to `place`, unless that is empty; returns its checksum.
     fn bring(
         &self,
         from: &From,
