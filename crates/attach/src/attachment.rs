@@ -1,4 +1,4 @@
-//! A drive that is attached: the engine, the ways to reach it, and their order at the end.
+//! An attached drive: the engine, the route to it (loop device, file, NBD, ublk), and detaching in order.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
@@ -24,17 +24,17 @@ use crate::timer::Timer;
 #[cfg(feature = "ublk")]
 use crate::users;
 
-/// How a drive is reached.
+/// Route by which the drive is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// As a loop device, which needs root; perhaps mounted.
+    /// As a loop device, which needs root; mounted if `mount` is given.
     Device {
-        /// Where to mount it, and with which file system if there is none on it.
+        /// Mount point, and the file system to make if the drive holds nothing.
         mount: Option<(PathBuf, String)>,
     },
-    /// As a file in this directory.
+    /// As a file in this directory (FUSE).
     File(PathBuf),
-    /// By NBD.
+    /// Over NBD, at this address.
     Nbd(Address),
     /// As a ublk device.
     #[cfg(feature = "ublk")]
@@ -42,7 +42,8 @@ pub enum Route {
 }
 
 impl Route {
-    /// Fails where a directory is named that is none, before anything is done to the drive.
+    /// Returns an error if the route names something that is no directory. Called before anything is done to
+    /// the drive.
     fn check(&self) -> Result<(), AttachError> {
         let (option, directory) = match self {
             Route::File(directory) => ("--file", directory),
@@ -58,7 +59,7 @@ impl Route {
             Err(error) if error.kind() == ErrorKind::NotFound => Err(AttachError::Usage(format!(
                 "there is no directory {place}; make it first: mkdir {place}"
             ))),
-            // One whose drive was killed cannot be looked at, and is cleaned up.
+            // A mount whose program was killed cannot be examined; it is cleaned up later.
             _ => Ok(()),
         }
     }
@@ -67,19 +68,19 @@ impl Route {
 /// The file of an image while its drive is attached.
 struct Held {
     path: PathBuf,
-    /// It and its length when the drive was attached; `None` where it cannot be looked at.
+    /// The file, opened with `O_PATH`, and its length when the drive was attached; `None` if that failed.
     file: Option<(File, u64)>,
 }
 
 impl Held {
     fn new(path: &Path) -> Held {
-        // Nothing is read, and no lock ends with it.
+        // `O_PATH` reads nothing, and closing such a descriptor releases no lock.
         let open = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);
         let with_length = |file: File| file.metadata().map(|found| (file, found.len()));
         Held { path: path.to_owned(), file: open.and_then(with_length).ok() }
     }
 
-    /// Fails where others have removed it or cut it short since.
+    /// Returns an error if somebody has removed the file or cut it short since.
     fn check(&self) -> Result<(), AttachError> {
         let Some((file, length)) = &self.file else { return Ok(()) };
         let Ok(found) = file.metadata() else { return Ok(()) };
@@ -100,7 +101,7 @@ impl Held {
     }
 }
 
-/// What the threads that answer questions share with the one that looks after the drive.
+/// State that the control thread shares with the thread that runs [`Attachment`].
 struct Shared {
     file: Held,
     engine: Arc<Engine>,
@@ -112,19 +113,19 @@ struct Shared {
     place: Mutex<String>,
     wants_end: AtomicBool,
     device: Mutex<Option<LoopDevice>>,
-    /// Who uses what is no loop device, in words.
+    /// Callback that names the users of a file, NBD server or ublk device, as text; `None` for a loop device.
     users: Mutex<Option<Users>>,
-    /// What became of the drive, and who waits for that.
+    /// Outcome of detaching, once there is one; `has_ended` wakes those who wait for it.
     detached: Mutex<Option<Detached>>,
     has_ended: Condvar,
 }
 
 type Users = Box<dyn Fn() -> Option<String> + Send>;
 
-/// How long those who leave may take until it is known that they have.
+/// Time for which users may still be seen that are just leaving.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// A drive that is attached.
+/// An attached drive.
 pub struct Attachment {
     shared: Arc<Shared>,
     opened: Opened,
@@ -132,21 +133,21 @@ pub struct Attachment {
     #[cfg(feature = "ublk")]
     ublk: Option<crate::ublk::Device>,
     mounted: Option<Mounted>,
-    /// The directory that we made for the file of a loop device.
+    /// Directory made for the file of a loop device; removed at the end.
     directory: Option<PathBuf>,
     control: Option<Control>,
     helper: Option<JoinHandle<()>>,
     notes: Vec<String>,
 }
 
-/// How often a drive that nobody asks anything of is looked after.
+/// Interval at which an attached drive is given idle time.
 const TICK: Duration = Duration::from_millis(20);
 
 impl Attachment {
-    /// Attaches the drive in `image`.
+    /// Attaches the drive in the image at `image`, by `route`.
     ///
     /// # Errors
-    /// Returns an error if the image cannot be opened, or the drive cannot be reached that way.
+    /// Returns an error if the image cannot be opened, or the route cannot be set up.
     pub fn new(image: &Path, route: &Route, options: Options) -> Result<Attachment, AttachError> {
         route.check()?;
         let open = if options.read_only { Image::open_read_only } else { Image::open };
@@ -154,7 +155,7 @@ impl Attachment {
         check_name(&path)?;
         let opened = open(image)?;
         let image = &path;
-        // Nobody else has the image, so who had it has ended.
+        // This process has the image, so the process that had it before has ended.
         let mut notes = control::clean_up_after_image(image)?;
         let profile = opened.profile().name().to_owned();
         if opened.is_read_only() && !options.read_only {
@@ -197,8 +198,8 @@ impl Attachment {
         };
         attachment.start_helper();
         if let Err(error) = attachment.reach(route) {
-            // The error of the route is the one to tell. Nobody can have written yet: who has the device for longer
-            // than a moment loses nothing.
+            // The error of the route is the one to report. Nothing can have been written yet, so a device that
+            // stays in use for longer than a moment loses nothing.
             let _ = attachment.detach_within(device::MOMENT);
             return Err(error);
         }
@@ -211,7 +212,7 @@ impl Attachment {
         }
         let engine = self.shared.engine.clone();
         let thread = std::thread::Builder::new().name("image".to_owned());
-        // Without it, answers are later.
+        // Without the thread, answers are later.
         self.helper = thread.spawn(move || engine.help()).ok();
     }
 
@@ -245,7 +246,7 @@ impl Attachment {
                 })?;
                 let its_own = engine.clone();
                 let thread = std::thread::Builder::new().name("time".to_owned());
-                // It ends when the drive is closed.
+                // The thread ends when the drive is closed.
                 thread.spawn(move || its_own.keep_time()).map_err(|error| {
                     AttachError::io("start a thread for", &self.shared.image, error)
                 })?;
@@ -316,33 +317,33 @@ impl Attachment {
         Ok(())
     }
 
-    /// Returns what the user should know of how it is attached, a sentence each.
+    /// Returns notes for the user about the attachment, a sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Returns how the image was opened.
+    /// Returns the state in which the image was found.
     pub fn opened(&self) -> Opened {
         self.opened
     }
 
-    /// Returns where the drive is: a device, a file or an address.
+    /// Returns the place of the drive: a device, a file or an address.
     pub fn place(&self) -> String {
         lock(&self.shared.place).clone()
     }
 
-    /// The drive.
+    /// Returns the engine of the drive.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.shared.engine
     }
 
-    /// Its inside.
+    /// Returns the drive's status.
     pub fn status(&self) -> Status {
         self.shared.status()
     }
 
-    /// Looks after the drive until `stop` says so or somebody wants it detached. A drive that has
-    /// lost power stays, and fails what is asked of it, until then.
+    /// Lets idle time pass on the drive until `stop` returns true or a program asks for the drive to be
+    /// detached. A drive without power stays attached, and fails requests, until then.
     pub fn run(&self, mut stop: impl FnMut() -> bool) {
         while !stop() && !self.shared.wants_end.load(Ordering::Relaxed) {
             std::thread::sleep(TICK);
@@ -350,39 +351,39 @@ impl Attachment {
         }
     }
 
-    /// Takes the drive away from who can do without: what is mounted is unmounted, and a loop device
-    /// that nobody has goes. Tries for ten seconds, or once if that `is_tried_again`. To be called before
-    /// [`Attachment::detach`], which asks nobody.
+    /// Unmounts what this attachment has mounted, and detaches the loop device if nobody uses it. Tries for ten
+    /// seconds, or once if this is repeated (`is_tried_again`). Call it before [`Attachment::detach`], which
+    /// does not stop for users.
     ///
     /// # Errors
-    /// [`AttachError::Busy`] when somebody has it. It works on then, and what was written to a file system
-    /// that is mounted is on the drive, and durable.
+    /// [`AttachError::Busy`] if the device is in use. The drive works on then, and what was written to a
+    /// mounted file system is on the drive, and durable.
     pub fn let_go(&self, is_tried_again: bool) -> Result<(), AttachError> {
         let patience = if is_tried_again { Duration::ZERO } else { device::PATIENCE };
         self.shared.let_go(Instant::now() + patience)
     }
 
-    /// Detaches the drive in order: what is mounted is unmounted, the device goes, all is flushed, the
-    /// image is closed. What cannot be unmounted loses its drive.
+    /// Detaches the drive in order: unmounts, removes the device, flushes, and closes the image. What cannot be
+    /// unmounted loses its drive.
     ///
     /// # Errors
-    /// Returns an error if something stays in use, or the image cannot be closed; what was flushed is there.
+    /// Returns an error if something stays in use, or if the image cannot be closed; what was flushed is there.
     pub fn detach(&mut self) -> Result<Outcome, AttachError> {
         self.detach_within(device::PATIENCE)
     }
 
-    /// Detaches the drive as [`Attachment::detach`] does; waits for `patience` for whoever has the device.
+    /// Detaches the drive as [`Attachment::detach`] does; waits up to `patience` for users of the device.
     fn detach_within(&mut self, patience: Duration) -> Result<Outcome, AttachError> {
         let released = self.release(patience);
         let closed = self.shared.engine.close();
         if let Some(helper) = self.helper.take() {
-            // A panic of its has been reported by its own thread.
+            // A panic was reported by the helper thread itself.
             let _ = helper.join();
         }
         let outcome = released.and(closed);
         let outcome = outcome.and_then(|outcome| self.shared.file.check().map(|()| outcome));
         self.shared.note_end(&outcome);
-        // Whoever has asked for it is told before this ends.
+        // Closing the control thread lets it answer whoever has asked for the end.
         self.control = None;
         outcome
     }
@@ -407,7 +408,7 @@ impl Attachment {
                 .map_err(|error| AttachError::io("unmount", &directory, error))?;
         }
         if let Some(directory) = self.directory.take() {
-            // A leftover directory harms nothing.
+            // A leftover directory does no harm.
             let _ = std::fs::remove_dir(directory);
         }
         released
@@ -416,7 +417,7 @@ impl Attachment {
 
 impl Drop for Attachment {
     fn drop(&mut self) {
-        // In order even when a test panics; whoever wanted to know how it went has asked.
+        // Detaches in order even if a test panics. A caller who wants the outcome has called `detach`.
         let _ = self.detach();
     }
 }
@@ -427,7 +428,7 @@ impl std::fmt::Debug for Attachment {
     }
 }
 
-/// Checks that a full name can be written into the record by which other programs find the drive.
+/// Returns an error if a full path cannot be written into the record by which other programs find the drive.
 fn check_name(path: &Path) -> Result<(), AttachError> {
     if path.to_str().is_some() {
         return Ok(());
@@ -439,20 +440,20 @@ fn check_name(path: &Path) -> Result<(), AttachError> {
     Err(AttachError::Usage(words))
 }
 
-/// Describes that an image is only read, because it `does` something.
+/// Returns the note that an image is attached read-only; `does` completes "the image ...".
 fn read_only_words(does: &str) -> String {
     format!("Attached for reading only: the image {does}. Writes fail, and nothing in it changes.")
 }
 
-/// Returns whether the drive could not be opened because the disk of its image has no room left.
+/// Returns true if the drive could not be opened because the disk of its image is full, or a quota.
 fn is_disk_full(error: &AttachError) -> bool {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     let AttachError::Io { source, .. } = error else { return false };
     matches!(source.kind(), StorageFull | QuotaExceeded)
 }
 
-/// Returns the name of a directory in full and without links. It may be the mount of a dead program, which
-/// answers nothing.
+/// Returns the full path of a directory, symbolic links resolved. The directory itself may be the mount of a
+/// killed program, which answers nothing.
 fn full_name(directory: &Path) -> PathBuf {
     let full = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     if let Ok(found) = std::fs::canonicalize(&full) {
@@ -497,7 +498,7 @@ impl Shared {
         status
     }
 
-    /// Answers what is asked over the control socket.
+    /// Answers a question from the control socket, in JSON.
     fn answer(&self, ask: Ask) -> String {
         match ask {
             Ask::Status => {
@@ -531,7 +532,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Detaches the drive for a program that asks for it, unless somebody uses it.
+    /// Detaches the drive for a program that asks for it, unless it is in use.
     fn detach_for_another(&self) -> Detached {
         if !self.engine.is_cut() {
             if let Some(users) = self.users() {
@@ -558,7 +559,7 @@ impl Shared {
         })
     }
 
-    /// Who uses the drive besides us, in words.
+    /// Returns the other users of the drive, as text; `None` if there are none.
     fn users(&self) -> Option<String> {
         let mounts = lock(&self.device).as_ref().and_then(LoopDevice::other_mounts);
         if mounts.is_some() {
@@ -586,7 +587,7 @@ impl Shared {
     }
 }
 
-/// An error and its causes, in words.
+/// Returns an error and its causes, as text.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))

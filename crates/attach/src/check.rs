@@ -1,4 +1,4 @@
-//! Checking an image: is everything there, and is it what was written?
+//! Checking an image: compares all data and records with their checksums and with the drive's tables.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,49 +12,49 @@ use crate::image::Image;
 use crate::recover::recover;
 use crate::store::Store;
 
-/// Lost units that are named at most.
+/// Maximum number of lost units that a report names.
 const NAMED_MAX: usize = 20;
 
-/// What a check has found.
+/// Result of a check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// Form of this record.
+    /// Version of this record.
     pub schema: &'static str,
-    /// The image.
+    /// Path of the image.
     pub image: String,
-    /// The profile's name.
+    /// Name of the profile.
     pub profile: String,
-    /// True if it was closed in order, so that it opens quickly.
+    /// True if the image was closed in order, so that it opens quickly.
     pub is_clean: bool,
-    /// How often it was attached.
+    /// Number of times that the image was attached.
     pub attached: u64,
-    /// Program units that hold data or padding.
+    /// Number of program units that hold data or padding.
     pub program_units: u64,
-    /// Program units that were being written or erased when the drive lost power: they hold nothing
-    /// that was promised.
+    /// Number of program units whose program or erase was interrupted by a power cut: they hold nothing that
+    /// was promised.
     pub unreadable: u64,
-    /// Of these, the ones whose spare area was written, and their data was not.
+    /// Number of those whose record was written, but not all of their data.
     pub torn: u64,
-    /// Units that the host has written and not trimmed.
+    /// Number of units that the host has written and not trimmed.
     pub units_mapped: u64,
-    /// Records of trims.
+    /// Number of trim records.
     pub trims: u64,
-    /// Units that were saved of the write buffer.
+    /// Number of units that were saved from the write buffer.
     pub saved: u64,
-    /// Units whose spare area cannot be read, although the tables say that they lie there.
+    /// Number of mapped units in program units whose spare area cannot be read.
     pub damaged: u64,
-    /// Units whose data is not what was written: reading them fails.
+    /// Number of units whose data does not match its checksum: reading them fails.
     pub lost: u64,
-    /// Some of them.
+    /// The first of the lost units, at most 20.
     pub lost_units: Vec<u32>,
-    /// What is wrong, in words; nothing where all is well.
+    /// Problems, as text; empty if the image is sound.
     pub problems: Vec<String>,
 }
 
 /// Checks the image at `path`, without changing it.
 ///
 /// # Errors
-/// Returns an error if it is attached, is no image, or cannot be read. What is wrong with what is in it is in
+/// Returns an error if the image is attached, is no image, or cannot be read. Problems with its contents are in
 /// the report.
 pub fn check(path: &Path) -> Result<Report, AttachError> {
     check_image(Image::open(path)?)
@@ -63,7 +63,7 @@ pub fn check(path: &Path) -> Result<Report, AttachError> {
 /// Checks `image`, without changing it.
 ///
 /// # Errors
-/// Returns an error if it cannot be read.
+/// Returns an error if the image cannot be read.
 pub fn check_image(image: Image) -> Result<Report, AttachError> {
     let path = &image.path().to_owned();
     let cannot = |error| AttachError::io("read", path, error);
@@ -96,7 +96,7 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
     report.torn = survey.torn.len() as u64;
     (report.trims, report.saved) = (survey.trims, survey.saved);
     let wrong = store.verify_data().map_err(cannot)?;
-    // Nothing is carried out, so nothing is written: the drive is opened in RAM alone.
+    // No operation is carried out on the image, so nothing is written: the drive is opened in RAM alone.
     let recover = |store, survey| match recover(&image, store, survey) {
         Ok(recovered) => Ok(Ok(recovered.model)),
         Err(AttachError::Recovery { source, .. }) => Ok(Err(source.to_string())),
@@ -134,7 +134,7 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
         next = model.next_mapped(LogicalUnit(unit.0 + 1));
         report.units_mapped += 1;
         let store = model.store();
-        // Recovery may have copied it in the meantime, to make room.
+        // Recovery may have copied the unit, to reclaim space.
         let Some(place) = store.lies_at(place) else { continue };
         let program = store.program_of(place);
         if unreadable.contains(&program) {
@@ -147,7 +147,7 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
             let mut data = vec![0; configuration.geometry.unit_size().bytes() as usize];
             let sum = match store.read_unit(place, &mut data) {
                 Ok(sum) => Some(sum),
-                // No record says what it was.
+                // No record has the unit's checksum.
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::IO) => None,
                 Err(error) => return Err(cannot(error)),
             };
@@ -159,7 +159,7 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
             }
         }
     }
-    // These were not being written or erased.
+    // Mapped units were in these, so their program or erase was not interrupted: they are damaged.
     report.unreadable -= damaged.len() as u64;
     if report.lost > 0 {
         report.problems.push(format!(
@@ -184,11 +184,11 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
     Ok(report)
 }
 
-/// Opens the drive in the image at `path`, lets it recover, and closes it in order. Only what holds
-/// nothing that was promised is given up.
+/// Opens the drive in the image at `path`, lets it recover, and closes the image in order. Recovery gives up
+/// only what was never promised; promised data that is damaged already is accepted as lost.
 ///
 /// # Errors
-/// Returns an error if the drive cannot be opened, or the image cannot be written.
+/// Returns an error if the drive cannot be opened, or if the image cannot be written.
 pub fn repair(path: &Path) -> Result<(), AttachError> {
     let image = Image::open(path)?;
     if image.is_read_only() {
@@ -227,7 +227,7 @@ mod tests {
         drop(engine);
         let image = Image::open(&path).expect("an image");
         let layout = image.layout().clone();
-        // The first program unit loses what says that there is one, in one copy.
+        // In the first program unit, one copy of the record loses its mark.
         let [one, other] = layout.records_at(0);
         image.file().write_all_at(&[0x5a; 4], one).expect("room");
         drop(image);
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!((report.damaged, report.lost, report.unreadable), (0, 0, 0), "{report:?}");
         let [problem] = &report.problems[..] else { panic!("{report:?}") };
         assert!(problem.contains("spare area of 1 program units"), "{problem}");
-        // In both.
+        // Both copies lose it.
         let image = Image::open(&path).expect("an image");
         image.file().write_all_at(&[0x5a; 4], other).expect("room");
         drop(image);
@@ -243,7 +243,7 @@ mod tests {
         let units = u64::from(layout.units_per_program);
         assert_eq!((report.damaged, report.lost), (units, units), "{report:?}");
         assert!(report.problems.iter().any(|it| it.contains("spare area is damaged")));
-        // Written anew, all is well.
+        // After the unit is written anew, all is well.
         engine = Engine::open(Image::open(&path).expect("an image"), options).expect("a drive").0;
         let _ = engine.write(HostInstant::now(), 0, &[7; 1 << 20], false).expect("a write");
         engine.close().expect("room");
@@ -259,7 +259,7 @@ mod tests {
         let profile = Profile::named(DEFAULT).expect("the default profile");
         let options = Options { time: Time::Fast, ..Options::default() };
         let image = Image::create(&path, &profile, false).expect("an image");
-        // Neither is closed: the program ends.
+        // Neither engine is closed: the program ends.
         drop(Engine::open(image, options).expect("a drive"));
         let image = Image::open(&path).expect("an image");
         table::write(image.file(), image.layout(), 3, 1).expect("room");

@@ -1,7 +1,7 @@
-//! Talking to a drive that is attached: who has which image, and what is wanted of it.
+//! Control of an attached drive by other processes: records that name the drives, and a socket for each.
 //!
-//! Each attached drive has two files in a directory of the user's ([`ssdlab_rundir`]): a record of what
-//! it is, and a socket. One line asks (`status`, `blocks`, `detach`, `power-cut`), one line answers: JSON.
+//! Each attached drive has two files in the user's run directory ([`ssdlab_rundir`]): a record and a socket. A
+//! request is one line (`status`, `blocks`, `detach`, `power-cut`), the answer is one line; both are JSON.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -21,55 +21,55 @@ use crate::error::AttachError;
 use crate::leftovers;
 use crate::socket::listen_privately;
 
-/// What is known of an attached drive.
+/// Record of an attached drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its process.
+    /// Process that has the drive attached.
     pub pid: u32,
-    /// Its image.
+    /// Path of the image.
     pub image: PathBuf,
-    /// The device, file or address.
+    /// Place of the drive: device, file or address.
     pub place: String,
-    /// The loop device, if there is one.
+    /// The loop device; `None` on other routes.
     pub device: Option<String>,
-    /// Where its file is mounted, if it is.
+    /// Directory on which the drive's file is mounted; `None` if it is not.
     pub directory: Option<PathBuf>,
 }
 
-/// What may be asked.
+/// A request to an attached drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ask {
-    /// For its figures.
+    /// Returns the drive's status.
     Status,
-    /// For its figures as Prometheus reads them.
+    /// Returns the drive's status in the text format of Prometheus.
     Prometheus,
-    /// For a picture of its blocks ([`crate::status::Blocks`]).
+    /// Returns a picture of the blocks ([`crate::status::Blocks`]).
     Blocks,
-    /// To be detached in order, unless somebody uses it; answered when it is ([`Detached`]).
+    /// Detaches the drive in order, unless it is in use; answered when that is done ([`Detached`]).
     Detach,
-    /// To lose power.
+    /// Cuts the drive's power.
     PowerCut,
 }
 
-/// What became of a drive that was to be detached.
+/// Outcome of a request to detach a drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Detached {
-    /// It is, and this is how its image was closed.
+    /// The drive is detached, and its image was closed like this.
     Done(Outcome),
-    /// Somebody uses it: it stays attached. Who, in words.
+    /// The drive is in use and stays attached. Names its users, as text.
     InUse(String),
-    /// It is detached, and something failed, in words.
+    /// The drive is detached, and something failed, as text.
     Failed(String),
 }
 
-/// Returns the directory in `run` on which process `pid` mounts its file, where it makes a loop device of it.
+/// Returns the directory in `run` on which process `pid` mounts its file for a loop device.
 pub(crate) fn directory_for_file(run: &Path, pid: u32) -> PathBuf {
     run.join(format!("{pid}.file"))
 }
 
-/// A socket that answers for an attached drive, and its record.
+/// The control socket of an attached drive, and its record.
 #[derive(Debug)]
 pub struct Control {
     socket: PathBuf,
@@ -79,10 +79,10 @@ pub struct Control {
 }
 
 impl Control {
-    /// Records the drive, and has `answer` answer what is asked.
+    /// Writes the record, and answers requests on the socket with `answer`.
     ///
     /// # Errors
-    /// Returns an error if the record or the socket cannot be made.
+    /// Returns an error if the record or the socket cannot be created.
     pub fn start(
         record: &Record,
         answer: impl Fn(Ask) -> String + Send + 'static,
@@ -90,7 +90,7 @@ impl Control {
         let directory = directory()?;
         let socket = directory.join(format!("{}.sock", record.pid));
         let path = directory.join(format!("{}.json", record.pid));
-        // Of a process that had this number before.
+        // A killed process with the same number may have left it.
         let _ = fs::remove_file(&socket);
         let listener = listen_privately(&socket)
             .map_err(|error| AttachError::io("listen at", &socket, error))?;
@@ -105,7 +105,7 @@ impl Control {
                         return;
                     }
                     if let Ok(stream) = stream {
-                        // Who asks nonsense, or goes away, gets no answer.
+                        // A client with an invalid request, or one that has gone, gets no answer.
                         let _ = serve(stream, &answer);
                     }
                 }
@@ -114,11 +114,11 @@ impl Control {
         Ok(Control { socket, record: path, is_closing, thread: Some(thread) })
     }
 
-    /// Ends it and removes its files.
+    /// Ends the thread and removes the record and the socket.
     pub fn close(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.is_closing.store(true, Ordering::Relaxed);
-        // Somebody has to knock for the thread to look.
+        // The thread waits in `accept`: a connection lets it see that it has to end.
         let _ = UnixStream::connect(&self.socket);
         let _ = thread.join();
         let _ = fs::remove_file(&self.socket);
@@ -144,9 +144,9 @@ fn serve(stream: UnixStream, answer: &impl Fn(Ask) -> String) -> io::Result<()> 
     (&stream).write_all(text.as_bytes())
 }
 
-/// Writes a record that nobody else may read.
+/// Writes a record that only this user may read.
 fn write_record(path: &Path, record: &Record) -> io::Result<()> {
-    // Of a process that had this number before.
+    // A killed process with the same number may have left it.
     if let Err(error) = fs::remove_file(path)
         && error.kind() != io::ErrorKind::NotFound
     {
@@ -157,10 +157,10 @@ fn write_record(path: &Path, record: &Record) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Reads the record at `path`; nothing where it is gone or half written.
+/// Reads the record at `path`; `None` if it is gone or half written.
 ///
 /// # Errors
-/// Returns an error if it cannot be read, or somebody else may have written it.
+/// Returns an error if the record cannot be read, or somebody else may have written it.
 fn read_record(path: &Path) -> Result<Option<Record>, AttachError> {
     let untrusted = |why: String| {
         let path = path.to_owned();
@@ -195,10 +195,10 @@ fn read_record(path: &Path) -> Result<Option<Record>, AttachError> {
     Ok(Some(record))
 }
 
-/// Returns all records, by process.
+/// Returns all records, by process number.
 ///
 /// # Errors
-/// Returns an error if they cannot be read, or somebody else may have written one of them.
+/// Returns an error if a record cannot be read, or somebody else may have written it.
 pub fn records() -> Result<Vec<Record>, AttachError> {
     let directory = directory()?;
     let cannot = |error| AttachError::io("read", &directory, error);
@@ -213,15 +213,15 @@ pub fn records() -> Result<Vec<Record>, AttachError> {
     Ok(records)
 }
 
-/// The drive that `name` means: its device, file, address or image; the only one where there is no
-/// name. One whose program runs comes before what others have left that were killed.
+/// Returns the record of the drive that `name` means: its device, file, address or image; without a name, that
+/// of the only drive. A drive whose program runs precedes records of killed programs.
 ///
 /// # Errors
-/// Returns an error if there is none, or more than one.
+/// Returns an error if there is none, or without a name if there is more than one.
 pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
     let records = records()?;
     let Some(name) = name else {
-        // Of programs that were killed there may be records beside.
+        // There may also be records of killed programs.
         let alive: Vec<Record> =
             records.iter().filter(|record| is_alive(record)).cloned().collect();
         let records = if alive.is_empty() { records } else { alive };
@@ -246,30 +246,31 @@ pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
     };
     let (alive, dead): (Vec<Record>, Vec<Record>) =
         records.into_iter().rev().filter(is_it).partition(is_alive);
-    // What a killed program has left comes after what is attached.
+    // Records of killed programs come after attached drives.
     alive.into_iter().chain(dead).next().ok_or_else(|| {
         AttachError::Usage(format!("{name} is no drive that is attached, nor the image of one"))
     })
 }
 
-/// How long a drive has for an answer.
+/// Maximum time for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long one that is to be detached has for what has to be flushed and unmounted.
+/// Maximum time for detaching: unmounting, flushing and closing the image.
 pub(crate) const PATIENCE_AT_END: Duration = Duration::from_secs(300);
-/// How much longer one waits who has asked for that: the drive says so itself when its time is up.
+/// Time by which a client waits longer for a detach than the drive allows it, so that the drive itself reports
+/// its timeout.
 const LONGER: Duration = Duration::from_secs(60);
 
-/// Patience is counted in pieces of this: while the whole machine stands still, all clocks go on and
-/// nobody can answer, and that counts as one of them.
+/// Timeouts are counted in pieces of this length. While the whole machine stands still, clocks go on and nobody
+/// can answer: such a pause counts as one piece.
 const PIECE: Duration = Duration::from_secs(5);
 
-/// How often it is asked again when who had no time to read the question has hung up.
+/// Number of tries if the drive hangs up before it has read the request.
 const ASKS: u32 = 3;
 
-/// Asks the drive of `record` to be detached; returns what became of it.
+/// Asks the drive of `record` to detach; returns the outcome.
 ///
 /// # Errors
-/// Returns an error if nobody answers for it, or nothing that makes sense.
+/// Returns an error if no process answers for the drive, or the answer cannot be decoded.
 pub fn detach(record: &Record) -> Result<Detached, AttachError> {
     let answer = ask(record, Ask::Detach)?;
     serde_json::from_str(&answer).map_err(|_| {
@@ -282,10 +283,10 @@ pub fn detach(record: &Record) -> Result<Detached, AttachError> {
     })
 }
 
-/// Asks the drive of `record`; returns the line it answers with.
+/// Sends a request to the drive of `record`; returns the line that it answers.
 ///
 /// # Errors
-/// Returns an error if nobody answers for it, or not in time.
+/// Returns an error if no process answers for the drive, or not in time.
 pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
     let socket = directory()?.join(format!("{}.sock", record.pid));
     let cannot = |error| AttachError::io("ask the drive at", &socket, error);
@@ -309,7 +310,7 @@ pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
         let outcome = asked.and_then(|()| read_answer(&stream, PIECE, patience));
         answer = match outcome {
             Ok(line) => line,
-            // It hung up before it had read the question, as it does after two seconds.
+            // The drive hung up before it had read the request, as it does after two seconds.
             Err(error) if has_hung_up(&error) => String::new(),
             Err(error) if is_late(&error) => {
                 return Err(AttachError::System(format!(
@@ -330,14 +331,14 @@ pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
     Ok(answer)
 }
 
-/// The line that somebody answers with within `patience`, which is counted in pieces.
+/// Reads a line within `patience`, counted in pieces.
 fn read_answer(stream: &UnixStream, piece: Duration, patience: Duration) -> io::Result<String> {
     stream.set_read_timeout(Some(piece))?;
     let mut reader = BufReader::new(stream);
     let mut answer = String::new();
     let mut waited = Duration::ZERO;
     loop {
-        // What has come before the time was up stays in the answer.
+        // Bytes that came before a timeout stay in `answer`.
         match reader.read_line(&mut answer) {
             Ok(_) => return Ok(answer.trim_end().to_owned()),
             Err(error) if is_late(&error) && waited + piece < patience => waited += piece,
@@ -346,7 +347,7 @@ fn read_answer(stream: &UnixStream, piece: Duration, patience: Duration) -> io::
     }
 }
 
-/// Returns what a socket says when its time is up (socket(7), SO_RCVTIMEO).
+/// Returns true for a socket's timeout (socket(7), SO_RCVTIMEO).
 fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
@@ -355,15 +356,14 @@ fn has_hung_up(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
-/// Returns true if somebody answers for the drive of `record`.
+/// Returns true if a process answers for the drive of `record`.
 pub fn is_alive(record: &Record) -> bool {
     let Ok(directory) = directory() else { return false };
     UnixStream::connect(directory.join(format!("{}.sock", record.pid))).is_ok()
 }
 
-/// Removes what the process of `record` has left, which was killed: its loop device and its mount, as far
-/// as they are seen to be left by it, whatever the record says, and the record.
-///
+/// Removes what the killed process of `record` has left: its loop device and its mount, if the system shows
+/// that they are its own (the record alone is not trusted), and the record.
 /// # Errors
 /// Returns an error if something is still in use.
 pub fn clean_up(record: &Record) -> Result<(), AttachError> {
@@ -385,7 +385,7 @@ pub fn clean_up(record: &Record) -> Result<(), AttachError> {
     Ok(())
 }
 
-/// Removes `path` in some way; it may be gone already.
+/// Removes `path` with `how`; it may be gone already.
 fn remove(path: &Path, how: impl Fn(&Path) -> io::Result<()>) -> Result<(), AttachError> {
     match how(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -395,8 +395,8 @@ fn remove(path: &Path, how: impl Fn(&Path) -> io::Result<()>) -> Result<(), Atta
     }
 }
 
-/// Removes what processes have left that were killed while they had `image`; describes what, for the user.
-/// What is still in use stays, and so does its record.
+/// Removes what killed processes that had `image` have left; returns descriptions for the user. What is still
+/// in use stays, with its record.
 ///
 /// # Errors
 /// Returns an error if the records cannot be read or trusted.
@@ -445,7 +445,7 @@ mod tests {
         }
         mode(0o644);
         assert_eq!(read_record(&path).unwrap(), Some(record(17)));
-        // Under the number of another process.
+        // The record carries the number of another process.
         let other = directory.path().join("18.json");
         fs::copy(&path, &other).unwrap();
         assert!(read_record(&other).unwrap_err().to_string().contains("process 17"));

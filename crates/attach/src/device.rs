@@ -1,4 +1,4 @@
-//! A loop device on the file of the drive, and a file system on that: by the system's own tools.
+//! A loop device on the drive's file, and a file system on it, made with the system's tools.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,20 +8,20 @@ use crate::error::AttachError;
 use crate::leftovers::is_dead;
 use crate::users;
 
-/// How long whoever uses the device has to let go of it, unless told otherwise.
+/// Time to wait for users of the device to let go of it, by default.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Longest time for which `mkfs` and `mount` are tried again while somebody else has the device.
+/// Longest time for which `mkfs` and `mount` are repeated while another process has the device.
 pub(crate) const MOMENT: Duration = Duration::from_secs(2);
 
-/// How long to wait before trying again.
+/// Interval between tries.
 const SHORTLY: Duration = Duration::from_millis(200);
 
-/// Runs a tool of the system's; returns what it printed.
+/// Runs a tool of the system; returns its output.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
     let output = Command::new(program)
         .args(arguments)
-        // Its words are read, not only shown.
+        // Its messages are parsed, so they have to be in English.
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
         .output()
@@ -48,28 +48,28 @@ fn run_alone(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
     }
 }
 
-/// Returns true if a tool says that somebody else has the device.
+/// Returns true if a tool's message says that another process has the device.
 fn is_busy(words: &str) -> bool {
     ["in use by the system", "resource busy", "already mounted or mount point busy"]
         .iter()
         .any(|said| words.contains(said))
 }
 
-/// A loop device that is ours.
+/// A loop device of this process.
 #[derive(Debug)]
 pub struct LoopDevice {
     path: String,
-    /// The file that it is on as the kernel calls it, by which we know that it is still ours.
+    /// Its file as the kernel names it: the device is still this process's while it has this file.
     file: String,
     mounted: Option<PathBuf>,
     is_read_only: bool,
 }
 
 impl LoopDevice {
-    /// Makes one on `file`, whose requests go past the page cache; with `is_read_only` it takes no writes.
+    /// Creates a loop device on `file` with direct I/O; with `is_read_only` it takes no writes.
     ///
     /// # Errors
-    /// Returns an error if the system has none left, or this user may not.
+    /// Returns an error if there is no free loop device, or this user may not create one.
     pub fn attach(file: &Path, is_read_only: bool) -> Result<LoopDevice, AttachError> {
         if !rustix::process::geteuid().is_root() {
             return Err(AttachError::System(
@@ -91,16 +91,16 @@ impl LoopDevice {
         Ok(LoopDevice { path, file, mounted: None, is_read_only })
     }
 
-    /// Its name, such as `/dev/loop0`.
+    /// Returns the path, such as `/dev/loop0`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Mounts it at `directory`. A file system is made on it before, if the drive `is_blank`: if it holds
-    /// nothing at all, so that nothing can be lost. What cannot be found on it may be there all the same.
+    /// Mounts the device at `directory`. If the drive `is_blank`, makes a file system first: no unit is mapped
+    /// then, so nothing can be lost. A drive without a known signature may hold data all the same.
     ///
     /// # Errors
-    /// Returns an error if a tool of the system's fails, or the drive holds something that cannot be mounted.
+    /// Returns an error if a tool fails, or if the drive holds something that cannot be mounted.
     pub fn mount(
         &mut self,
         directory: &Path,
@@ -119,7 +119,7 @@ impl LoopDevice {
         } else {
             self.check_mountable(file_system)?;
         }
-        // As the table of mounts has it, by which we know it again.
+        // As in the mount table, where the mount is looked up later.
         let directory = std::fs::canonicalize(directory)
             .map_err(|error| AttachError::io("mount at", directory, error))?;
         let how = if self.is_read_only { "ro" } else { "rw" };
@@ -128,14 +128,14 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// Fails where the drive holds something else than what can be mounted as a whole.
+    /// Returns an error if the drive holds something that cannot be mounted as a whole.
     fn check_mountable(&self, file_system: &str) -> Result<(), AttachError> {
         let value = |name: &str| {
             let found = run("blkid", &["-p", "-o", "value", "-s", name, &self.path]);
             found.ok().filter(|value| !value.is_empty())
         };
         if value("TYPE").is_some() {
-            // Mounting says what is wrong with one that is none.
+            // `mount` reports what is wrong if the type is no file system.
             return Ok(());
         }
         let found = match value("PTTYPE") {
@@ -145,7 +145,7 @@ impl LoopDevice {
         Err(AttachError::Holds { found, file_system: file_system.to_owned() })
     }
 
-    /// Who has mounted it besides us, in words.
+    /// Returns the mount points that others have made, as text; `None` if there are none.
     pub fn other_mounts(&self) -> Option<String> {
         let ours = self.mounted.as_ref().map(|it| it.to_string_lossy().into_owned());
         let mut points = users::mount_points(&self.path);
@@ -153,18 +153,18 @@ impl LoopDevice {
         (!points.is_empty()).then(|| format!("it is mounted at {}", points.join(", ")))
     }
 
-    /// Unmounts what is on it, and gives it back to the system; waits until `until` for whoever uses it.
+    /// Unmounts all mounts of the device, and detaches the device; waits until `until` for users.
     ///
     /// # Errors
-    /// Returns an error if it stays in use. It is then still there and works, and what was written to a file
-    /// system on it is on the drive.
+    /// Returns an error if the device stays in use. It then works on, and what was written to a file system on
+    /// it is on the drive.
     pub fn detach(&mut self, until: Instant) -> Result<(), AttachError> {
         if !self.is_ours() {
             return Ok(());
         }
         for point in users::mount_points(&self.path).into_iter().rev() {
             unmount(&point, until).map_err(|error| {
-                // What cannot be synced will not be better off without a drive.
+                // If the sync fails, the data would not be safer without the drive.
                 let _ = run("sync", &["-f", &point]);
                 self.busy(error)
             })?;
@@ -174,7 +174,7 @@ impl LoopDevice {
         let claim = loop {
             match users::claim(&self.path).map_err(cannot)? {
                 Some(claim) => break claim,
-                // Udev looks at what was unmounted, for a moment.
+                // Udev probes a device for a moment after an unmount.
                 None if Instant::now() < until => std::thread::sleep(SHORTLY),
                 None => return Err(self.busy(users::names(&self.path))),
             }
@@ -182,10 +182,10 @@ impl LoopDevice {
         self.give_back(until, Some(claim))
     }
 
-    /// Takes it away from whoever has it: its drive has lost power, and fails all requests.
+    /// Takes the device away from its users, when its drive has lost power and fails all requests.
     ///
     /// # Errors
-    /// Returns an error if the system keeps it.
+    /// Returns an error if the system does not release the device.
     pub fn tear_off(&mut self, until: Instant) -> Result<(), AttachError> {
         if !self.is_ours() {
             return Ok(());
@@ -197,21 +197,21 @@ impl LoopDevice {
         self.give_back(until, None)
     }
 
-    /// Gives it back to the system although somebody has it: the kernel takes it away when the last one closes or
-    /// unmounts it. Its drive ends before that, so that it fails all requests until then.
+    /// Detaches the device although it is in use: the kernel removes it when the last user closes or unmounts
+    /// it. The drive ends before that, so the device fails all requests until then.
     pub(crate) fn leave(self) {
         if self.is_ours() {
-            // Where this fails, too, nothing else can be done.
+            // If this fails too, nothing else can be done.
             let _ = run("losetup", &["--detach", &self.path]);
         }
     }
 
     fn give_back(&self, until: Instant, claim: Option<std::fs::File>) -> Result<(), AttachError> {
-        // A drive without power fails it, and is detached all the same.
+        // A drive without power fails the flush, and is detached nevertheless.
         let _ = run("blockdev", &["--flushbufs", &self.path]);
         run("losetup", &["--detach", &self.path])?;
         drop(claim);
-        // The kernel lets go of it when the last who has it open closes it.
+        // The kernel releases the device when the last process that has it open closes it.
         while self.is_ours() {
             if Instant::now() > until {
                 return Err(self.busy("a program has it open".to_owned()));
@@ -221,7 +221,7 @@ impl LoopDevice {
         Ok(())
     }
 
-    /// Returns true if it is on our file, still.
+    /// Returns true if the device still has this process's file.
     fn is_ours(&self) -> bool {
         backing_file(&self.path).is_some_and(|file| file == self.file)
     }
@@ -231,7 +231,7 @@ impl LoopDevice {
     }
 }
 
-/// Unmounts what is at `point`; in words why it cannot be until then.
+/// Unmounts `point`. Returns the reason as text if that fails until `until`.
 fn unmount(point: &str, until: Instant) -> Result<(), String> {
     loop {
         match run("umount", &[point]) {
@@ -242,8 +242,8 @@ fn unmount(point: &str, until: Instant) -> Result<(), String> {
     }
 }
 
-/// Makes a file system. Some tools look at everything that is mounted and fail where a device below is
-/// dead, as it is for a moment while another drive is detached, and for good when a program was killed.
+/// Makes a file system. Some tools look at all mounts and fail if a device below one is dead: that is so for a
+/// moment while another drive is detached, and permanently after a program was killed.
 fn make_file_system(file_system: &str, device: &str) -> Result<(), AttachError> {
     let began = Instant::now();
     loop {
@@ -261,10 +261,10 @@ fn make_file_system(file_system: &str, device: &str) -> Result<(), AttachError> 
     }
 }
 
-/// What the system says of a file whose FUSE daemon has gone.
+/// The system's message for a file whose FUSE server has ended (ENOTCONN).
 const DEAD: &str = "Transport endpoint is not connected";
 
-/// Returns how to get rid of loop devices whose file is dead.
+/// Returns advice on removing loop devices whose file is dead.
 fn way_out() -> String {
     let dead = dead_devices();
     if dead.is_empty() {
@@ -281,7 +281,7 @@ fn way_out() -> String {
     )
 }
 
-/// Loop devices whose file cannot be reached any more, with that.
+/// Returns loop devices whose file cannot be reached any more, with the file.
 fn dead_devices() -> Vec<(String, String)> {
     let names = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let of_loops = names.filter_map(|entry| {
@@ -292,17 +292,16 @@ fn dead_devices() -> Vec<(String, String)> {
     of_loops.collect()
 }
 
-/// Takes away the limit on discards that somebody else may have left: it stays with the number of a
-/// loop device.
+/// Lifts the limit on discards, which a former user may have left: it stays with the number of a loop device.
 fn allow_discard(device: &str) {
     let queue = format!("/sys/block/{}/queue", device.trim_start_matches("/dev/"));
     if let Ok(most) = std::fs::read_to_string(format!("{queue}/discard_max_hw_bytes")) {
-        // Where it stays, the device has no discard, and the system says so.
+        // If the limit stays, the device has no discard, and the system reports that.
         let _ = std::fs::write(format!("{queue}/discard_max_bytes"), most);
     }
 }
 
-/// Returns what a loop device is on, if it is on something.
+/// Returns the file of a loop device; `None` if it has none.
 pub fn backing_file(device: &str) -> Option<String> {
     let name = device.strip_prefix("/dev/")?;
     std::fs::read_to_string(format!("/sys/block/{name}/loop/backing_file")).ok()

@@ -1,4 +1,4 @@
-//! Errors of attaching: a kind for code, a sentence for people, and the cause.
+//! Errors of attaching: a kind for code, a message for people, and the cause.
 
 use std::path::{Path, PathBuf};
 
@@ -6,53 +6,53 @@ use ssdlab_model::profile::ProfileError;
 use ssdlab_model::recovery::RecoveryError;
 use ssdlab_rundir::RunDirectoryError;
 
-/// What stands in the way of a drive that is attached.
+/// Failure of attaching, using or detaching a drive.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
     /// The system failed an operation.
     #[error("cannot {what} {}", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// With what.
+        /// The file, device or address.
         path: PathBuf,
-        /// How it failed.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// There is no file where an image should be.
+    /// There is no file at the path of the image.
     #[error("there is no image {}; 'ssdlab create sim:NAME {}' makes one", .path.display(), .path.display())]
     NoImage {
-        /// The file that was named.
+        /// The path that was given.
         path: PathBuf,
     },
-    /// A file is there that would be replaced.
+    /// A file exists that would be replaced.
     #[error("{} exists; name a new file, or say --force to replace it", .path.display())]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// Another process has the image.
+    /// Another process has the image open.
     #[error("{} is attached already, or being checked; detach it first", .path.display())]
     InUse {
         /// The image.
         path: PathBuf,
     },
-    /// A drive that somebody uses, and that is therefore not detached.
+    /// The drive is in use, and is therefore not detached.
     #[error("{place} is in use: {users}")]
     Busy {
-        /// The device, file or address.
+        /// Place of the drive: device, file or address.
         place: String,
-        /// Who uses it.
+        /// Its users, as text.
         users: String,
     },
-    /// A drive that is to be mounted holds something else than a file system.
+    /// A drive that has to be mounted holds something else than a file system.
     #[error(
         "the drive holds {found}; attach it without --mount and look, or make a file system of it \
          yourself: mkfs.{file_system} of the device that `attach` prints"
     )]
     Holds {
-        /// What was found.
+        /// Description of what it holds.
         found: String,
         /// The file system that was asked for.
         file_system: String,
@@ -62,45 +62,45 @@ pub enum AttachError {
     NotAnImage {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Description of what is wrong.
         what: String,
     },
-    /// A drive of which there is no image: it cannot be opened from its flash, or not by this crate.
+    /// The drive has a mechanism that an image cannot keep.
     #[error(
         "a drive with {what} cannot be attached yet: {instead}, or use ssdlab run, which takes it as it is"
     )]
     Unsupported {
         /// The mechanism, and the key that asks for it.
         what: &'static str,
-        /// What to change so that it can be attached.
+        /// The change that makes the drive attachable.
         instead: &'static str,
     },
-    /// The profile in the image, or the one to make it of, is wrong.
+    /// The profile in the image, or that for a new image, is wrong.
     #[error(transparent)]
     Profile(#[from] ProfileError),
-    /// What is on the flash makes no drive.
+    /// The drive cannot recover from the contents of its flash.
     #[error("{} cannot be opened", .path.display())]
     Recovery {
         /// The image.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: RecoveryError,
     },
-    /// Something that somebody else may have put there, and that is therefore not acted on.
+    /// A directory or record that somebody else may have written, and that is therefore not acted on.
     #[error("{} {why}; nothing is done with it", .path.display())]
     Untrusted {
         /// The directory or record.
         path: PathBuf,
-        /// Why it is not trusted, and the way out.
+        /// The reason, and the way out.
         why: String,
     },
-    /// Somebody else has removed the image, or a part of it, while the drive was attached.
+    /// Somebody has removed the image, or a part of it, while the drive was attached.
     #[error("{0}")]
     Lost(String),
-    /// This system cannot do it.
+    /// The system lacks something that is needed.
     #[error("{0}")]
     System(String),
-    /// Wrong use.
+    /// The command was used wrongly.
     #[error("{0}")]
     Usage(String),
 }
@@ -117,12 +117,12 @@ impl From<RunDirectoryError> for AttachError {
 }
 
 impl AttachError {
-    /// An operation on `path` that the system failed.
+    /// Returns the error of an operation on `path` that the system failed.
     pub fn io(what: &'static str, path: &Path, source: std::io::Error) -> AttachError {
         AttachError::Io { what, path: path.to_owned(), source }
     }
 
-    /// Returns what is wrong with the image at `path`.
+    /// Returns the error of an image at `path` that is damaged or none.
     pub fn image(path: &Path, what: impl Into<String>) -> AttachError {
         AttachError::NotAnImage { path: path.to_owned(), what: what.into() }
     }

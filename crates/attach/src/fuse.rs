@@ -1,11 +1,12 @@
 //! The drive as one file of a FUSE file system.
 //!
-//! Reads and writes of the file reach the drive as they are sent, past the page cache. Direct
-//! requests are asked for to be served at the same time (FUSE_ASYNC_DIO): without, a loop device on
-//! top has one request under way at a time.
+//! Reads and writes of the file reach the drive as they are sent, bypassing the page cache. FUSE_ASYNC_DIO is
+//! asked for, so that direct requests are served concurrently: without it, a loop device on the file has one
+//! request in flight.
 //!
-//! A crate mounts the file system and agrees with the kernel on what is spoken. Requests are then served
-//! by threads of our own (`fuse/serve.rs`): who receives requests has to send replies that are due, too.
+//! The crate `fuser` mounts the file system and negotiates with the kernel. Requests are then served by threads
+//! of this module (`fuse/serve.rs`), because the thread that receives requests also has to send replies that
+//! are due.
 
 mod file;
 mod protocol;
@@ -33,24 +34,24 @@ use crate::error::AttachError;
 use crate::lateness::Recorder;
 use file::Drive;
 
-/// Requests that the kernel may have under way.
+/// Maximum number of requests that the kernel may have in flight.
 const BACKGROUND: u16 = 512;
 
-/// Bytes of one request at most: what kernels send with the usual limit of pages.
+/// Maximum bytes of data in one request: the kernel's default limit of pages.
 const REQUEST_MAX: u32 = 1 << 20;
 
-/// Bytes that have to have room for a request besides its data.
+/// Bytes in the buffer of a request besides its data.
 const OVERHEAD: usize = 4096;
 
-/// Between two tries to unmount.
+/// Interval between tries to unmount.
 const SHORTLY: Duration = Duration::from_millis(10);
 
-/// What is agreed with the kernel.
+/// Negotiation with the kernel.
 struct Agreement;
 
 impl Filesystem for Agreement {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // A kernel that lacks one of these serves requests more slowly, and nothing else.
+        // A kernel that lacks one of these serves requests more slowly, nothing else.
         for flag in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP] {
             let _ = config.add_capabilities(flag);
         }
@@ -61,23 +62,23 @@ impl Filesystem for Agreement {
     }
 }
 
-/// The file system, mounted.
+/// The mounted file system.
 pub struct Mounted {
     session: Session<Agreement>,
     threads: Vec<JoinHandle<()>>,
     directory: PathBuf,
     file: PathBuf,
     opened: Arc<AtomicU32>,
-    /// The kernel's number of the connection, which is the minor number of the file system.
+    /// The kernel's number of the connection: the minor number of the file system's device.
     connection: u32,
     is_unmounted: bool,
 }
 
 impl Mounted {
-    /// Mounts the drive as the file `name` in `directory`; notes how late answers are.
+    /// Mounts the drive as the file `name` in `directory`; records lateness of answers in `lateness`.
     ///
     /// # Errors
-    /// Returns an error if the system cannot mount it there.
+    /// Returns an error if the file system cannot be mounted there.
     pub fn mount(
         engine: Arc<Engine>,
         lateness: Arc<Recorder>,
@@ -105,45 +106,45 @@ impl Mounted {
         Ok(Mounted { session, threads, directory, file, opened, connection, is_unmounted: false })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Returns where it is mounted.
+    /// Returns the mount point.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Returns how often the file is open, as it changes.
+    /// Returns the live number of open handles of the file.
     pub(crate) fn opened(&self) -> Arc<AtomicU32> {
         self.opened.clone()
     }
 
-    /// Unmounts it; requests under way are answered before. Waits for `patience` for who has something of it
-    /// open, or is in it, and is not kept by them: what they ask of the drive fails once that is closed.
+    /// Unmounts the file system; requests in flight are answered before. Waits up to `patience` for users. If
+    /// they stay, detaches the mount nevertheless: their requests fail once the drive is closed.
     ///
     /// # Errors
-    /// Returns an error if the system fails it. It is mounted then, and its threads go on.
+    /// Returns an error if the system refuses. The file system then stays mounted, and its threads go on.
     pub fn unmount(&mut self, patience: Duration) -> io::Result<()> {
         if self.is_unmounted {
             return Ok(());
         }
         self.take_away(Instant::now() + patience)?;
         self.is_unmounted = true;
-        // The kernel ends the connection when the last user has gone, or another name space that has a
+        // The kernel ends the connection when the last user has gone; also one in another name space that has a
         // copy of the mount.
         let until = Instant::now() + patience;
         while !self.threads.iter().all(JoinHandle::is_finished) {
             if Instant::now() > until && !self.abort() {
-                // They end with the program.
+                // The threads end with the program.
                 self.threads.clear();
                 return Ok(());
             }
             std::thread::sleep(SHORTLY);
         }
         for thread in self.threads.drain(..) {
-            // A panic of one has been reported by itself.
+            // A panic was reported by the thread itself.
             let _ = thread.join();
         }
         Ok(())
@@ -152,24 +153,24 @@ impl Mounted {
     fn take_away(&mut self, until: Instant) -> io::Result<()> {
         loop {
             match unmount(&self.directory, UnmountFlags::NOFOLLOW) {
-                // It is not mounted any more.
+                // The directory is not mounted any more.
                 Ok(()) | Err(Errno::INVAL) => break,
                 Err(Errno::BUSY) if Instant::now() < until => std::thread::sleep(SHORTLY),
                 Err(Errno::BUSY) => {
                     unmount(&self.directory, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?;
                     break;
                 }
-                // Not root: a program that may do it is asked.
+                // Without root, `fusermount3` has to unmount it.
                 Err(Errno::PERM) => return self.session.unmount(),
                 Err(error) => return Err(error.into()),
             }
         }
-        // The session is told, and finds that nothing is mounted there.
+        // The session has to know; it finds nothing mounted there.
         let _ = self.session.unmount();
         Ok(())
     }
 
-    /// Has the kernel end the connection; returns whether it can be asked to.
+    /// Asks the kernel to end the connection; returns true if that is possible.
     fn abort(&self) -> bool {
         std::fs::write(format!("/sys/fs/fuse/connections/{}/abort", self.connection), "1").is_ok()
     }
@@ -177,7 +178,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // What cannot be unmounted stays, and whoever looks at it sees what it is.
+        // A mount that cannot be removed stays visible to the user.
         let _ = self.unmount(PATIENCE);
     }
 }

@@ -1,28 +1,28 @@
-//! How late answers are.
+//! Lateness of answers: how much later than the drive's time they were handed to the system.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-/// How much later than the drive would have answered answers were on their way, in nanoseconds.
+/// Lateness of answers in real time, in nanoseconds: from the drive's time to the moment at which the answer
+/// was handed to the system.
 ///
-/// The drive's time counts from when the daemon had received the request, whatever it did meanwhile.
-/// What it took the host to bring the request here, and takes it to bring the answer to who waits, is
-/// no part of it.
+/// The drive's time counts from when the daemon had received the request, whatever it did meanwhile. The way of
+/// the request to the daemon, and of the answer to the client, is not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Lateness {
-    /// Answers that were waited for.
+    /// Number of answers.
     pub answers: u64,
-    /// Half of them were no later.
+    /// Median.
     pub p50_ns: u64,
-    /// 99 % were no later.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// The latest.
+    /// Maximum.
     pub max_ns: u64,
 }
 
-/// Takes down how late answers are.
+/// Histogram of the lateness of answers.
 #[derive(Debug)]
 pub struct Recorder(Mutex<Histogram<u32>>);
 
@@ -38,7 +38,7 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes answers that were due at `deadlines` and were sent at `sent`.
+    /// Records answers that were due at `deadlines` and were sent at `sent`.
     pub fn note(&self, sent: Instant, deadlines: impl IntoIterator<Item = Instant>) {
         let mut histogram = self.lock();
         for deadline in deadlines {
@@ -47,7 +47,7 @@ impl Recorder {
         }
     }
 
-    /// Returns how late they were so far.
+    /// Returns the figures so far.
     pub fn figures(&self) -> Lateness {
         let histogram = self.lock();
         Lateness {

@@ -1,8 +1,8 @@
-//! Removing what a program has left that was killed: the mount of its file, and the loop device on that.
+//! Removes what a killed program has left: the mount of its file, and the loop device on that file.
 //!
-//! Nothing is taken for a leftover by its name or by what a record says of it. A mount has to be of the
-//! kind that this program makes, made by this user, and dead: the program that answered for it has ended.
-//! A loop device has to lie on the file in the directory that the killed program had for itself.
+//! Neither a name nor a record is enough to take something for a leftover. A mount has to be of the kind that
+//! this program makes, made by this user, and dead: the program that answered for it has ended. A loop device
+//! has to be on the file in the killed program's own directory.
 
 use std::io;
 use std::path::Path;
@@ -15,16 +15,16 @@ use crate::device::{backing_file, run};
 use crate::error::AttachError;
 use crate::users;
 
-/// What the table of mounts calls the file system that a drive is one file of: as its source, and as its kind,
-/// which is without a subtype where root has mounted it.
+/// Source of the FUSE mount of a drive in the mount table; `KINDS` are its file system types. Root's mounts
+/// have no subtype.
 const SOURCE: &str = "ssdlab";
 const KINDS: [&str; 2] = ["fuse", "fuse.ssdlab"];
 
-/// Unmounts the file of a drive at `directory` whose program has ended. Returns whether there was one;
-/// every other mount stays.
+/// Unmounts the file of a drive at `directory` if its program has ended. Returns true if it did; every other
+/// mount stays.
 ///
 /// # Errors
-/// Returns an error if the system keeps it.
+/// Returns an error if the system refuses to unmount it.
 pub(crate) fn unmount_dead(directory: &Path) -> io::Result<bool> {
     let user = rustix::process::geteuid();
     let found = users::mount_at(directory).is_some_and(|mount| is_ours(&mount, user.as_raw()));
@@ -35,7 +35,7 @@ pub(crate) fn unmount_dead(directory: &Path) -> io::Result<bool> {
         unmount(directory, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?;
         return Ok(true);
     }
-    // Who is not root unmounts what is theirs with the help of a tool that is.
+    // Users other than root need a setuid tool to unmount their FUSE mounts.
     let mut outcome = Err(io::ErrorKind::NotFound.into());
     for tool in ["fusermount3", "fusermount"] {
         let mut command = Command::new(tool);
@@ -52,24 +52,23 @@ pub(crate) fn unmount_dead(directory: &Path) -> io::Result<bool> {
     Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
-/// Returns whether `mount` is of the kind that this program makes, and was made by `user`.
+/// Returns true if `mount` is of the kind that this program makes, and was made by `user`.
 fn is_ours(mount: &Mount, user: u32) -> bool {
     let by_user = format!("user_id={user}");
     let is_drive = mount.source == Path::new(SOURCE) && KINDS.contains(&mount.file_system.as_str());
     is_drive && mount.options.contains(&by_user)
 }
 
-/// Returns whether nobody answers any more for the mount that `path` lies on. Asks for what the kernel does not
-/// remember, as it does what `stat` tells.
+/// Returns true if no process answers any more for the FUSE mount of `path`. Uses `statfs`, which the kernel
+/// does not cache, unlike `stat`.
 pub(crate) fn is_dead(path: &Path) -> bool {
     rustix::fs::statfs(path).is_err_and(|error| error == rustix::io::Errno::NOTCONN)
 }
 
-/// Detaches the loop device `device`, if it is on the file of a drive in `directory`, and unmounts what is
-/// on it.
+/// Unmounts and detaches the loop device `device`, if it is on the file of a drive in `directory`.
 ///
 /// # Errors
-/// Returns an error if something is still in use.
+/// Returns an error if the device is still in use.
 pub(crate) fn detach_loop(device: &str, directory: &Path) -> Result<(), AttachError> {
     let is_on_it =
         backing_file(device).is_some_and(|file| Path::new(file.trim()).starts_with(directory));

@@ -1,8 +1,8 @@
-//! An image that lies in memory, read where it lies.
+//! Reads in place from an image in memory.
 //!
-//! Where the image is a file of a tmpfs, its data is mapped: large reads are compared with their
-//! checksums there and sent from there, without a copy of our own. On a disk that would be wrong: a page
-//! that is missing stops the thread, and one that cannot be read ends the program.
+//! If the image is a file of a tmpfs, its data is mapped: large reads are compared with their checksums there
+//! and sent from there, without a copy. On a disk that would be wrong: a page that is not cached blocks the
+//! thread, and one that cannot be read kills the program (SIGBUS).
 
 use std::fs::File;
 use std::io::IoSlice;
@@ -12,38 +12,38 @@ use std::ptr::NonNull;
 use rustix::fs::fstatfs;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// What `statfs` says of a tmpfs: `TMPFS_MAGIC` of linux/magic.h.
+/// File system type of a tmpfs in `statfs`: `TMPFS_MAGIC` of linux/magic.h.
 const TMPFS: u64 = 0x0102_1994;
 
-/// Bytes of a page.
+/// Bytes in a page.
 pub const PAGE: u64 = 4096;
 
-/// Pages are kept in runs of no more bytes than this, which begin at multiples of their size.
+/// Maximum bytes in a run of pages (huge page) that the system keeps together; runs begin at multiples of their
+/// size.
 const RUN_MAX: u64 = 2 << 20;
 
-/// The end of a file, mapped.
+/// The end of a file, mapped for reading.
 #[derive(Debug)]
 pub struct Mapped {
     base: NonNull<u8>,
-    /// Where in the file it begins.
+    /// Beginning of the mapping in the file, in bytes.
     from: u64,
     length: usize,
 }
 
-// SAFETY: it is memory of the whole process, and only read.
+// SAFETY: the memory belongs to the whole process, and is only read.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
 
 fn is_in_memory(file: &File) -> bool {
-    // A system that does not say what it is: not in memory.
+    // A system that does not tell the file system type: not in memory.
     fstatfs(file).is_ok_and(|it| it.f_type as u64 == TMPFS)
 }
 
-/// Returns true if pages of `file` stay as they are while somebody refers to them, although parts
-/// that begin
-/// and end on multiples of `part` behind `from` are punched out. A run of pages that reaches into such a
-/// part is kept, and zeros are written to the part.
+/// Returns true if referenced pages of `file` keep their contents when parts of the file are punched out that
+/// begin and end on multiples of `part` behind `from`. A run of pages that is only partly punched out is kept,
+/// and zeros are written to the punched part: then a referenced page changes.
 pub fn keeps_pages(file: &File, from: u64, part: u64) -> bool {
     let has_runs = |it: std::fs::Metadata| it.blksize() > PAGE;
     let single = is_in_memory(file) && file.metadata().is_ok_and(|it| !has_runs(it));
@@ -51,7 +51,7 @@ pub fn keeps_pages(file: &File, from: u64, part: u64) -> bool {
 }
 
 impl Mapped {
-    /// The bytes of `file` from `from` to `until`, if they are in memory.
+    /// Maps the bytes of `file` from `from` to `until`; `None` if they are not in memory.
     pub fn of(file: &File, from: u64, until: u64) -> Option<Mapped> {
         if !is_in_memory(file) || !from.is_multiple_of(PAGE) {
             return None;
@@ -62,30 +62,31 @@ impl Mapped {
             let (read, shared) = (ProtFlags::READ, MapFlags::SHARED | MapFlags::NORESERVE);
             mmap(std::ptr::null_mut(), length, read, shared, file, from)
         };
-        // Without, it is read like any other.
+        // Without the mapping, the image is read like any other.
         Some(Mapped { base: NonNull::new(base.ok()?.cast())?, from, length })
     }
 
-    /// The `length` bytes from `at` in the file.
+    /// Returns the `length` bytes from `at` in the file.
     ///
     /// # Safety
-    /// While they are used, nobody writes there, punches them out or shortens the file.
+    /// While the bytes are used, nobody may write there, punch them out or shorten the file.
     pub unsafe fn bytes(&self, at: u64, length: usize) -> &[u8] {
         let begin = usize::try_from(at - self.from).expect("behind the beginning");
         assert!(begin + length <= self.length, "beyond what is mapped");
-        // SAFETY: that many bytes are mapped; the caller sees to it that they do not change.
+        // SAFETY: that many bytes are mapped; the caller makes sure that they do not change.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(begin), length) }
     }
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: it is ours, and nobody has it any more. A mapping that stays costs nothing.
+        // SAFETY: the mapping belongs to `self`, and nobody uses it any more. A mapping that stays costs
+        // nothing.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.length) };
     }
 }
 
-/// Sends data from where it lies.
+/// Callback that sends data in place.
 pub type SendPieces<'a> = &'a mut dyn FnMut(&[IoSlice<'_>]);
 
 #[cfg(test)]

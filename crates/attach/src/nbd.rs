@@ -1,9 +1,8 @@
-//! The drive as an NBD server: fixed newstyle negotiation, simple or structured replies, what is
-//! allocated.
+//! The drive as an NBD server: fixed newstyle negotiation, simple or structured replies, `base:allocation`.
 //!
-//! The protocol is that of the NetworkBlockDevice project's `proto.md`. A connection has two threads
-//! of its own, one of which reads what comes; several connections
-//! may serve one client (multi-conn), because a flush on one makes durable what was answered on all.
+//! The protocol is that of the NetworkBlockDevice project's `proto.md`. A connection has its own threads, one
+//! of which at a time receives requests. Several connections may serve one client (multi-conn), because a flush
+//! on one makes all writes durable that were answered on any.
 
 mod carry_out;
 mod context;
@@ -34,33 +33,33 @@ use crate::error::AttachError;
 use crate::lateness::Recorder;
 use crate::socket::listen_privately;
 
-/// Connections at a time; more are refused, so that nobody can use up the threads.
+/// Maximum number of connections; more are refused, so that clients cannot exhaust threads.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Bytes of a socket's path that a URI says in another way.
+/// Characters of a socket's path that are percent-encoded in a URI.
 const RESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// How long a client may not read what it is sent.
+/// Time after which a client is given up that does not read its replies.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes that the system is asked to hold of what is sent to a client of this machine.
+/// Size of the send buffer in bytes that the system is asked for, for clients on this machine.
 const SEND_BUFFER: usize = 4 << 20;
 
-/// Where a server listens.
+/// Address at which a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A socket in the file system.
+    /// A Unix socket.
     Unix(PathBuf),
-    /// A host and port; loopback unless the host says otherwise.
+    /// Host and port; loopback unless a host is named.
     Tcp(String),
 }
 
 impl Address {
-    /// Reads `unix:PATH`, `HOST:PORT`, `:PORT` or `PORT`.
+    /// Parses `unix:PATH`, `HOST:PORT`, `:PORT` or `PORT`.
     ///
     /// # Errors
-    /// Returns an error if it is none of them.
+    /// Returns an error if `text` has none of these forms.
     pub fn parse(text: &str) -> Result<Address, AttachError> {
         if let Some(path) = text.strip_prefix("unix:") {
             if path.is_empty() {
@@ -94,16 +93,16 @@ impl Stream {
         })
     }
 
-    /// Has the system hold more of what is sent than it would.
+    /// Asks the system for a larger send buffer.
     fn make_room(&self) {
-        // Where it may not, a client that reads slowly keeps us waiting sooner.
+        // If the system refuses, a slow client blocks the server sooner.
         let _ = match self {
             Stream::Unix(stream) => set_socket_send_buffer_size_force(stream, SEND_BUFFER),
             Stream::Tcp(_) => Ok(()),
         };
     }
 
-    /// Gives up on a client that does not read for so long.
+    /// Sets the time after which a write to a client that does not read fails.
     fn set_patience(&self, patience: Duration) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.set_write_timeout(Some(patience)),
@@ -111,7 +110,7 @@ impl Stream {
         }
     }
 
-    /// Gives up on a client that says nothing for so long.
+    /// Sets the time after which a read from a silent client fails.
     fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.set_read_timeout(patience),
@@ -120,7 +119,7 @@ impl Stream {
     }
 
     fn shut_down(&self) {
-        // It may be closed already, which is as well.
+        // The connection may be closed already.
         let _ = match self {
             Stream::Unix(stream) => stream.shutdown(std::net::Shutdown::Both),
             Stream::Tcp(stream) => stream.shutdown(std::net::Shutdown::Both),
@@ -219,7 +218,7 @@ impl Listener {
         }
     }
 
-    /// Returns whether other machines may reach it.
+    /// Returns true if other machines may reach the listener.
     fn is_public(&self) -> bool {
         match self {
             Listener::Unix(_) => false,
@@ -230,7 +229,7 @@ impl Listener {
         }
     }
 
-    /// The address as clients name it.
+    /// Returns the address as a URI for clients.
     fn uri(&self, address: &Address) -> String {
         match (self, address) {
             (Listener::Tcp(listener), _) => match listener.local_addr() {
@@ -247,24 +246,24 @@ impl Listener {
     }
 }
 
-/// Removes a socket that nobody listens at: what a process left that was killed.
+/// Removes a Unix socket at which nobody listens, left by a killed process.
 fn remove_stale(path: &Path) {
     let is_socket = path.symlink_metadata().is_ok_and(|it| it.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err() {
-        // If it stays, binding says so.
+        // If the file stays, binding fails and says so.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// What connections share.
+/// State that connections share.
 struct Shared {
     engine: Arc<Engine>,
     lateness: Arc<Recorder>,
-    /// What the export is called besides "".
+    /// Name of the export, besides "".
     name: String,
     is_closing: AtomicBool,
     connections: Mutex<Vec<(u64, Stream)>>,
-    /// Connections that have agreed with us, and so have the drive.
+    /// Number of connections that have finished negotiation, and so use the drive.
     agreed: AtomicUsize,
 }
 
@@ -278,10 +277,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `engine` at `address`, as the export called `name` or "".
+    /// Starts a server for `engine` at `address`, with the export `name` or "".
     ///
     /// # Errors
-    /// Returns an error if it cannot listen there.
+    /// Returns an error if the server cannot listen there.
     pub fn start(
         engine: Arc<Engine>,
         lateness: Arc<Recorder>,
@@ -310,27 +309,27 @@ impl Server {
         Ok(Server { shared, thread: Some(thread), uri, is_public, socket })
     }
 
-    /// Its address, as clients name it.
+    /// Returns the address as a URI for clients.
     pub fn uri(&self) -> &str {
         &self.uri
     }
 
-    /// Returns whether other machines may reach it: it listens at an address that is not loopback.
+    /// Returns true if other machines may reach the server: it listens at an address that is not loopback.
     pub fn is_public(&self) -> bool {
         self.is_public
     }
 
-    /// Counts the connections that have the drive, whenever it is called.
+    /// Returns a function that returns the current number of connections that use the drive.
     pub(crate) fn counter(&self) -> impl Fn() -> usize + Send + 'static {
         let shared = self.shared.clone();
         move || shared.agreed.load(Ordering::Relaxed)
     }
 
-    /// Ends all connections and takes no more.
+    /// Closes all connections and accepts no more.
     pub fn close(&mut self) {
         let Some(thread) = self.thread.take() else { return };
         self.shared.is_closing.store(true, Ordering::Relaxed);
-        // A panic of a connection's has been reported by its own thread.
+        // A panic of a connection was reported by its own thread.
         let _ = thread.join();
         if let Some(socket) = &self.socket {
             let _ = std::fs::remove_file(socket);
@@ -390,9 +389,9 @@ fn connections(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<(u64, Stream)>>
     shared.connections.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Serves one client until it goes, or talks nonsense.
+/// Serves one client until it disconnects or violates the protocol.
 fn serve(mut stream: Stream, shared: &Shared) {
-    // What a client does wrong, or a connection that breaks, ends the connection and nothing else.
+    // A protocol error or a broken connection ends this connection and nothing else.
     let agreed = handshake::negotiate(&mut stream, &shared.engine, &shared.name);
     let Ok(Some(agreed)) = agreed else { return };
     shared.agreed.fetch_add(1, Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Data on its way from the image to a socket, without a copy.
+//! Zero-copy transfer from the image to a socket, with `splice` and a pipe.
 //!
-//! A pipe holds pages of the image by reference: the system neither copies them nor lets go of them,
-//! even if the place is punched out meanwhile. They stay as they were, because a place is written once
-//! between two erases, and punched out then if it was sent ([`crate::store::Store::lend`]). What was put in is
-//! compared with its checksums before it goes on.
+//! A pipe holds pages of the image by reference: the system neither copies them nor frees them, even if their
+//! place is punched out meanwhile. They keep their contents, because a place is written once between two
+//! erases, and is punched out, not overwritten, if it was sent ([`crate::store::Store::lend`]). Data in the
+//! pipe is compared with its checksums before it is sent.
 
 use std::fs::File;
 use std::io;
@@ -11,7 +11,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
-/// Bytes that a pipe is asked to hold.
+/// Requested capacity of the pipe, in bytes.
 const SIZE: usize = 1 << 20;
 
 /// A pipe, empty between requests.
@@ -19,41 +19,41 @@ const SIZE: usize = 1 << 20;
 pub struct Pipe {
     from: OwnedFd,
     to: OwnedFd,
-    /// Bytes that it takes, if each page begins and ends with its own.
+    /// Capacity in bytes, for whole pages.
     capacity: usize,
     filled: usize,
 }
 
 impl Pipe {
-    /// An empty one.
+    /// Returns an empty pipe.
     ///
     /// # Errors
-    /// Returns an error if the system has none.
+    /// Returns an error if the system has no pipe left.
     pub fn new() -> io::Result<Pipe> {
         let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
-        // Where the system does not allow so much, it is smaller, and less goes this way.
+        // If the system does not allow this size, the pipe is smaller, and fewer reads go this way.
         let capacity = fcntl_setpipe_size(&to, SIZE).unwrap_or(1 << 16);
         Ok(Pipe { from, to, capacity, filled: 0 })
     }
 
-    /// Bytes that it takes when it is empty.
+    /// Returns the number of bytes that fit into the empty pipe.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Bytes that are in it.
+    /// Returns the number of bytes in the pipe.
     pub fn filled(&self) -> usize {
         self.filled
     }
 
-    /// Puts `length` bytes of `file` from `at` on behind what is in it.
+    /// Adds `length` bytes of `file` from `at` to the pipe.
     ///
     /// # Errors
-    /// Returns an error if they cannot be read, or have no room.
+    /// Returns an error if the bytes cannot be read, or do not fit.
     pub fn fill(&mut self, file: &File, mut at: u64, length: usize) -> io::Result<()> {
         let mut left = length;
         while left > 0 {
-            // Nobody empties it meanwhile: what has no room must not be waited for.
+            // Nobody empties the pipe meanwhile, so waiting for space would never end.
             let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
             match splice(file, Some(&mut at), &self.to, None, left, flags) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -68,10 +68,10 @@ impl Pipe {
         Ok(())
     }
 
-    /// Sends all that is in it.
+    /// Sends all bytes in the pipe to `socket`.
     ///
     /// # Errors
-    /// Returns an error if the socket does not take it.
+    /// Returns an error if the socket does not take them.
     pub fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         while self.filled > 0 {
             match splice(&self.from, None, socket, None, self.filled, SpliceFlags::MOVE) {
@@ -84,10 +84,10 @@ impl Pipe {
         Ok(())
     }
 
-    /// Throws away what is in it.
+    /// Drops all bytes in the pipe, by replacing it.
     ///
     /// # Errors
-    /// Returns an error if the system has no new one.
+    /// Returns an error if the system has no new pipe.
     pub fn empty(&mut self) -> io::Result<()> {
         if self.filled > 0 {
             *self = Pipe::new()?;

@@ -1,24 +1,24 @@
-//! Being run when there is something to do, by the system's scheduler.
+//! Scheduling of threads that answer requests: real-time priority, or short time slices.
 
-/// Has the system run this thread as soon as it has something to do: answers.
+/// Scheduling of the current thread, so that it runs as soon as an answer is due.
 #[derive(Debug)]
 pub(crate) struct Prompt {
-    /// True if it goes before all others.
+    /// True if the thread has real-time priority (`SCHED_FIFO`).
     goes_first: bool,
 }
 
 impl Prompt {
-    /// Asks for it, for the thread that calls this.
+    /// Asks the system for prompt scheduling of the calling thread.
     pub(crate) fn ask() -> Prompt {
         if cfg!(feature = "stepped") {
-            // All threads of a test that switches them are one thread of the system's.
+            // In a test that switches threads, all of them share one thread of the system.
             return Prompt { goes_first: false };
         }
         ask_for_fine_timers();
-        // SAFETY: it only asks.
+        // SAFETY: the calls only read.
         let (policy, nice) =
             unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
-        // Somebody who gave us another place than the usual one has us keep it.
+        // A policy or nice value that somebody has set on purpose is kept.
         let is_usual = policy == libc::SCHED_OTHER;
         let goes_first = is_usual && nice == 0 && go_first();
         if is_usual && !goes_first {
@@ -27,13 +27,12 @@ impl Prompt {
         Prompt { goes_first }
     }
 
-    /// Returns true if it goes before all others, which it may only where it sleeps when there is
-    /// nothing to do.
+    /// Returns true if the thread has real-time priority. Such a thread has to sleep when it has nothing to do.
     pub(crate) fn goes_first(&self) -> bool {
         self.goes_first
     }
 
-    /// Does something that takes long, and goes before nobody meanwhile.
+    /// Does long work without real-time priority, and takes the priority back afterwards.
     pub(crate) fn meanwhile<T>(&self, work: impl FnOnce() -> T) -> T {
         if !self.goes_first {
             return work();
@@ -45,32 +44,32 @@ impl Prompt {
     }
 }
 
-/// Prepares a thread that seldom sleeps: it goes before nobody.
+/// Prepares a thread that seldom sleeps: short time slices, no real-time priority.
 #[cfg(feature = "ublk")]
 pub(crate) fn take_short_turns() {
     ask_for_fine_timers();
-    // SAFETY: it only asks.
+    // SAFETY: the call only reads.
     ask_for_short_turns(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) });
 }
 
-/// Has the system wake this thread when it asked to be, and not up to 50 us later.
+/// Sets the timer slack to 1 ns, so that the thread is woken on time and not up to 50 us later.
 fn ask_for_fine_timers() {
-    // It is later without; nothing else depends on it.
+    // Without it the thread wakes later; nothing else depends on it.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
-/// Has the system run this thread before all that have no place of their own. Returns whether it may:
-/// that takes a privilege.
+/// Asks for the lowest real-time priority (`SCHED_FIFO`, 1), which precedes all normal threads. Returns true if
+/// the system grants it; that takes a privilege.
 fn go_first() -> bool {
-    // SAFETY: it is made of integers. musl has more of them than the priority; the kernel reads that one.
+    // SAFETY: the structure consists of integers. musl has more than the priority; the kernel reads only that.
     let mut first: libc::sched_param = unsafe { std::mem::zeroed() };
     first.sched_priority = 1;
     // SAFETY: the structure outlives the call.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &first) == 0 }
 }
 
-/// Has the system run this thread in turns of a tenth of a millisecond, the shortest there are. It is
-/// then run soon after it woke, before those with longer turns, and gets no larger share than they.
+/// Asks for time slices of 0.1 ms, the shortest there are. The thread then runs soon after it wakes, before
+/// threads with longer slices, and gets no larger share of the processor.
 fn ask_for_short_turns(nice: i32) {
     /// `sched_attr` of linux/sched/types.h.
     #[repr(C)]
@@ -87,7 +86,7 @@ fn ask_for_short_turns(nice: i32) {
     }
     let size = size_of::<Attributes>() as u32;
     let attributes = Attributes { size, nice, runtime: 100_000, ..Attributes::default() };
-    // Systems before Linux 6.12 take no notice of how long turns are; it is later then.
-    // SAFETY: the structure says how long it is, and outlives the call.
+    // Kernels before Linux 6.12 ignore the slice; the thread then runs later.
+    // SAFETY: the structure contains its length, and outlives the call.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(&attributes), 0) };
 }

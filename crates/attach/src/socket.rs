@@ -1,4 +1,4 @@
-//! Sockets in the file system that only their owner can connect to.
+//! Unix sockets that only their owner can connect to.
 
 use std::io;
 use std::os::unix::net::UnixListener;
@@ -8,18 +8,18 @@ use rustix::fs::{Mode, fchmod};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::net::{bind, listen, socket_with};
 
-/// Connections that wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// Listens at `path`, where nothing is. The socket has mode 0600 from its first moment, whatever the umask
-/// allows.
+/// Listens at `path`, where no file may exist. The socket has mode 0600 from its creation, whatever the umask
+/// is.
 ///
 /// # Errors
-/// Returns an error if something is there, the path is too long for a socket, or the system fails it.
+/// Returns an error if a file exists, if the path is too long for a socket, or if a system call fails.
 pub(crate) fn listen_privately(path: &Path) -> io::Result<UnixListener> {
     let address = SocketAddrUnix::new(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Linux gives the file of a socket the mode of the socket, less the umask.
+    // Linux gives the socket's file the mode of the socket, less the umask.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     bind(&socket, &address)?;
     listen(&socket, BACKLOG)?;
@@ -32,7 +32,7 @@ mod tests {
 
     use super::*;
 
-    /// The umask is that of the whole process: this is the only test that sets it.
+    /// The umask belongs to the whole process: this is the only test that sets it.
     #[test]
     fn only_the_owner_may_connect_whatever_the_umask() {
         let directory = tempfile::tempdir().expect("a directory");

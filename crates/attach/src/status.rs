@@ -1,4 +1,4 @@
-//! The inside of an attached drive, as figures; as JSON and as a Prometheus textfile.
+//! Status of an attached drive: counters and state, as JSON and as a Prometheus textfile.
 
 use std::fmt::Write as _;
 
@@ -12,66 +12,65 @@ use ssdlab_model::mapping::cached::InRam;
 use crate::engine::Statistics;
 use crate::lateness::Lateness;
 
-/// Shares of a block that are told apart: tenths.
+/// Number of classes by valid share: tenths.
 pub const SHARES: usize = 10;
 
-/// The inside of a drive at one moment.
+/// Status of a drive at one moment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
-    /// Form of this record.
+    /// Version of this record.
     pub schema: &'static str,
-    /// The image.
+    /// Path of the image.
     pub image: String,
-    /// The device, file or address.
+    /// Place of the drive: device, file or address.
     pub place: String,
-    /// The profile's name.
+    /// Name of the profile.
     pub profile: String,
-    /// Process that has it.
+    /// Process that has the drive attached.
     pub pid: u32,
-    /// Seconds since it was attached.
+    /// Seconds since the drive was attached.
     pub attached_s: f64,
-    /// True if requests take as long as on the drive.
+    /// True in real time: requests take as long as on the drive.
     pub real_time: bool,
     /// The drive's clock, in seconds.
     pub clock_s: f64,
-    /// Bytes for the host.
+    /// Bytes that the host can address.
     pub capacity_bytes: u64,
-    /// Bytes of a mapping unit, which counters count in.
+    /// Bytes in a mapping unit, in which counters count.
     pub unit_bytes: u64,
-    /// What it has done over its life.
+    /// Counters over the life of the drive.
     pub counters: Counters,
-    /// Units programmed for each that the host wrote.
+    /// Write amplification; `None` if it is not defined.
     pub write_amplification: Option<f64>,
-    /// Erases of its blocks.
+    /// Erase counts of the blocks.
     pub wear: Wear,
-    /// Blocks that are erased.
+    /// Number of free blocks.
     pub free_blocks: u32,
-    /// Blocks in all.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Closed blocks by the share of their units that is valid: up to a tenth, two tenths, and so
-    /// on.
+    /// Number of closed blocks by their share of valid units: up to a tenth, two tenths, and so on.
     pub blocks_by_valid_share: [u32; SHARES],
-    /// Of a map that lies on flash, what is in RAM; hits and misses are among the counters.
+    /// Cached part of a map on flash; `None` for other maps. Hits and misses are among the counters.
     pub map_cache: Option<MapCache>,
-    /// Requests since it was attached.
+    /// Requests since the drive was attached.
     pub requests: Statistics,
-    /// Where the time of requests went over its life.
+    /// Time of requests by cause, over the life of the drive.
     pub attribution: Attribution,
-    /// How late answers were after the drive's time.
+    /// Lateness of answers in real time.
     pub lateness: Lateness,
 }
 
-/// The most cells of a picture. Drives with more blocks have neighbours in one cell.
+/// Maximum number of cells in a picture. On drives with more blocks, neighbours share a cell.
 pub(crate) const CELLS_MAX: usize = 2048;
 
-/// The blocks of a drive at one moment, to be drawn.
+/// Picture of the blocks of a drive at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blocks {
-    /// Blocks that it has.
+    /// Number of blocks of the drive.
     pub blocks: u32,
-    /// Neighbouring blocks that a cell stands for.
+    /// Number of neighbouring blocks in a cell.
     pub blocks_per_cell: u32,
-    /// The cells, four bytes each as [`ssdlab_model::ftl::Ssd::fill_cells`] describes them, in base64.
+    /// Cells, four bytes each as [`ssdlab_model::ftl::Ssd::fill_cells`] describes them, in base64.
     cells: String,
 }
 
@@ -80,7 +79,7 @@ impl Blocks {
         Blocks { blocks, blocks_per_cell, cells: STANDARD.encode(cells) }
     }
 
-    /// Returns the cells; `None` where they are damaged.
+    /// Returns the cells; `None` if they are damaged.
     pub fn cells(&self) -> Option<Vec<u8>> {
         STANDARD.decode(&self.cells).ok()
     }
@@ -91,14 +90,14 @@ impl Blocks {
     }
 }
 
-/// What is in RAM of a map that lies on flash, in map pages.
+/// Cached part of a map on flash, in map pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MapCache {
-    /// Pages that are in RAM.
+    /// Number of pages in RAM.
     pub pages: u32,
-    /// Pages that have room there.
+    /// Maximum number of pages in RAM.
     pub capacity: u32,
-    /// Pages in RAM that differ from what the flash holds.
+    /// Number of pages in RAM that differ from the flash.
     pub dirty: u32,
 }
 
@@ -108,7 +107,7 @@ impl From<InRam> for MapCache {
     }
 }
 
-/// Sums up how many blocks hold 0, 1, 2 .. valid units.
+/// Sums up the numbers of blocks with 0, 1, 2 .. valid units, by share.
 pub fn by_share(blocks: &[u32]) -> [u32; SHARES] {
     let mut shares = [0; SHARES];
     let most = (blocks.len() - 1).max(1);
@@ -119,7 +118,7 @@ pub fn by_share(blocks: &[u32]) -> [u32; SHARES] {
 }
 
 impl Status {
-    /// The figures in the text format of Prometheus.
+    /// Returns the status in the text format of Prometheus.
     pub fn prometheus(&self) -> String {
         let labels = format!(
             "image=\"{}\",profile=\"{}\"",

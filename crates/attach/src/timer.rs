@@ -1,5 +1,5 @@
-//! Answering when the drive would: a thread that sleeps until shortly before, and then looks at the
-//! clock until it is time.
+//! A thread that runs actions at their deadlines, for answers at the drive's time. It sleeps until shortly
+//! before a deadline, and then polls the clock.
 
 use std::collections::BinaryHeap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use crate::lateness::Recorder;
 use crate::prompt::take_short_turns;
 
-/// What is done when it is time.
+/// Action at a deadline.
 type Action = Box<dyn FnOnce() + Send>;
 
-/// How long before it is time the thread wakes up. Timers of the system are late by about this much;
-/// looking at the clock costs a processor.
+/// Time before a deadline at which the thread wakes. The system's timers are late by about this much; polling
+/// the clock occupies a processor.
 const SPIN: Duration = Duration::from_micros(60);
 
 struct Job {
@@ -38,7 +38,7 @@ impl PartialOrd for Job {
 
 impl Ord for Job {
     fn cmp(&self, other: &Job) -> std::cmp::Ordering {
-        // The earliest is the largest: a heap hands that out.
+        // The earliest deadline is the largest: `BinaryHeap` pops the maximum.
         (other.deadline, other.order).cmp(&(self.deadline, self.order))
     }
 }
@@ -56,7 +56,7 @@ struct Shared {
     lateness: Arc<Recorder>,
 }
 
-/// Does things at their time.
+/// Runs actions at their deadlines.
 pub struct Timer {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -70,7 +70,7 @@ impl Timer {
     /// Starts the thread.
     ///
     /// # Errors
-    /// Returns an error if the system has no thread for it.
+    /// Returns an error if the system cannot start a thread.
     pub fn start(lateness: Arc<Recorder>) -> std::io::Result<Timer> {
         let shared =
             Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), lateness });
@@ -81,7 +81,7 @@ impl Timer {
         Ok(Timer { shared, thread: Some(thread) })
     }
 
-    /// Does `action` at `deadline`, or at once where there is none.
+    /// Runs `action` at `deadline`, or now if that is `None`.
     pub fn at(&self, deadline: Option<Instant>, action: impl FnOnce() + Send + 'static) {
         let Some(deadline) = deadline else { return action() };
         let mut queue = lock(&self.shared.queue);
@@ -99,12 +99,12 @@ impl Timer {
         }
     }
 
-    /// Answers everything at once, whatever its time, and ends.
+    /// Runs all remaining actions now, whatever their deadline, and ends the thread.
     pub fn close(&mut self) {
         lock(&self.shared.queue).is_closed = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // A panic of an answer's has been reported by its own thread.
+            // A panic of an action was reported by the thread itself.
             let _ = thread.join();
         }
     }

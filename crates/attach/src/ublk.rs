@@ -1,8 +1,8 @@
-//! The drive as a ublk device: a block device whose requests the kernel hands to this program by io_uring,
-//! without a file system in between. Needs the driver (`ublk_drv`) with user copy, as since Linux 6.5.
+//! The drive as a ublk device: a block device whose requests the kernel passes to this program by io_uring,
+//! without FUSE. Needs the driver (`ublk_drv`) with user copy (Linux 6.5).
 //!
-//! A device is added, given its parameters, and started when its queues ask for requests (`queue`); at
-//! the end it is stopped and deleted.
+//! A device is added, given its parameters, and started when its queues have fetched (`queue`). At the end it
+//! is stopped and deleted.
 
 mod abi;
 mod queue;
@@ -24,13 +24,13 @@ use crate::timer::Timer;
 use abi::{DeviceInfo, Parameters};
 use queue::{BYTES_MAX, DEPTH, Queue, SECTOR};
 
-/// Queues of a device, with a thread each.
+/// Number of queues of a device, with a thread each.
 const QUEUES: u16 = 2;
 
-/// How long the system has to make the file of a device.
+/// Time that the system has to create the device file.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The control device, which takes a command at a time.
+/// The control device; it takes one command at a time.
 struct Control {
     file: File,
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
@@ -64,7 +64,7 @@ impl Control {
         Ok(Control { file, ring })
     }
 
-    /// Gives a command and waits until it is carried out.
+    /// Sends a command and waits until it is carried out.
     fn ask(
         &mut self,
         command: u32,
@@ -76,7 +76,7 @@ impl Control {
         let fields = abi::control_command(id, address, length, data);
         let file = types::Fd(self.file.as_raw_fd());
         let entry = opcode::UringCmd80::new(file, command).cmd(fields).build();
-        // SAFETY: what the command points to outlives this call, which waits for its end.
+        // SAFETY: the data of the command outlives this call, which waits for its completion.
         unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
         while let Err(error) = self.ring.submit_and_wait(1) {
             if error.kind() != io::ErrorKind::Interrupted {
@@ -92,10 +92,11 @@ impl Control {
 }
 
 impl Device {
-    /// Makes a device of the drive.
+    /// Creates and starts a device for the drive.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no driver for it, or an older one, or this user may not.
+    /// Returns an error if the kernel has no ublk driver, or one without user copy, or if this user may not
+    /// create a device.
     pub fn start(engine: &Arc<Engine>, timer: &Arc<Timer>) -> Result<Device, AttachError> {
         let mut control = Control::open()?;
         let cannot =
@@ -112,7 +113,7 @@ impl Device {
         control
             .ask(abi::ADD_DEVICE, u32::MAX, address, size_of::<DeviceInfo>() as u16, 0)
             .map_err(cannot)?;
-        // The driver has filled it in meanwhile.
+        // The driver has filled in the structure.
         let info = std::hint::black_box(info);
         let path = format!("/dev/ublkb{}", info.id);
         let mut device =
@@ -123,7 +124,7 @@ impl Device {
             return Err(AttachError::System(words.to_owned()));
         }
         device.set_parameters(engine).map_err(cannot)?;
-        // It can be opened once.
+        // The file can be opened only once, so the queues share it.
         let path = format!("/dev/ublkc{}", device.id);
         let file = open_when_there(&path)
             .map_err(|error| AttachError::io("open", Path::new(&path), error))?;
@@ -136,7 +137,7 @@ impl Device {
         Ok(device)
     }
 
-    /// The device.
+    /// Returns the path of the block device.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -181,17 +182,17 @@ impl Device {
         self.threads.push(thread.spawn(move || {
             let outcome = queue.fetch();
             let is_begun = outcome.is_ok();
-            // Whoever starts the device waits for it.
+            // The thread that starts the device waits for this.
             let _ = begun.send(outcome);
             if is_begun { queue.serve() } else { Ok(()) }
         })?);
         has_begun.recv().map_err(io::Error::other)?
     }
 
-    /// Takes the device away; what is asked of it then fails.
+    /// Stops and deletes the device; later requests to it fail.
     ///
     /// # Errors
-    /// Returns an error if the system fails it.
+    /// Returns an error if a command fails or a queue has failed.
     pub fn stop(&mut self) -> io::Result<()> {
         if std::mem::replace(&mut self.is_stopped, true) {
             return Ok(());
@@ -208,20 +209,19 @@ impl Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // What is left of a device is seen in /dev.
+        // A device that is left is visible in /dev.
         let _ = self.stop();
     }
 }
 
-/// Returns true if `path` is such a device, and somebody has it for themselves, as who mounts it
-/// does.
+/// Returns true if `path` is a ublk device that somebody has open exclusively, as a mount does.
 pub fn is_used(path: &str) -> bool {
     let exclusively = || OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(path);
     path.starts_with("/dev/ublkb")
         && exclusively().is_err_and(|error| error.kind() == io::ErrorKind::ResourceBusy)
 }
 
-/// Opens the file of a device that was just made.
+/// Opens the device file, once the system has created it.
 fn open_when_there(path: &str) -> io::Result<File> {
     let began = Instant::now();
     loop {

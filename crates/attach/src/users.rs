@@ -1,4 +1,4 @@
-//! Who uses a block device: what is mounted of it, swapped to, or built on it or on its partitions.
+//! Users of a block device: mounts, swap, and devices that are built on it or on its partitions.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ssdlab_blockdev::{Mount, mounts};
 
-/// Returns where a block device is mounted, as the system sees it, in the order of the mounts.
+/// Returns the mount points of a block device, in the order of the mounts.
 pub(crate) fn mount_points(device: &str) -> Vec<String> {
     points_of(device, &mounts::all().unwrap_or_default())
 }
@@ -17,8 +17,7 @@ fn points_of(device: &str, mounts: &[Mount]) -> Vec<String> {
     of_it.map(|mount| mount.point.to_string_lossy().into_owned()).collect()
 }
 
-/// Returns what is mounted at `directory`, which is named in full and without links: what was mounted last
-/// where there is more than one.
+/// Returns the mount at `directory`, a full path without symbolic links; the latest if there are several.
 pub(crate) fn mount_at(directory: &Path) -> Option<Mount> {
     last_at(directory, mounts::all().unwrap_or_default())
 }
@@ -27,12 +26,11 @@ fn last_at(directory: &Path, mounts: Vec<Mount>) -> Option<Mount> {
     mounts.into_iter().rev().find(|mount| mount.point == directory)
 }
 
-/// Takes a device for this process alone, as long as what is returned is kept; nothing where somebody
-/// has it. The kernel's word: it knows of mounts in other name spaces, too, of swap, of arrays and
-/// volumes, and of all that is made of partitions.
+/// Opens a device exclusively (`O_EXCL`), for as long as the result is kept; `None` if it is in use. The kernel
+/// decides, so mounts in other name spaces, swap, RAID, volumes and uses of partitions count.
 ///
 /// # Errors
-/// Returns an error if the device cannot be asked.
+/// Returns an error if the device cannot be opened for another reason.
 pub(crate) fn claim(device: &str) -> io::Result<Option<File>> {
     match OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(device) {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(None),
@@ -40,7 +38,7 @@ pub(crate) fn claim(device: &str) -> io::Result<Option<File>> {
     }
 }
 
-/// Those who have a device, in words; "the kernel" where it does not say who.
+/// Returns the users of a device, as text; "the kernel" if the system does not name them.
 pub(crate) fn names(device: &str) -> String {
     let name = device.trim_start_matches("/dev/");
     let directory = Path::new("/sys/class/block").join(name);

@@ -1,4 +1,4 @@
-//! The file, and the directory that it is in: what requests about them do.
+//! Operations on the drive's file and its directory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +8,7 @@ use super::protocol::{self, Asked, Attributes, Request};
 use crate::engine::{Engine, Errno, Submitted, Time};
 use crate::memory::SendPieces;
 
-/// The directory's number, and the file's.
+/// Node number of the directory, and of the file.
 const ROOT: u64 = 1;
 const FILE: u64 = 2;
 
@@ -18,24 +18,24 @@ const LARGE: u32 = 1 << 16;
 /// A drive as one file.
 pub(super) struct Drive {
     pub(super) engine: Arc<Engine>,
-    /// The file's name.
+    /// Name of the file.
     pub(super) name: String,
-    /// Whose it is: user and group.
+    /// Owner: user and group.
     pub(super) owner: (u32, u32),
-    /// How often it is open.
+    /// Number of open handles.
     pub(super) opened: Arc<AtomicU32>,
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// It was done, or the drive is asked to.
+    /// It is done, or submitted to the drive.
     Done(Option<Submitted>),
-    /// It was not.
+    /// It failed.
     Failed(Errno),
-    /// Nobody waits for a reply.
+    /// The kernel expects no reply.
     Silent,
-    /// There will be no request any more.
+    /// The file system ends: no request follows.
     Over,
 }
 
@@ -52,7 +52,7 @@ impl Drive {
         Some(Attributes { node, size, mode: kind, links, owner: self.owner })
     }
 
-    /// Returns true if others should be seen to while it is carried out.
+    /// Returns true if other requests should be served while this one is carried out.
     pub(super) fn takes_long(&self, request: &Request<'_>) -> bool {
         match request.asked {
             Asked::Read { size, .. } => size >= LARGE,
@@ -64,8 +64,8 @@ impl Drive {
         }
     }
 
-    /// Does what is asked by a request that came at `came`; puts what is to be said besides that it was
-    /// done into `data`. The data of a large read may be handed to `send` instead, from where it lies.
+    /// Carries out a request that arrived at `came`, and puts the body of the reply into `data`. Data of a
+    /// large read may be handed to `send` in place instead.
     pub(super) fn carry_out(
         &self,
         request: &Request<'_>,
@@ -93,7 +93,7 @@ impl Drive {
         }
     }
 
-    /// Answers what is asked about file and directory, and not of the drive.
+    /// Answers requests about file and directory that do not concern the drive.
     fn describe(&self, node: u64, asked: Asked<'_>, data: &mut Vec<u8>) -> Result<(), Errno> {
         match asked {
             Asked::Lookup { name } => {
@@ -141,7 +141,7 @@ impl Drive {
         Ok(())
     }
 
-    /// Bytes from `offset` to the end of the drive.
+    /// Returns the number of bytes from `offset` to the end of the drive.
     fn left(&self, offset: u64) -> u64 {
         self.engine.capacity().saturating_sub(offset)
     }
@@ -195,14 +195,15 @@ impl Drive {
         length: u64,
         mode: i32,
     ) -> Result<Submitted, Errno> {
-        // Like a block device it does not grow; what is kept as long as it is ends where it ends.
+        // Like a block device, the file does not grow; with `FALLOC_FL_KEEP_SIZE` the range is cut at its end.
         let keeps_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
         if self.left(offset) == 0 || length > self.left(offset) && !keeps_size {
             return Err(Errno::INVAL);
         }
         let length = length.min(self.left(offset));
         let answer = match mode & !libc::FALLOC_FL_KEEP_SIZE {
-            // A drive that drops trims would read old data where zeros must be, or ones.
+            // On a drive that drops trims, or whose trimmed data reads as ones, the hole would not read as
+            // zeros.
             libc::FALLOC_FL_PUNCH_HOLE if self.engine.trims_to_zeros() => {
                 self.engine.trim(came, offset, length, true)
             }
@@ -213,18 +214,17 @@ impl Drive {
     }
 }
 
-/// Refuses what a file that is a drive cannot become. Its length is that of the drive: another is refused
-/// as a block device refuses `truncate`, while `open` with `O_TRUNC` leaves it as it is, as it does there.
+/// Returns an error for attributes that the drive's file cannot have. Another length is refused, as `truncate`
+/// of a block device is; `open` with `O_TRUNC` changes nothing, as there.
 ///
 /// # Errors
-/// `EINVAL` for another length, `EPERM` for an owner, permissions or times, which are kept nowhere.
+/// `EINVAL` for another length, `EPERM` for an owner, permissions or times, which cannot be stored.
 fn may_set(attributes: &Attributes, valid: u32, size: u64) -> Result<(), Errno> {
     use protocol::{
         BY_HANDLE, SET_ACCESS_TIME, SET_CHANGE_TIME, SET_GID, SET_MODE, SET_SIZE, SET_UID,
     };
     if valid & SET_SIZE != 0 {
-        // From `ftruncate`, which has the file open, that is. The kernel does not tell it from `truncate` by
-        // name to nothing at all.
+        // From `open` with `O_TRUNC`. The kernel does not distinguish it from `truncate` by name to 0.
         let is_open = size == 0 && valid & BY_HANDLE == 0;
         return if size == attributes.size || is_open { Ok(()) } else { Err(Errno::INVAL) };
     }
@@ -232,7 +232,7 @@ fn may_set(attributes: &Attributes, valid: u32, size: u64) -> Result<(), Errno> 
     if valid & never != 0 { Err(Errno::PERM) } else { Ok(()) }
 }
 
-/// Returns true if a write is durable when it is answered.
+/// Returns true if a write has to be durable when it is answered.
 fn is_sync(flags: i32) -> bool {
     flags & (libc::O_DSYNC | libc::O_SYNC) != 0
 }

@@ -1,24 +1,24 @@
-//! What the kernel asks for and what it is told, byte by byte: linux/fuse.h, form 7.31 and later.
+//! The FUSE protocol, byte by byte: linux/fuse.h, version 7.31 and later.
 
-/// Bytes of a request before what is particular to it, and of a reply.
+/// Bytes in the header of a request, and in that of a reply.
 const IN_HEADER: usize = 40;
 pub(super) const OUT_HEADER: usize = 16;
 
-/// Bytes of a write before its data.
+/// Bytes in a write request before its data.
 const WRITE_IN: usize = 40;
 
-/// What is asked for, of which we know.
+/// Operation of a request, of those that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked<'a> {
     Lookup {
         name: &'a [u8],
     },
-    /// Nobody waits for a reply.
+    /// The kernel expects no reply.
     Forget,
     Attributes,
     SetAttributes {
         valid: u32,
-        /// Meant where `valid` has [`SET_SIZE`].
+        /// Valid if `valid` has [`SET_SIZE`].
         size: u64,
     },
     Open {
@@ -45,35 +45,35 @@ pub(super) enum Asked<'a> {
         mode: i32,
     },
     Statistics,
-    /// To make, link, rename or remove something in the directory.
+    /// Create, link, rename or remove an entry of the directory.
     ChangeDirectory,
-    /// Somebody who had opened the file has it no more.
+    /// A handle of the file was closed.
     Release,
-    /// There is nothing to do but to say that it is done.
+    /// An operation that needs only a reply without error.
     Nothing,
-    /// The file system is gone.
+    /// The file system ends.
     Destroy,
     Unknown,
 }
 
-/// A request.
+/// A request of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request<'a> {
-    /// What the reply names.
+    /// Number of the request, repeated in the reply.
     pub(super) unique: u64,
-    /// The file or directory it is about.
+    /// Node number of the file or directory.
     pub(super) node: u64,
     pub(super) asked: Asked<'a>,
 }
 
-/// Bits of [`Asked::SetAttributes`].
+/// Bits of `valid` in [`Asked::SetAttributes`].
 pub(super) const SET_MODE: u32 = 1;
 pub(super) const SET_UID: u32 = 1 << 1;
 pub(super) const SET_GID: u32 = 1 << 2;
 pub(super) const SET_SIZE: u32 = 1 << 3;
 pub(super) const SET_ACCESS_TIME: u32 = 1 << 4;
 pub(super) const SET_CHANGE_TIME: u32 = 1 << 5;
-/// Set where somebody has the file open already, and not by `open` with `O_TRUNC` itself.
+/// Set if the file is open already (`ftruncate`), not for `open` with `O_TRUNC` itself.
 pub(super) const BY_HANDLE: u32 = 1 << 6;
 
 fn number<const BYTES: usize>(bytes: &[u8], at: usize) -> Option<[u8; BYTES]> {
@@ -89,7 +89,7 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 impl Request<'_> {
-    /// Reads one; nothing where it is none.
+    /// Decodes a request; `None` if it is malformed.
     pub(super) fn decode(bytes: &[u8]) -> Option<Request<'_>> {
         let code = word(bytes, 4)?;
         let (unique, node) = (long(bytes, 8)?, long(bytes, 16)?);
@@ -110,7 +110,7 @@ impl Request<'_> {
             }
             17 => Asked::Statistics,
             18 => Asked::Release,
-            // Of a directory: release; of a file: flush, which a file sends when it is closed.
+            // Release of a directory; flush of a file, sent when it is closed.
             25 | 29 => Asked::Nothing,
             20 => Asked::Sync,
             27 => Asked::OpenDirectory,
@@ -127,7 +127,7 @@ impl Request<'_> {
     }
 }
 
-/// The header of a reply with `length` bytes behind it; `error` is 0 or the system's number.
+/// Returns the header of a reply with `length` bytes behind it. `error` is 0 or an errno.
 pub(super) fn header(unique: u64, error: i32, length: usize) -> [u8; OUT_HEADER] {
     let mut bytes = [0; OUT_HEADER];
     bytes[..4].copy_from_slice(&((OUT_HEADER + length) as u32).to_ne_bytes());
@@ -136,21 +136,21 @@ pub(super) fn header(unique: u64, error: i32, length: usize) -> [u8; OUT_HEADER]
     bytes
 }
 
-/// What a file or directory is.
+/// Attributes of a file or directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attributes {
     pub(super) node: u64,
     pub(super) size: u64,
-    /// Kind and permissions.
+    /// File type and permissions.
     pub(super) mode: u32,
     pub(super) links: u32,
     pub(super) owner: (u32, u32),
 }
 
-/// Seconds for which the kernel may remember what the file is: it never changes.
+/// Seconds for which the kernel may cache attributes: they never change.
 const FOREVER: u64 = 3600;
 
-/// Bytes that are best asked for at a time, and of a block in counts of them.
+/// Preferred I/O size in bytes, and bytes in a block of block counts.
 const BEST: u32 = 4096;
 const BLOCK: u64 = 512;
 
@@ -165,14 +165,14 @@ impl Attributes {
         }
     }
 
-    /// As a reply that says what it is.
+    /// Appends the reply to a request for attributes.
     pub(super) fn alone(&self, bytes: &mut Vec<u8>) {
         bytes.extend(FOREVER.to_ne_bytes());
         bytes.extend(0u64.to_ne_bytes());
         self.encode(bytes);
     }
 
-    /// As what was found under a name.
+    /// Appends the reply to a lookup.
     pub(super) fn entry(&self, bytes: &mut Vec<u8>) {
         for long in [self.node, 0, FOREVER, FOREVER, 0] {
             bytes.extend(long.to_ne_bytes());
@@ -181,24 +181,24 @@ impl Attributes {
     }
 }
 
-/// Reads and writes of the file are not kept in the page cache (`FOPEN_DIRECT_IO`), and writes may be
-/// under way at the same time (`FOPEN_PARALLEL_DIRECT_WRITES`).
+/// Flags of an open file: no page cache (`FOPEN_DIRECT_IO`), concurrent writes
+/// (`FOPEN_PARALLEL_DIRECT_WRITES`).
 pub(super) const OPEN_DIRECT: u32 = 1 | 1 << 6;
 
-/// A file or directory that is open.
+/// Appends the reply to opening a file or directory.
 pub(super) fn opened(flags: u32, bytes: &mut Vec<u8>) {
     bytes.extend(0u64.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
     bytes.extend(0u32.to_ne_bytes());
 }
 
-/// How much was written.
+/// Appends the reply to a write: the number of bytes written.
 pub(super) fn written(size: u32, bytes: &mut Vec<u8>) {
     bytes.extend(size.to_ne_bytes());
     bytes.extend(0u32.to_ne_bytes());
 }
 
-/// A file system without figures of its own, but for the length of a block and of a name.
+/// Appends the reply to `statfs`: zeros, but for the block size and the maximum length of a name.
 pub(super) fn statistics(bytes: &mut Vec<u8>) {
     bytes.extend([0; 40]);
     for word in [BLOCK as u32, 255, BLOCK as u32, 0, 0, 0, 0, 0, 0, 0] {
@@ -206,7 +206,8 @@ pub(super) fn statistics(bytes: &mut Vec<u8>) {
     }
 }
 
-/// Adds an entry of a directory, if it has room in `size` bytes; `next` is where to go on after it.
+/// Appends a directory entry if it fits into `size` bytes; returns true if it did. `next` is the offset of the
+/// entry after it.
 pub(super) fn entry_of_directory(
     (node, next, is_directory, name): (u64, u64, bool, &[u8]),
     size: u32,
@@ -220,7 +221,7 @@ pub(super) fn entry_of_directory(
     bytes.extend(node.to_ne_bytes());
     bytes.extend(next.to_ne_bytes());
     bytes.extend((name.len() as u32).to_ne_bytes());
-    // As `struct dirent` has it.
+    // Types as in `struct dirent`.
     let kind = if is_directory { libc::DT_DIR } else { libc::DT_REG };
     bytes.extend(u32::from(kind).to_ne_bytes());
     bytes.extend(name);

@@ -1,8 +1,8 @@
-//! Threads that serve the kernel's requests.
+//! Threads that serve the kernel's FUSE requests.
 //!
-//! Where requests are answered as fast as they can be, each thread waits for one, carries it out and
-//! replies. At the drive's time one of them does all of it and sends replies that are due in between
-//! ([`crate::answers`]); a request that takes long is carried out while another goes on.
+//! In fast time each thread receives a request, carries it out and replies. In real time one thread does all of
+//! that and also sends replies that are due ([`crate::answers`]); while it carries out a request that takes
+//! long, another thread takes its turn.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
@@ -22,20 +22,19 @@ use crate::engine::Time;
 use crate::lateness::Recorder;
 use crate::prompt::Prompt;
 
-/// Threads where requests are answered as fast as they can be.
+/// Number of threads in fast time.
 const THREADS: usize = 2;
 
-/// Threads where they are answered at the drive's time: one has the turn, and others may wait for the
-/// disk.
+/// Number of threads in real time: one has the turn, the others may wait for the disk.
 const THREADS_IN_TIME: usize = 8;
 
-/// A reply that waits for its time.
+/// A reply that waits for its deadline.
 struct Reply {
     unique: u64,
     outcome: Result<Vec<u8>, Errno>,
 }
 
-/// What belongs to the thread whose turn it is.
+/// State of the thread that has the turn.
 struct Turn {
     buffer: Vec<u8>,
     watch: Watch,
@@ -43,21 +42,21 @@ struct Turn {
     is_over: bool,
 }
 
-/// What the threads share.
+/// State that the threads share.
 struct Serving {
     drive: Drive,
     connection: OwnedFd,
     lateness: Arc<Recorder>,
     answers: Arc<Answers<Reply>>,
-    /// Requests that wait for the drive or its time.
+    /// Number of requests that wait for the drive or for their deadline.
     waiting: Arc<AtomicUsize>,
     turn: Mutex<Turn>,
-    /// Bytes of a request at most.
+    /// Maximum bytes in a request.
     most: usize,
 }
 
-/// Serves what comes from `connection`, requests of no more than `most` bytes, until the file system is
-/// gone.
+/// Starts threads that serve requests of `connection`, of at most `most` bytes each, until the file system
+/// ends.
 pub(super) fn start(
     drive: Drive,
     connection: OwnedFd,
@@ -80,20 +79,20 @@ pub(super) fn start(
         let serving = serving.clone();
         let thread = std::thread::Builder::new().name("fuse".to_owned());
         threads.push(thread.spawn(move || {
-            // An error ends the connection: requests fail from then on.
+            // An error ends the connection: later requests fail.
             let _ = if in_time { serving.serve_in_time() } else { serving.serve() };
         })?);
     }
     Ok(threads)
 }
 
-/// What came of a request.
+/// Outcome of receiving.
 enum Next {
-    /// A request of so many bytes is in the buffer.
+    /// A request of this many bytes is in the buffer.
     Request(usize),
-    /// There is none.
+    /// There is no request now.
     Nothing,
-    /// There will be none any more.
+    /// The file system has ended.
     Over,
 }
 
@@ -101,7 +100,7 @@ impl Serving {
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Next> {
         match read(&self.connection, buffer) {
             Ok(length) => Ok(Next::Request(length)),
-            // It was interrupted before we had it.
+            // The request was interrupted before it was received.
             Err(Errno::NOENT | Errno::INTR | Errno::AGAIN) => Ok(Next::Nothing),
             Err(Errno::NODEV) => Ok(Next::Over),
             Err(error) => Err(error.into()),
@@ -157,8 +156,8 @@ impl Serving {
         }
     }
 
-    /// Serves requests and answers up to a request that takes long: its length, and when it came.
-    /// Nothing when there will be none any more.
+    /// Serves requests and due replies until a request takes long; returns its length and its arrival. `None`
+    /// if the file system has ended.
     fn take_turn(&self, turn: &mut Turn) -> io::Result<Option<(usize, Instant)>> {
         loop {
             let due = self.drive.engine.advance();
@@ -195,7 +194,7 @@ impl Serving {
         }
     }
 
-    /// Carries out a request; returns whether there may be more.
+    /// Carries out a request; returns false if the file system has ended.
     fn carry_out(&self, bytes: &[u8], came: Instant) -> io::Result<bool> {
         let request = Request::decode(bytes).ok_or(io::ErrorKind::InvalidData)?;
         let (unique, mut data) = (request.unique, Vec::new());
@@ -236,10 +235,10 @@ impl Serving {
         self.reply(&pieces)
     }
 
-    /// Hands a reply to the kernel, which takes it whole or not at all.
+    /// Hands a reply to the kernel, which takes it as a whole or not at all.
     fn reply(&self, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         match writev(&self.connection, pieces) {
-            // Whoever asked has gone meanwhile.
+            // `ENOENT`: the requesting process was interrupted meanwhile.
             Ok(_) | Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
         }

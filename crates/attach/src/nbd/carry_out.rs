@@ -1,4 +1,4 @@
-//! Doing what a request asks for.
+//! Execution of NBD requests on the engine.
 
 use std::time::Instant;
 
@@ -7,8 +7,9 @@ use super::reply::Agreed;
 use super::request::Request;
 use crate::engine::{Engine, Errno, Submitted, Time};
 
-/// Does what is asked by a request that came at `came` with `data`, and puts the reply behind `output`.
-/// Returns what was asked of the drive, which may not have answered yet; nothing where it has no part in it.
+/// Carries out a request that arrived at `came` with `data`, and appends its reply to `output`. Returns the
+/// request as submitted to the drive, which may not have answered yet; `None` if the drive is not involved or
+/// the request failed.
 pub(super) fn carry_out(
     engine: &Engine,
     agreed: Agreed,
@@ -80,7 +81,8 @@ fn try_to(
     Ok(Some(Submitted::Answered(answer)))
 }
 
-/// Reads, and puts the reply behind `output`. What is large may have holes that need not be sent.
+/// Submits a read, and appends its reply to `output`. In the reply to a large read, holes are not sent as zeros
+/// if the client allows that.
 fn read(
     engine: &Engine,
     agreed: Agreed,
@@ -105,7 +107,7 @@ fn read(
     engine.submit_read(came, offset, &mut output[from..])
 }
 
-/// A write behind the end of the drive is told so.
+/// Turns `EINVAL`, for a write behind the end of the drive, into the protocol's `ENOSPC`.
 fn no_space(error: Errno) -> Errno {
     if error == Errno::INVAL { Errno::NOSPC } else { error }
 }

@@ -1,19 +1,19 @@
-//! Contexts that a client may choose, so that it can ask what is allocated: the options
-//! LIST_META_CONTEXT and SET_META_CONTEXT. There is one, `base:allocation`.
+//! Metadata contexts: the options LIST_META_CONTEXT and SET_META_CONTEXT. The only context is
+//! `base:allocation`.
 
 use std::io::{self, Write};
 
 use super::handshake::{is_export, reply};
 use super::protocol::*;
 
-/// Takes a number from the front.
+/// Takes a 32-bit number from the front of `rest`.
 fn number(rest: &mut &[u8]) -> Option<u32> {
     let (bytes, behind) = rest.split_first_chunk()?;
     *rest = behind;
     Some(u32::from_be_bytes(*bytes))
 }
 
-/// Takes a text from the front, which begins with its length.
+/// Takes a string from the front of `rest`, which begins with its length.
 fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let length = number(rest)? as usize;
     let (text, behind) = rest.split_at_checked(length)?;
@@ -21,7 +21,7 @@ fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// The name of the export in such an option, and its queries, if it is well formed.
+/// Decodes such an option: the name of the export, and the queries. `None` if it is malformed.
 fn decode(mut data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     let name = text(&mut data)?;
     let count = number(&mut data)?;
@@ -29,8 +29,7 @@ fn decode(mut data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     data.is_empty().then_some((name, queries))
 }
 
-/// Answers one of these options. Returns the name of the export that the context was chosen for, if it
-/// was.
+/// Answers one of these options. Returns the export for which the context was selected; `None` if it was not.
 ///
 /// # Errors
 /// Returns an error if the connection breaks.
@@ -50,7 +49,7 @@ pub(super) fn choose(
         return Ok(None);
     }
     let lists = option == OPT_LIST_META_CONTEXT;
-    // To list, nothing stands for all, and a name space for all that is in it.
+    // In a list request, no query means all contexts, and a name space all contexts in it.
     let is_listed = |query: &&[u8]| lists && *query == b"base:";
     let is_meant = queries.iter().any(|query| *query == ALLOCATION || is_listed(query))
         || lists && queries.is_empty();

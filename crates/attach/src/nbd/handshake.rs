@@ -8,13 +8,13 @@ use super::reply::Agreed;
 use super::{Stream, context};
 use crate::engine::Engine;
 
-/// No option that is understood is longer.
+/// Maximum bytes in an option; those that are supported are shorter.
 const OPTION_MAX: u32 = 8192;
 
-/// How long all of it may take: who says nothing, or a byte now and then, takes somebody else's place.
+/// Maximum time for negotiation, so that slow or silent clients do not occupy connections.
 const AT_MOST: Duration = Duration::from_secs(10);
 
-/// Options that a client may send before it chooses an export.
+/// Maximum number of options that a client may send before it chooses an export.
 const OPTIONS_MAX: u32 = 256;
 
 fn read<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENGTH]> {
@@ -23,7 +23,7 @@ fn read<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENGTH]> {
     Ok(bytes)
 }
 
-/// A connection that is given up when it is time.
+/// A connection with a deadline for reads.
 struct InHaste<'a> {
     stream: &'a mut Stream,
     until: Instant,
@@ -54,10 +54,10 @@ fn nonsense<T>() -> io::Result<T> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
-/// Negotiates with a client. Returns what was agreed upon, if it wants to go on to requests.
+/// Negotiates with a client. Returns the outcome; `None` if the client does not go on to requests.
 ///
 /// # Errors
-/// Returns an error if the connection breaks, or the client does not keep to the protocol, or takes too long.
+/// Returns an error if the connection breaks, or if the client violates the protocol or takes too long.
 pub(super) fn negotiate(
     stream: &mut Stream,
     engine: &Engine,
@@ -85,7 +85,7 @@ fn agree(
     }
     let no_zeroes = flags & u32::from(FLAG_NO_ZEROES) != 0;
     let mut is_structured = false;
-    // The export that a context was chosen for: it counts for no other.
+    // Export for which a context was selected; the selection counts for no other export.
     let mut chosen: Option<Vec<u8>> = None;
     for _ in 0..OPTIONS_MAX {
         if u64::from_be_bytes(read(stream)?) != IHAVEOPT {
@@ -101,7 +101,7 @@ fn agree(
         stream.read_exact(&mut data)?;
         match option {
             OPT_EXPORT_NAME => {
-                // The only way to say no is to hang up.
+                // With EXPORT_NAME, closing the connection is the only way to refuse.
                 if !is_export(&data, name) {
                     return nonsense();
                 }
@@ -153,7 +153,7 @@ pub(super) fn is_export(asked: &[u8], name: &str) -> bool {
     asked.is_empty() || asked == name.as_bytes()
 }
 
-/// Size and flags of the export.
+/// Returns size and flags of the export, as they are sent.
 fn export(engine: &Engine, is_structured: bool) -> Vec<u8> {
     let mut bytes = engine.capacity().to_be_bytes().to_vec();
     let structured = if is_structured { TRANSMISSION_FLAG_DF } else { 0 };
@@ -162,7 +162,7 @@ fn export(engine: &Engine, is_structured: bool) -> Vec<u8> {
     bytes
 }
 
-/// Answers GO or INFO; returns whether the export is ours.
+/// Answers GO or INFO; returns true if the export exists.
 fn information(
     stream: &mut impl Write,
     engine: &Engine,
@@ -191,7 +191,7 @@ fn information(
     Ok(true)
 }
 
-/// The name of the export that GO or INFO asks for, if the option is well formed.
+/// Returns the export that GO or INFO asks for; `None` if the option is malformed.
 fn asked_for(data: &[u8]) -> Option<&[u8]> {
     let length = u32::from_be_bytes(data.get(..4)?.try_into().ok()?) as usize;
     let name = data.get(4..4usize.checked_add(length)?)?;

@@ -1,9 +1,9 @@
-//! Requests and replies at the drive's time.
+//! Requests and replies in real time, at the drive's time.
 //!
-//! One thread receives requests, sends them to the drive, lets the drive's time pass ([`Engine::advance`]) and sends
-//! replies when they are due, several in
-//! one call; it never waits in a call for anything but the next of these ([`crate::answers`]). Threads
-//! take turns at that: who meets a request that takes long carries it out while another goes on.
+//! One thread receives requests, submits them to the drive, lets the drive's time pass ([`Engine::advance`])
+//! and sends replies that are due, several in one system call. It blocks only to wait for the next of these
+//! events ([`crate::answers`]). Threads take turns: while the thread that has the turn carries out a request
+//! that takes long, another thread takes over.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -26,33 +26,33 @@ use crate::engine::Engine;
 use crate::lateness::Recorder;
 use crate::prompt::Prompt;
 
-/// Threads of a connection: one has the turn, and others may wait for the disk.
+/// Number of threads of a connection: one has the turn, the others may wait for the disk.
 const THREADS: usize = 8;
 
-/// Bytes that are received at a time.
+/// Size of the input buffer in bytes.
 const INPUT: usize = 1 << 18;
 
-/// Bytes of replies that wait for their time or that a client does not read, and of what was written and
-/// is not answered, from which on no more requests are taken from it. What the threads of the connection
-/// are at just then comes on top.
+/// Limit in bytes from which on no more requests are taken from a client. It covers replies that wait for their
+/// deadline or that the client does not read, and data of unanswered writes. Requests in the hands of the
+/// connection's threads come on top.
 const HELD_MAX: usize = 64 << 20;
 
-/// Bytes that a reply takes beside its own, about: so it is counted how many small ones there are.
+/// Approximate memory of a reply beside its data, in bytes: it bounds the number of small replies.
 const REPLY_COST: usize = 128;
 
-/// Replies that are sent in one call.
+/// Maximum number of replies in one system call.
 const AT_ONCE: usize = 64;
 
-/// What was received and not yet taken.
+/// Received bytes that were not taken yet.
 struct Input {
     bytes: Box<[u8]>,
     from: usize,
     until: usize,
-    /// When the latest of it came.
+    /// Arrival of the latest bytes.
     came: Instant,
-    /// A write whose data is not all there, and how much of it is in `data`.
+    /// A write whose data has not all arrived, and the number of its bytes in `data`.
     begun: Option<(Request, usize)>,
-    /// Data of the write that was received last.
+    /// Data of the latest write.
     data: Vec<u8>,
 }
 
@@ -62,7 +62,7 @@ impl Input {
         Input { bytes, from: 0, until: 0, came: Instant::now(), begun: None, data: Vec::new() }
     }
 
-    /// The next request, if all of it is there.
+    /// Returns the next request; `None` if it has not arrived completely.
     fn next(&mut self) -> io::Result<Option<Request>> {
         if self.begun.is_none() {
             let Some(header) = self.bytes[self.from..self.until].first_chunk::<HEADER>() else {
@@ -90,11 +90,11 @@ impl Input {
         Ok(Some(request))
     }
 
-    /// Receives more, when there is no whole request; returns whether there was anything.
+    /// Receives more bytes, if there is no complete request; returns true if there were any.
     fn receive(&mut self, stream: &Stream) -> io::Result<bool> {
         let Input { bytes, from, until, begun, data, .. } = self;
         let (into, filled) = match begun {
-            // Data of a large write goes where it belongs at once.
+            // Data of a large write is received in its place.
             Some((_, filled)) if data.len() - *filled >= LARGE as usize => {
                 (&mut data[*filled..], filled)
             }
@@ -117,15 +117,15 @@ impl Input {
     }
 }
 
-/// Replies that are on their way to the client.
+/// Replies that are being sent to the client.
 struct Sending {
     stream: Stream,
     replies: VecDeque<Vec<u8>>,
-    /// Bytes of the first that are sent.
+    /// Number of bytes of the first reply that are sent.
     begun: usize,
-    /// Bytes of all of them.
+    /// Number of bytes in all replies.
     bytes: usize,
-    /// When the client took some last, or had nothing to take.
+    /// Latest moment at which the client took bytes, or had nothing to take.
     moved: Instant,
 }
 
@@ -138,12 +138,12 @@ impl Sending {
         self.replies.push_back(reply);
     }
 
-    /// Returns what all of them take of our memory.
+    /// Returns the memory of all replies, in bytes.
     fn cost(&self) -> usize {
         self.bytes + self.replies.len() * REPLY_COST
     }
 
-    /// Sends as much as there is room for.
+    /// Sends as much as the socket takes.
     fn send(&mut self) -> io::Result<()> {
         while !self.replies.is_empty() {
             let mut pieces = [IoSlice::new(&[]); AT_ONCE];
@@ -176,16 +176,16 @@ impl Sending {
     }
 }
 
-/// A reply, and whether the drive had part in when it is sent.
+/// A reply; `is_the_drives` is true if the drive determined its deadline.
 struct Reply {
     bytes: Vec<u8>,
     is_the_drives: bool,
-    /// What it takes of our memory until it is sent: data that the drive has no room for yet is in its
-    /// buffer all the same, and that is our memory, too.
+    /// Memory until it is sent, in bytes. Data of a write counts, because the simulated drive's buffer is
+    /// memory of this program.
     cost: usize,
 }
 
-/// What belongs to the thread whose turn it is.
+/// State of the thread that has the turn.
 struct Turn {
     input: Input,
     sending: Sending,
@@ -194,19 +194,19 @@ struct Turn {
     is_over: bool,
 }
 
-/// What the threads of a connection share.
+/// State that the threads of a connection share.
 struct Connection<'a> {
     engine: &'a Engine,
     lateness: &'a Recorder,
     agreed: Agreed,
     stream: Stream,
     answers: Arc<Answers<Reply>>,
-    /// What the replies in `answers` take of our memory, and those to requests that the drive has.
+    /// Memory of replies in `answers` and of requests in flight, in bytes.
     waiting: Arc<AtomicUsize>,
     turn: Mutex<Turn>,
 }
 
-/// Serves requests until the client goes.
+/// Serves requests until the client disconnects.
 pub(super) fn serve(
     stream: Stream,
     agreed: Agreed,
@@ -227,7 +227,7 @@ pub(super) fn serve(
     std::thread::scope(|scope| {
         for _ in 1..THREADS {
             let helper = std::thread::Builder::new().name("nbd client".to_owned());
-            // One can do it alone, too.
+            // If no further thread can be started, one does all of it.
             let _ = helper.spawn_scoped(scope, || connection.work());
         }
         connection.work()
@@ -259,14 +259,14 @@ impl Connection<'_> {
         }
     }
 
-    /// Serves requests and answers up to a request that takes long, because it is large or the disk is
-    /// waited for; that is returned. Nothing when the client wants to go.
+    /// Serves requests and due replies until a request takes long, because it is large or waits for the disk;
+    /// returns that request. `None` if the client disconnects.
     fn take_turn(&self, turn: &mut Turn) -> io::Result<Option<Request>> {
         loop {
             let due = self.engine.advance();
             self.send_due(turn)?;
             let may_take = self.waiting.load(Ordering::Relaxed) + turn.sending.cost() < HELD_MAX;
-            // What was received already counts, too: replies are larger than requests.
+            // Input that was received counts too: replies are larger than requests.
             let next = if may_take { turn.input.next()? } else { None };
             if let Some(request) = next {
                 if request.kind == CMD_DISC {
@@ -292,7 +292,7 @@ impl Connection<'_> {
         }
     }
 
-    /// Sends what is due, and what could not be sent before.
+    /// Sends replies that are due, and those that could not be sent before.
     fn send_due(&self, turn: &mut Turn) -> io::Result<()> {
         let Turn { sending, due, .. } = turn;
         self.answers.take_due(due);
@@ -308,13 +308,13 @@ impl Connection<'_> {
         sending.send()
     }
 
-    /// Has a reply sent at `deadline`.
+    /// Queues a reply to be sent at `deadline`.
     fn answer(&self, deadline: Instant, reply: Reply) {
         self.waiting.fetch_add(reply.cost, Ordering::Relaxed);
         self.answers.add(deadline, reply);
     }
 
-    /// Returns true if others should be seen to while a request is carried out.
+    /// Returns true if other requests should be served while this one is carried out.
     fn takes_long(&self, request: &Request) -> bool {
         let fua = request.has(CMD_FLAG_FUA);
         let writes = request.kind == CMD_WRITE && self.engine.makes_durable(fua);
@@ -322,8 +322,8 @@ impl Connection<'_> {
         request.is_large() || waits || writes || fua
     }
 
-    /// Carries out a request. Its reply is returned if it is due at once, and otherwise waits for the drive and its
-    /// time.
+    /// Carries out a request. Returns its reply if it can be sent at once; otherwise the reply is queued when
+    /// the drive has answered.
     fn carry_out(&self, request: &Request, came: Instant, data: &[u8]) -> Option<Reply> {
         let mut bytes = Vec::new();
         let submitted = carry_out(self.engine, self.agreed, request, came, data, &mut bytes);

@@ -1,4 +1,4 @@
-//! The numbers of the protocol, under its own names.
+//! Constants of the NBD protocol, under its own names.
 
 pub(super) const NBDMAGIC: u64 = u64::from_be_bytes(*b"NBDMAGIC");
 pub(super) const IHAVEOPT: u64 = u64::from_be_bytes(*b"IHAVEOPT");
@@ -28,11 +28,11 @@ pub(super) const REP_ERR_TOO_BIG: u32 = 1 << 31 | 9;
 pub(super) const INFO_EXPORT: u16 = 0;
 pub(super) const INFO_BLOCK_SIZE: u16 = 3;
 
-/// What the server offers: flags, flush, FUA, trim, write zeroes, several connections.
+/// Transmission flags of the server: flags, flush, FUA, trim, write zeroes, multi-conn.
 pub(super) const TRANSMISSION_FLAGS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 8;
-/// Besides, where the drive is only read.
+/// Additional flag on a read-only drive.
 pub(super) const TRANSMISSION_FLAG_READ_ONLY: u16 = 1 << 1;
-/// Besides, where replies are structured: reads in one piece (DF).
+/// Additional flag with structured replies: reads in one piece (DF).
 pub(super) const TRANSMISSION_FLAG_DF: u16 = 1 << 7;
 
 pub(super) const REQUEST: u32 = 0x2560_9513;
@@ -47,7 +47,7 @@ pub(super) const REPLY_BLOCK_STATUS: u16 = 5;
 pub(super) const REPLY_ERROR: u16 = 1 << 15 | 1;
 pub(super) const REPLY_ERROR_OFFSET: u16 = 1 << 15 | 2;
 
-/// The one context that there is: what is allocated. Its number is the server's to choose.
+/// The only metadata context: allocation. The server chooses its number.
 pub(super) const ALLOCATION: &[u8] = b"base:allocation";
 pub(super) const ALLOCATION_ID: u32 = 1;
 pub(super) const STATE_HOLE: u32 = 1;
@@ -66,5 +66,5 @@ pub(super) const CMD_FLAG_NO_HOLE: u16 = 1 << 1;
 pub(super) const CMD_FLAG_DF: u16 = 1 << 2;
 pub(super) const CMD_FLAG_REQ_ONE: u16 = 1 << 3;
 
-/// Bytes of data in a request: what every client may rely on.
+/// Maximum bytes of data in a request: the size that every client may rely on.
 pub(super) const PAYLOAD_MAX: u32 = 32 << 20;

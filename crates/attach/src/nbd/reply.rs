@@ -1,24 +1,24 @@
-//! Replies: simple ones, or in chunks where the client has asked for those (structured replies).
+//! NBD replies: simple ones, or chunks if the client has asked for structured replies.
 
 use super::protocol::*;
 use super::request::Request;
 use crate::engine::{Errno, Extent};
 
-/// Bytes of a simple reply without data, of a chunk without what it holds, and of one before data.
+/// Bytes in a simple reply without data, in the header of a chunk, and in the header of a chunk with data.
 const SIMPLE: usize = 16;
 const CHUNK: usize = 20;
 const DATA_CHUNK: usize = CHUNK + 8;
 
-/// What a client and we have agreed upon.
+/// Outcome of the negotiation with a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Agreed {
-    /// Replies come in chunks.
+    /// True if replies are structured.
     pub(super) is_structured: bool,
-    /// The client may ask what is allocated.
+    /// True if the client may ask for the allocation.
     pub(super) tells_allocation: bool,
 }
 
-/// What comes before data.
+/// Header of a reply with data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     bytes: [u8; DATA_CHUNK],
@@ -51,7 +51,7 @@ fn chunk(request: &Request, kind: u16, is_last: bool, length: u32) -> [u8; CHUNK
 }
 
 impl Agreed {
-    /// It was done, and there is nothing else to say.
+    /// Appends a reply for success without data.
     pub(super) fn done(self, request: &Request, output: &mut Vec<u8>) {
         if self.is_structured {
             output.extend(chunk(request, REPLY_NONE, true, 0));
@@ -60,25 +60,25 @@ impl Agreed {
         }
     }
 
-    /// It failed.
+    /// Appends a reply for an error.
     pub(super) fn failed(self, request: &Request, error: Errno, output: &mut Vec<u8>) {
         let error = number_of(error);
         if !self.is_structured {
             return output.extend(simple(request, error));
         }
-        // A drive that cannot read says where, if it was asked for one place alone.
+        // A read error names its offset only if the read covers 4 KiB or less.
         let says_where = request.kind == CMD_READ && error == EIO && request.length <= 4096;
         let (kind, length) = if says_where { (REPLY_ERROR_OFFSET, 14) } else { (REPLY_ERROR, 6) };
         output.extend(chunk(request, kind, true, length));
         output.extend(error.to_be_bytes());
-        // The length of a message for people: there is none.
+        // Length of the error message for people: there is none.
         output.extend(0u16.to_be_bytes());
         if says_where {
             output.extend(request.offset.to_be_bytes());
         }
     }
 
-    /// Returns what comes before all data of a read.
+    /// Returns the header for all data of a read in one piece.
     pub(super) fn before_data(self, request: &Request) -> Head {
         let mut head = Head { bytes: [0; DATA_CHUNK], length: SIMPLE };
         if self.is_structured {
@@ -89,12 +89,12 @@ impl Agreed {
         head
     }
 
-    /// Returns true if holes need not be sent as zeros in reply to a read.
+    /// Returns true if the reply to a read may contain holes instead of zeros.
     pub(super) fn may_leave_out_holes(self, request: &Request) -> bool {
         self.is_structured && !request.has(CMD_FLAG_DF)
     }
 
-    /// The data of a read without what is a hole.
+    /// Appends the reply to a read, with holes instead of zeros.
     pub(super) fn without_holes(
         self,
         request: &Request,
@@ -120,7 +120,7 @@ impl Agreed {
         }
     }
 
-    /// What is allocated.
+    /// Appends the reply to a request for the allocation.
     pub(super) fn allocation(self, request: &Request, extents: &[Extent], output: &mut Vec<u8>) {
         let extents = if request.has(CMD_FLAG_REQ_ONE) { &extents[..1] } else { extents };
         output.extend(chunk(request, REPLY_BLOCK_STATUS, true, 4 + 8 * extents.len() as u32));
@@ -143,13 +143,13 @@ fn data_head(request: &Request, is_last: bool, offset: u64, length: u32) -> Head
 
 const EIO: u32 = 5;
 
-/// The protocol's number of an error.
+/// Returns the protocol's number of an error.
 fn number_of(error: Errno) -> u32 {
     match error {
         Errno::PERM | Errno::NOMEM | Errno::INVAL | Errno::NOSPC | Errno::OVERFLOW => {
             error.raw_os_error() as u32
         }
-        // A server that is only read answers so.
+        // The protocol asks a read-only server for EPERM.
         Errno::ROFS => Errno::PERM.raw_os_error() as u32,
         Errno::DQUOT => Errno::NOSPC.raw_os_error() as u32,
         _ => EIO,

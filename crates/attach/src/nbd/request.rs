@@ -1,16 +1,16 @@
-//! A request as it comes from a client.
+//! Decoding of NBD requests.
 
 use std::io;
 
 use super::protocol::*;
 
-/// Bytes of a request without data.
+/// Bytes in a request without data.
 pub(super) const HEADER: usize = 28;
 
-/// Bytes from which on a request is large.
+/// Bytes from which on a request counts as large.
 pub(super) const LARGE: u32 = 1 << 16;
 
-/// A request.
+/// A request of a client.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) flags: u16,
@@ -21,7 +21,8 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Reads one; an error where it is none, or where its data would have to be read to find the next.
+    /// Decodes a request. Returns an error if it is none, or a write that is too long: its data would have to
+    /// be read to find the next request.
     pub(super) fn decode(bytes: &[u8; HEADER]) -> io::Result<Request> {
         let (magic, rest) = bytes.split_at(4);
         if magic != REQUEST.to_be_bytes() {
@@ -49,11 +50,11 @@ impl Request {
         self.flags & flag != 0
     }
 
-    /// Returns true if others should be seen to while it is carried out.
+    /// Returns true if other requests should be served while this one is carried out.
     pub(super) fn is_large(&self) -> bool {
         match self.kind {
             CMD_READ | CMD_WRITE => (LARGE..=PAYLOAD_MAX).contains(&self.length),
-            // They carry no data, and may be for 4 GiB.
+            // They carry no data, and may cover 4 GiB.
             CMD_TRIM | CMD_WRITE_ZEROES | CMD_BLOCK_STATUS => self.length >= LARGE,
             _ => false,
         }

@@ -1,9 +1,8 @@
-//! Requests and replies, as fast as they can be answered.
+//! Requests and replies in fast time.
 //!
-//! What a client has sent is read in large pieces, and replies that need not wait are collected
-//! until there is nothing left to read: so a deep queue costs few system calls. Two threads take turns
-//! at reading: who meets a large request carries it out while the other goes on. Data of large reads goes
-//! from the image to the socket without a copy where that is possible ([`crate::pipe`]).
+//! Input is read in large pieces, and replies are collected until there is no input left: so a deep queue costs
+//! few system calls. Two threads take turns at reading: while one carries out a large request, the other goes
+//! on. Data of large reads goes from the image to the socket without a copy if possible ([`crate::pipe`]).
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::AsFd;
@@ -17,22 +16,22 @@ use super::request::{HEADER, LARGE, Request};
 use super::{Shared, Stream};
 use crate::pipe::Pipe;
 
-/// Bytes that are read at a time.
+/// Size of the input buffer in bytes.
 const INPUT: usize = 1 << 18;
 
-/// Bytes of replies that are collected at most.
+/// Maximum bytes of collected replies.
 const OUTPUT_MAX: usize = 1 << 20;
 
-/// What was read from a client and not yet taken.
+/// Received bytes that were not taken yet.
 struct Input {
     stream: Stream,
     bytes: Box<[u8]>,
     from: usize,
     until: usize,
-    /// Bytes that are read at a time: after a large write no more than a request, so that what comes
-    /// behind it need not be copied from here.
+    /// Bytes that are read at a time: after a large write only a request, so that data behind it need not be
+    /// copied from this buffer.
     at_a_time: usize,
-    /// True if nothing more is to be read.
+    /// True if nothing more is read.
     is_over: bool,
 }
 
@@ -54,7 +53,7 @@ impl Input {
         while filled < into.len() {
             let rest = into.len() - filled;
             if rest >= LARGE as usize || self.at_a_time < INPUT {
-                // It goes where it belongs at once.
+                // The rest is read into its place directly.
                 self.stream.read_exact(&mut into[filled..])?;
                 return Ok(());
             }
@@ -67,7 +66,7 @@ impl Input {
         Ok(())
     }
 
-    /// Reads more, when everything was taken.
+    /// Reads more bytes, when all were taken.
     fn fill(&mut self) -> io::Result<()> {
         (self.from, self.until) = (0, 0);
         self.until = loop {
@@ -82,7 +81,7 @@ impl Input {
     }
 }
 
-/// What the threads of a connection share.
+/// State that the threads of a connection share.
 struct Connection<'a> {
     shared: &'a Shared,
     agreed: Agreed,
@@ -90,7 +89,7 @@ struct Connection<'a> {
     writer: Mutex<Stream>,
 }
 
-/// What each of them has for itself.
+/// State of one thread.
 #[derive(Default)]
 struct Own {
     /// Replies that are not sent yet.
@@ -99,13 +98,13 @@ struct Own {
     pipe: Option<Pipe>,
 }
 
-/// Serves requests until the client goes.
+/// Serves requests until the client disconnects.
 pub(super) fn serve(stream: Stream, agreed: Agreed, shared: &Shared) -> io::Result<()> {
     let writer = Mutex::new(stream.try_clone()?);
     let connection = Connection { shared, agreed, input: Mutex::new(Input::new(stream)), writer };
     std::thread::scope(|scope| {
         let helper = std::thread::Builder::new().name("nbd client".to_owned());
-        // One can do it alone, too.
+        // If no second thread can be started, one does all of it.
         let _ = helper.spawn_scoped(scope, || connection.work());
         connection.work()
     })
@@ -119,7 +118,7 @@ impl Connection<'_> {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(error) => {
-                    // The other one may be reading.
+                    // The other thread may be reading: this ends its read.
                     lock(&self.writer).shut_down();
                     return Err(error);
                 }
@@ -127,8 +126,8 @@ impl Connection<'_> {
         }
     }
 
-    /// Carries out requests up to a large one, and that one while others are read. Returns whether
-    /// there may be more.
+    /// Carries out small requests up to a large one, and that one while the other thread reads on. Returns
+    /// false at the end of the connection.
     fn take_turn(&self, own: &mut Own) -> io::Result<bool> {
         let mut input = lock(&self.input);
         if input.is_over {
@@ -150,8 +149,8 @@ impl Connection<'_> {
         Ok(true)
     }
 
-    /// Carries out requests until there is a large one, which is returned with its data in `own`;
-    /// nothing when the client wants to go.
+    /// Carries out requests until there is a large one; returns that, with its data in `own`. `None` if the
+    /// client disconnects.
     fn carry_out_small(&self, input: &mut Input, own: &mut Own) -> io::Result<Option<Request>> {
         loop {
             if input.left() < HEADER || own.output.len() >= OUTPUT_MAX {
@@ -180,11 +179,11 @@ impl Connection<'_> {
         }
     }
 
-    /// Carries out a request; its reply is in `own` then.
+    /// Carries out a request, and appends its reply to `own`.
     fn carry_out(&self, request: &Request, own: &mut Own) {
         let Own { output, data, .. } = own;
         let engine = &self.shared.engine;
-        // Nobody waits for the drive's time here.
+        // In fast time there is no deadline to wait for.
         let _ = carry_out(engine, self.agreed, request, Instant::now(), data, output);
     }
 
@@ -214,7 +213,7 @@ impl Connection<'_> {
         write_both(&mut *writer, head.bytes(), data)
     }
 
-    /// Returns true if some of what a read is for is a hole, or it cannot be read.
+    /// Returns true if the range of a read has holes that read as zeros, or cannot be examined.
     fn has_holes(&self, request: &Request) -> bool {
         let extents = self.shared.engine.extents(request.offset, request.length.into());
         extents.map_or(true, |extents| extents.iter().any(|it| it.is_zero))
@@ -225,7 +224,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes one after the other, with as few calls as possible.
+/// Writes `head` and `data`, with as few system calls as possible.
 fn write_both(writer: &mut impl Write, head: &[u8], data: &[u8]) -> io::Result<()> {
     let mut pieces = [IoSlice::new(head), IoSlice::new(data)];
     let mut rest = &mut pieces[..];

@@ -1,15 +1,14 @@
-//! What linux/ublk_cmd.h says, as far as it is used here. Numbers are in the machine's order.
+//! The ublk interface of linux/ublk_cmd.h, as far as it is used here. Numbers are in native byte order.
 
-/// Where devices are made.
+/// Path of the control device.
 pub(super) const CONTROL: &str = "/dev/ublk-control";
 
-/// A request to read from and write to the driver, as `ioctl` encodes it: `_IOWR('u', number, ..)`.
+/// Returns the code of a command as `ioctl` encodes it: `_IOWR('u', number, ..)`.
 const fn command(number: u32, size: u32) -> u32 {
     3 << 30 | size << 16 | (b'u' as u32) << 8 | number
 }
 
-/// Bytes of a command to the control device (`ublksrv_ctrl_cmd`), and of one to a queue
-/// (`ublksrv_io_cmd`).
+/// Bytes in a command to the control device (`ublksrv_ctrl_cmd`), and in one to a queue (`ublksrv_io_cmd`).
 const CONTROL_SIZE: u32 = 32;
 const IO_SIZE: u32 = 16;
 
@@ -21,7 +20,8 @@ pub(super) const SET_PARAMETERS: u32 = command(0x08, CONTROL_SIZE);
 pub(super) const FETCH: u32 = command(0x20, IO_SIZE);
 pub(super) const COMMIT_AND_FETCH: u32 = command(0x21, IO_SIZE);
 
-/// Commands are encoded as above; data is read from and written to the queue's device.
+/// Flags of a device: commands are encoded as `ioctl` codes; data is copied by reads and writes of the queue's
+/// device.
 pub(super) const ENCODED: u64 = 1 << 6;
 pub(super) const USER_COPY: u64 = 1 << 7;
 
@@ -31,18 +31,18 @@ pub(super) const FLUSH: u32 = 2;
 pub(super) const DISCARD: u32 = 3;
 pub(super) const WRITE_ZEROES: u32 = 5;
 
-/// Flags of a request, beside its kind in the lowest byte.
+/// Flags of a request, beside its operation in the lowest byte.
 pub(super) const FUA: u32 = 1 << 13;
 pub(super) const NO_UNMAP: u32 = 1 << 15;
 
-/// The device has a write cache, and takes FUA.
+/// Attributes: the device has a write cache, and takes FUA.
 pub(super) const CACHE_AND_FUA: u32 = 1 << 2 | 1 << 3;
 
-/// Parameters that are given: the basic ones, those of discards.
+/// Sets of parameters that are given: basic ones, and those of discards.
 pub(super) const BASIC: u32 = 1;
 pub(super) const DISCARDS: u32 = 1 << 1;
 
-/// Returns where the data of request `tag` of a queue lies in the queue's device.
+/// Returns the offset in the queue's device of the data of request `tag`.
 pub(super) fn data_at(queue: u16, tag: u16) -> u64 {
     0x8000_0000 + (u64::from(queue) << 41) + (u64::from(tag) << 25)
 }
@@ -94,18 +94,18 @@ pub(super) struct Parameters {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Descriptor {
-    /// Its kind, and flags.
+    /// Operation and flags.
     pub(super) what: u32,
     pub(super) sectors: u32,
     pub(super) first: u64,
     pub(super) address: u64,
 }
 
-/// The fields of `ublksrv_ctrl_cmd`.
+/// Returns the fields of `ublksrv_ctrl_cmd`.
 pub(super) fn control_command(id: u32, address: u64, length: u16, data: u64) -> [u8; 80] {
     let mut bytes = [0; 80];
     bytes[0..4].copy_from_slice(&id.to_ne_bytes());
-    // No queue.
+    // The command is for no queue.
     bytes[4..6].copy_from_slice(&u16::MAX.to_ne_bytes());
     bytes[6..8].copy_from_slice(&length.to_ne_bytes());
     bytes[8..16].copy_from_slice(&address.to_ne_bytes());
@@ -113,7 +113,7 @@ pub(super) fn control_command(id: u32, address: u64, length: u16, data: u64) -> 
     bytes
 }
 
-/// The fields of `ublksrv_io_cmd`.
+/// Returns the fields of `ublksrv_io_cmd`.
 pub(super) fn io_command(queue: u16, tag: u16, result: i32) -> [u8; 16] {
     let mut bytes = [0; 16];
     bytes[0..2].copy_from_slice(&queue.to_ne_bytes());
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(size_of::<Parameters>(), 64);
         assert_eq!(std::mem::offset_of!(Parameters, discard_alignment), 40);
         assert_eq!(size_of::<Descriptor>(), 24);
-        // `UBLK_U_CMD_ADD_DEV` and `UBLK_U_IO_FETCH_REQ` as a C compiler has them.
+        // `UBLK_U_CMD_ADD_DEV` and `UBLK_U_IO_FETCH_REQ` as a C compiler computes them.
         assert_eq!((ADD_DEVICE, FETCH), (0xc020_7504, 0xc010_7520));
     }
 }

@@ -1,7 +1,7 @@
-//! A queue of requests: a thread that fetches them, carries them out and says how they went.
+//! A queue of a ublk device: a thread that fetches requests, carries them out and commits their results.
 //!
-//! Only the thread that fetched a request may end it. What is answered at the drive's time is therefore
-//! handed back by the timer, and the thread woken.
+//! Only the thread that fetched a request may complete it. So the timer hands results that are due back to that
+//! thread, and wakes it.
 
 use std::fs::File;
 use std::io;
@@ -20,19 +20,19 @@ use super::abi::{self, Descriptor};
 use crate::engine::{Answer, Engine, Errno, Submitted, Time};
 use crate::timer::Timer;
 
-/// Requests that a queue has under way.
+/// Maximum number of requests in flight in a queue.
 pub(super) const DEPTH: u16 = 64;
 
-/// Bytes of a request at most.
+/// Maximum bytes in a request.
 pub(super) const BYTES_MAX: u32 = 1 << 20;
 
-/// Bytes of a sector, which the driver counts in.
+/// Bytes in a sector of the driver.
 pub(super) const SECTOR: u64 = 512;
 
-/// What the timer's wake-up is told from requests by.
+/// User data of the wake-up in the ring, distinct from all tags.
 const WAKE: u64 = u64::MAX;
 
-/// Requests whose time has come.
+/// Results of requests whose deadline has come.
 struct Done {
     results: Mutex<Vec<(u16, i32)>>,
     wake: OwnedFd,
@@ -41,7 +41,7 @@ struct Done {
 impl Done {
     fn add(&self, tag: u16, result: i32) {
         self.results.lock().unwrap_or_else(PoisonError::into_inner).push((tag, result));
-        // It can only fail where it is woken anyway.
+        // The write fails only if the eventfd is full, and then the thread is woken anyway.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }
@@ -58,26 +58,26 @@ pub(super) struct Queue {
     timer: Arc<Timer>,
     jobs: Sender<Job>,
     buffer: Vec<u8>,
-    /// Requests that will not be fetched again, because the device goes.
+    /// Number of requests that are not fetched again, because the device is being stopped.
     over: u16,
 }
 
-// SAFETY: the mapping is the queue's own, and only read.
+// SAFETY: the mapping belongs to the queue, and is only read.
 unsafe impl Send for Queue {}
 
 impl Queue {
-    /// Opens queue `number` of the device behind `file`, and asks for requests.
+    /// Opens queue `number` of the device `file`.
     pub(super) fn open(
         file: File,
         number: u16,
         engine: Arc<Engine>,
         timer: Arc<Timer>,
     ) -> io::Result<Queue> {
-        // SAFETY: it only asks.
+        // SAFETY: the call only reads.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let bytes_of = |depth: usize| (depth * size_of::<Descriptor>()).next_multiple_of(page);
         let mapped = bytes_of(usize::from(DEPTH));
-        // The driver keeps room for the deepest queue that there can be.
+        // The driver reserves space for the maximum queue depth.
         let from = u64::from(number) * bytes_of(4096) as u64;
         // SAFETY: a new mapping, at a place that the system chooses.
         let base = unsafe {
@@ -102,8 +102,8 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Asks for requests; the device can be started when all its queues have. To be called by the thread
-    /// that serves them.
+    /// Fetches requests for all tags; the device can be started when all its queues have. Must be called by the
+    /// thread that serves them.
     pub(super) fn fetch(&mut self) -> io::Result<()> {
         for tag in 0..DEPTH {
             self.ask(abi::FETCH, tag, 0)?;
@@ -112,7 +112,7 @@ impl Queue {
         self.ring.submit().map(drop)
     }
 
-    /// Serves requests until the device goes.
+    /// Serves requests until the device is stopped.
     pub(super) fn serve(mut self) -> io::Result<()> {
         while self.over < DEPTH {
             match self.ring.submit_and_wait(1) {
@@ -126,7 +126,7 @@ impl Queue {
                 match (what, result) {
                     (WAKE, _) => self.end_those_done()?,
                     (tag, 0) => self.begin(tag as u16)?,
-                    // It was cancelled, because the device goes.
+                    // The request was cancelled, because the device is being stopped.
                     _ => self.over += 1,
                 }
             }
@@ -135,7 +135,7 @@ impl Queue {
     }
 
     fn push(&mut self, entry: &io_uring::squeue::Entry) -> io::Result<()> {
-        // SAFETY: the files are open as long as the ring, and commands have their data within.
+        // SAFETY: the files stay open as long as the ring, and commands contain their data.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.ring.submit()?;
         }
@@ -155,7 +155,7 @@ impl Queue {
     }
 
     fn end_those_done(&mut self) -> io::Result<()> {
-        // What it counts does not matter.
+        // The count in the eventfd does not matter.
         let _ = rustix::io::read(&self.done.wake, &mut [0; 8]);
         let results =
             std::mem::take(&mut *self.done.results.lock().unwrap_or_else(PoisonError::into_inner));
@@ -165,10 +165,10 @@ impl Queue {
         self.wait_for_wake()
     }
 
-    /// Carries out request `tag`, and ends it or leaves that to the drive and the timer.
+    /// Carries out request `tag`, and completes it or leaves that to the drive and the timer.
     fn begin(&mut self, tag: u16) -> io::Result<()> {
-        // SAFETY: there are as many as the queue is deep; the driver has written it before it
-        // handed the request out.
+        // SAFETY: there are as many descriptors as the queue is deep; the driver wrote this one before it
+        // passed the request on.
         let request = unsafe { self.descriptors.add(usize::from(tag)).read_volatile() };
         let bytes = u64::from(request.sectors) * SECTOR;
         match self.carry_out(tag, request, bytes) {
@@ -191,7 +191,7 @@ impl Queue {
         }
     }
 
-    /// Does what a request asks for; nothing is returned where another thread does, which ends it.
+    /// Carries out a request; returns `None` if the worker thread does that and completes it.
     fn carry_out(
         &mut self,
         tag: u16,
@@ -199,7 +199,7 @@ impl Queue {
         bytes: u64,
     ) -> Result<Option<Submitted>, Errno> {
         let data_at = abi::data_at(self.number, tag);
-        // A flush has no place; the engine refuses one behind the end.
+        // A flush has no offset; the engine refuses one behind the end.
         let offset = request.first.saturating_mul(SECTOR);
         let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
         let (came, what) = (Instant::now(), request.what);
@@ -242,7 +242,7 @@ impl Queue {
     }
 }
 
-/// What takes long.
+/// A job for the worker thread.
 type Job = Box<dyn FnOnce() + Send>;
 
 /// Starts a thread for requests that wait for the disk, so that others go on meanwhile.
@@ -253,7 +253,7 @@ fn start_worker() -> io::Result<Sender<Job>> {
     Ok(sender)
 }
 
-/// Does what is asked, and waits for it.
+/// Carries out a request and waits for it.
 fn do_it(
     engine: &Engine,
     came: Instant,
@@ -272,7 +272,7 @@ fn do_it(
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: it is the queue's own. A mapping that stays costs nothing.
+        // SAFETY: the mapping belongs to the queue. A mapping that stays costs nothing.
         let _ = unsafe { munmap(self.descriptors.as_ptr().cast(), self.mapped) };
     }
 }
