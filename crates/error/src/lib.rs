@@ -1,7 +1,7 @@
-//! The error of what reaches drives: a kind that code can act on, a sentence, and the cause.
+//! The error of everything that accesses drives: a kind for code, a message for people, and the cause.
 //!
-//! [`ErrorKind`] is for code: the program maps it to an exit code. The message is for people: it says
-//! what was being done, to what, and the way out. The cause is the source.
+//! [`ErrorKind`] is for code: the program maps it to an exit code. The message says what was being done, to
+//! what, and the way out. The cause is the source.
 //!
 //! ```
 //! use ssdlab_error::{DriveError, ErrorKind};
@@ -14,7 +14,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// What sort of failure it was. The cli maps these to exit codes.
+/// Kind of a failure. The cli maps kinds to exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -30,7 +30,7 @@ pub enum ErrorKind {
     Io,
     /// The drive has become read-only, because its flash is worn out.
     EndOfLife,
-    /// The observer ended it.
+    /// The operation was cancelled by its observer.
     Cancelled,
 }
 
@@ -43,12 +43,12 @@ pub struct DriveError {
 }
 
 impl DriveError {
-    /// A failure of `kind`; `message` says what was being done, to what, and the way out.
+    /// Returns an error of `kind`; `message` says what was being done, to what, and the way out.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         DriveError { kind, message: message.into(), source: None }
     }
 
-    /// Makes an error with its cause. The message must not repeat the source's text.
+    /// Returns an error with its cause. The message must not repeat the cause's text.
     pub fn with_source(
         kind: ErrorKind,
         message: impl Into<String>,
@@ -57,12 +57,12 @@ impl DriveError {
         DriveError { kind, message: message.into(), source: Some(source.into()) }
     }
 
-    /// The failure that an observer's cancelling makes.
+    /// Returns the error of an operation that its observer has cancelled.
     pub fn cancelled() -> Self {
         DriveError::new(ErrorKind::Cancelled, "interrupted")
     }
 
-    /// Returns what sort of failure it was.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }

@@ -1,8 +1,8 @@
 //! The images that a crash of the host may leave.
 //!
-//! What was done before the beginning of the last sync that had returned is there. Each page of 4 KiB that was changed
-//! since is in some state that it went through, whatever the others are, or torn at a multiple of 512 bytes
-//! between two of them.
+//! Everything before the beginning of the last sync that had returned is in them. Each page of 4 KiB that was
+//! changed since is in any state that it went through, independently of other pages, or torn at a multiple of
+//! 512 bytes between two states.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,59 +14,59 @@ use ssdlab_attach::image::layout::Layout;
 use crate::memory::Event;
 use crate::pages::{PAGE, Page, Pages, SECTOR};
 
-/// What a crash at one moment leaves open.
+/// A crash of the host at one moment: the durable image and the pages whose state is open.
 #[derive(Clone, Debug)]
 pub struct Crash {
     durable: Pages,
     changed: Vec<Changed>,
-    /// Writes and punches that are not durable.
+    /// Number of writes and punches that are not durable.
     writes: usize,
 }
 
-/// A page that is not as it is durable.
+/// A page that was changed since it was durable.
 #[derive(Clone, Debug)]
 struct Changed {
     page: u32,
-    /// The states that it went through, the durable one first.
+    /// States of the page, the durable one first.
     states: Vec<Page>,
-    /// The number of the write that led to each state but the first.
+    /// Number of the write that led to each state but the first.
     writes: Vec<usize>,
 }
 
-/// The state of a page in an image.
+/// State of a changed page in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// One that it went through.
+    /// One of its states.
     Whole(usize),
-    /// The first so many sectors of one, and the rest of another.
+    /// The given number of sectors of the first state, and the rest of the second.
     Torn(usize, usize, usize),
 }
 
-/// How many images are made of one crash, at most, for each way to choose them.
+/// Maximum number of images of one crash, for each way to choose them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// All combinations, where there are no more.
+    /// Number up to which all combinations of states are tried.
     pub all: usize,
-    /// Images in which one page is by itself, or torn.
+    /// Number of pages that are tried alone; a quarter as many are tried torn.
     pub single: usize,
-    /// Images by chance.
+    /// Number of random images.
     pub random: usize,
 }
 
 impl Bounds {
-    /// None but the one with all that was written.
+    /// No image but the one with everything that was written.
     pub const NONE: Bounds = Bounds { all: 0, single: 0, random: 0 };
 }
 
 impl Crash {
-    /// A crash after `log`, which began with `begin`.
+    /// Returns the crash after `log`, which began with the image `begin`.
     pub fn after(begin: &Pages, log: &[Event]) -> Crash {
         let mut crashes = Crashes::new(begin.clone(), log);
         while crashes.advance().is_some() {}
         crashes.crash()
     }
 
-    /// Pages that are not as they are durable.
+    /// Returns the number of pages that were changed since they were durable.
     pub fn changed(&self) -> usize {
         self.changed.len()
     }
@@ -93,12 +93,12 @@ impl Crash {
         self.changed[index].states.len() - 1
     }
 
-    /// All of it, as it was when the host crashed.
+    /// Returns the image with all changes, as it was when the host crashed.
     pub fn everything(&self) -> Pages {
         self.image((0..self.changed.len()).map(|index| State::Whole(self.newest(index))))
     }
 
-    /// Returns one of the images, by chance that follows from `seed`.
+    /// Returns one of the images, chosen by `seed`.
     pub fn any(&self, layout: &Layout, seed: u64) -> Pages {
         let (mut images, bounds) = (Vec::new(), Bounds { all: 32, single: 8, random: 32 });
         self.images(layout, bounds, seed, |image| {
@@ -109,8 +109,8 @@ impl Crash {
         images.into_iter().nth(chosen).unwrap_or_else(|| self.everything())
     }
 
-    /// Hands images to `each`, as many as `bounds` allow, until that says to stop by `false`; returns whether it
-    /// went through. Which ones follows from the crash and `seed`.
+    /// Calls `each` with images, as many as `bounds` allow, until it returns false. Returns true if it never
+    /// did. The images follow from the crash and `seed`.
     pub fn images(
         &self,
         layout: &Layout,
@@ -140,7 +140,7 @@ impl Crash {
             let new: Vec<State> = (0..count).map(|it| State::Whole(self.newest(it))).collect();
             let mut images = vec![old.clone(), new.clone()];
             images.extend(self.by_region(layout, &old, &new));
-            // One page alone is missing, or alone there.
+            // One page alone is old, or alone is new.
             for index in some(count, bounds.single, &mut generator) {
                 for (others, state) in [(&new, 0), (&old, self.newest(index))] {
                     let mut states = others.clone();
@@ -171,7 +171,7 @@ impl Crash {
             }
         }
         let random = if count == 0 { 0 } else { bounds.random };
-        // Some writes came to the disk, with what their pages held then, and the others did not.
+        // Some writes reached the disk, each with the page as it was then; the others did not.
         for _ in 0..random / 2 {
             let here: Vec<bool> = (0..self.writes).map(|_| generator.random()).collect();
             let state = |changed: &Changed| {
@@ -202,7 +202,7 @@ impl Crash {
         true
     }
 
-    /// Each region of the image is as it was at last, or as it is durable: all combinations.
+    /// Returns all combinations in which each region of the image is durable or newest as a whole.
     fn by_region(&self, layout: &Layout, old: &[State], new: &[State]) -> Vec<Vec<State>> {
         let region = |page: u32| Region::of(layout, u64::from(page) * PAGE as u64);
         let mut regions: Vec<Region> = self.changed.iter().map(|it| region(it.page)).collect();
@@ -221,7 +221,7 @@ impl Crash {
     }
 }
 
-/// At most `most` of `count` numbers, all where there are no more, spread by chance otherwise.
+/// Returns at most `most` of the numbers below `count`: all if there are no more, otherwise random ones.
 fn some(count: usize, most: usize, generator: &mut Pcg64Mcg) -> Vec<usize> {
     if count <= most {
         return (0..count).collect();
@@ -229,29 +229,29 @@ fn some(count: usize, most: usize, generator: &mut Pcg64Mcg) -> Vec<usize> {
     (0..most).map(|_| generator.random_range(0..count)).collect()
 }
 
-/// A region of an image. Records of the same kind that lie at different places are regions of their own.
+/// A region of an image. Copies of the same records at different places are regions of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Region {
-    /// What the image is of.
+    /// Header.
     Header,
-    /// What it says of itself.
+    /// State.
     State,
-    /// What capacitors keep: one of two.
+    /// Buffer dump: one of two slots.
     Dump(u8),
-    /// Erases of blocks: one of two copies.
+    /// Block table: one of two copies.
     Table(u8),
-    /// A log of trims: one of two, with two copies each.
+    /// Log of trims: one of two logs with two copies each.
     Trims(u8),
-    /// The drive's tables.
+    /// Checkpoint: the drive's tables.
     Checkpoint,
     /// Spare areas: one of two copies.
     Spare(u8),
-    /// Data.
+    /// Data of the flash.
     Data,
 }
 
 impl Region {
-    /// The one that byte `at` lies in.
+    /// Returns the region of byte `at`.
     pub fn of(layout: &Layout, at: u64) -> Region {
         let part = |begin: u64, size: u64| ((at - begin) / size) as u8;
         match at {
@@ -267,25 +267,25 @@ impl Region {
     }
 }
 
-/// Goes through a log, and knows at each moment what a crash leaves open.
+/// Walks through a log, and knows the possible crash at each moment.
 #[derive(Debug)]
 pub struct Crashes<'a> {
     log: &'a [Event],
-    /// Events that have happened.
+    /// Number of events that have happened.
     happened: usize,
     durable: Pages,
-    /// Events that are durable.
+    /// Number of events that are durable.
     boundary: usize,
     begun: BTreeMap<u32, usize>,
 }
 
 impl<'a> Crashes<'a> {
-    /// Before the first event of `log`, with the image as it was then.
+    /// Returns a walk before the first event of `log`, with the image `begin` at that moment.
     pub fn new(begin: Pages, log: &'a [Event]) -> Crashes<'a> {
         Crashes { log, happened: 0, durable: begin, boundary: 0, begun: BTreeMap::new() }
     }
 
-    /// Lets the next event happen, and returns it.
+    /// Lets the next event happen, and returns it; `None` at the end.
     pub fn advance(&mut self) -> Option<&'a Event> {
         let event = self.log.get(self.happened)?;
         match event {
@@ -308,13 +308,14 @@ impl<'a> Crashes<'a> {
         Some(event)
     }
 
-    /// Returns true if a crash now leaves all open that one before the next event would.
+    /// Returns true if the next event makes changes durable, or there is none: a crash now leaves the most
+    /// possibilities open.
     pub fn is_turn(&self) -> bool {
         let next = self.log.get(self.happened);
         matches!(next, None | Some(Event::SyncDone { .. } | Event::Crashed(_)))
     }
 
-    /// Returns what a crash now leaves open.
+    /// Returns the crash at this moment.
     pub fn crash(&self) -> Crash {
         let mut pages: BTreeMap<u32, Changed> = BTreeMap::new();
         let (mut latest, mut writes) = (self.durable.clone(), 0);
@@ -329,7 +330,7 @@ impl<'a> Crashes<'a> {
             apply(event, &mut latest);
             for page in at / PAGE as u64..(at + length).div_ceil(PAGE as u64) {
                 let page = page as u32;
-                // Zeros stay zeros.
+                // A punched hole stays zeros.
                 if is_hole && before.page(page).is_none() {
                     continue;
                 }

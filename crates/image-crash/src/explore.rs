@@ -1,4 +1,4 @@
-//! Opens the images that crashes may leave, and checks what they hold.
+//! Explorer of crashes: opens the images that crashes may leave, and checks their contents.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,20 +14,21 @@ use crate::oracle::{Contents, Oracle, read_contents};
 use crate::pages::Pages;
 use crate::setup::open;
 
-/// How far a history is explored.
+/// Extent of the exploration of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Images of each crash.
+    /// Bounds for the images of each crash.
     pub bounds: Bounds,
-    /// Images by chance, of all that there are, that are also checked, and crash again while they are opened.
+    /// One in this many images, at random, is also checked and crashed again while it is opened.
     pub thorough_one_in: u64,
-    /// Images of each crash while an image is opened.
+    /// Bounds for the images of each crash while an image is opened.
     pub again: Bounds,
 }
 
 impl Plan {
-    /// One of how many moments is tried for about `most` images: of those at which something becomes durable or is
-    /// promised, and of the others, which take a tenth of them.
+    /// Returns how rarely moments are tried, as one in a number, so that about `most` images are opened: first
+    /// for moments at which something becomes durable or is promised, then for the others, which get a tenth of
+    /// the images.
     fn chances(&self, history: &History, most: u64) -> (u64, u64) {
         let mut crashes = Crashes::new(history.begin.clone(), &history.log);
         let (mut turns, mut others) = (0, 0);
@@ -39,25 +40,25 @@ impl Plan {
         ((turns * images).div_ceil(most).max(1), (10 * others).div_ceil(most).max(1))
     }
 
-    /// All moments, and many images of each: for histories of a few steps.
+    /// All moments, with many images each, for histories of a few steps.
     pub const SHORT: Plan = Plan {
         bounds: Bounds { all: 128, single: 24, random: 8 },
         thorough_one_in: 97,
         again: Bounds { all: 8, single: 4, random: 4 },
     };
 
-    /// All moments, and each region of the image as it is durable or as it was written: for mistakes that show only
-    /// when one kind of record is there and another is not.
+    /// All moments, with each region durable or newest as a whole: for mistakes that show only if one kind of
+    /// record is there and another is not.
     pub const BY_REGION: Plan = Plan {
         bounds: Bounds { all: 64, single: 0, random: 0 },
         thorough_one_in: 397,
         again: Bounds { all: 4, single: 2, random: 2 },
     };
 
-    /// All moments, and everything that was written by then: what the end of the program leaves.
+    /// All moments, with everything that was written by then: what a kill of the program leaves.
     pub const KILLS: Plan = Plan { bounds: Bounds::NONE, ..Plan::BY_REGION };
 
-    /// Moments by chance, for long histories.
+    /// Random moments, for long histories.
     pub const LONG: Plan = Plan {
         bounds: Bounds { all: 32, single: 12, random: 16 },
         thorough_one_in: 397,
@@ -65,30 +66,30 @@ impl Plan {
     };
 }
 
-/// An image that does not hold what it must.
+/// An image with contents that are not allowed.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// How many events of the history's log had happened.
+    /// Number of events of the log that had happened.
     pub event: usize,
-    /// The number of the image, of those of the history.
+    /// Number of the image within the history.
     pub image: u64,
-    /// The bytes of the image.
+    /// Bytes of the image.
     pub pages: Pages,
-    /// What is wrong.
+    /// Description of what is wrong.
     pub what: String,
 }
 
-/// What came of exploring a history.
+/// Outcome of exploring a history.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// Images that were opened.
+    /// Number of images that were opened.
     pub images: u64,
-    /// The first image that was wrong.
+    /// The first image that was wrong; `None` if all were right.
     pub finding: Option<Finding>,
 }
 
-/// Explores `history` by `plan`, until an image is wrong or about `most` images were opened. Images follow from the
-/// history, `most` and `seed`; with `only` none is opened but that one.
+/// Explores `history` by `plan`, until an image is wrong or about `most` images were opened. The images follow
+/// from the history, `most` and `seed`; with `only` just the image of that number is opened.
 pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Option<u64>) -> Outcome {
     let mut outcome = Outcome::default();
     let (one_in, one_in_others) = plan.chances(history, most);
@@ -140,7 +141,7 @@ pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Optio
     outcome
 }
 
-/// A number by chance that follows from both.
+/// Returns a pseudo-random number that follows from both.
 fn mixed(seed: u64, number: u64) -> u64 {
     // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
     let mut mixed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -149,11 +150,11 @@ fn mixed(seed: u64, number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Opens an image twice, and checks what it holds; with `again` also crashes of the host while it is opened the
-/// first time, and that nothing is said to be damaged.
+/// Opens an image twice, and checks its contents. With `again`, also crashes the host while the image is opened
+/// the first time, and requires that `check` reports no damage.
 ///
 /// # Errors
-/// Returns an error if it holds what it may not, in words.
+/// Returns a description if the image holds what is not allowed.
 pub fn examine(
     image: &Pages,
     oracle: &Oracle,
@@ -199,7 +200,7 @@ pub fn examine(
     }
 }
 
-/// Opens the drive in `storage`; returns what its sectors hold.
+/// Opens the drive in `storage`; returns the contents of its sectors.
 fn contents(storage: &Arc<Memory>) -> Result<Vec<Contents>, String> {
     let now = far_ahead();
     let (engine, _) = open(storage.clone(), Time::Fast, now)

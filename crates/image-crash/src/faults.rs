@@ -1,8 +1,8 @@
-//! Mistakes in the order of what is done to an image, planted in the record of a history.
+//! Mistakes in the order of writes to an image, planted in the record of a history.
 //!
-//! A drive with such a mistake does the same to its image, as long as nothing crashes; so the record can be changed
-//! afterwards. Some mistakes are of who opens an image, and change what that looks like instead ([`readers`]).
-//! Each of these has to be found by the explorer of crashes.
+//! A drive with such a mistake does the same to its image, as long as nothing crashes; so the record can be
+//! changed afterwards. Some mistakes are in opening an image, and change the image instead ([`readers`]). The
+//! explorer of crashes has to find each of them.
 
 use ssdlab_attach::image::layout::Layout;
 use ssdlab_attach::image::spare::{Found, Record};
@@ -55,7 +55,7 @@ fn is_trims(region: Option<Region>) -> bool {
 }
 
 impl Fault {
-    /// The record of what a drive with this mistake would have done that did what `log` says.
+    /// Returns the record that a drive with this mistake would have made instead of `log`.
     pub fn plant(self, log: Vec<Event>, layout: &Layout) -> Vec<Event> {
         let of = |event: &Event| region(layout, event);
         match self {
@@ -92,7 +92,7 @@ impl Fault {
         }
     }
 
-    /// Makes of `image` what it looks like to a drive with this mistake that opens it.
+    /// Changes `image` to what a drive with this mistake sees when it opens the image.
     pub fn overlook(self, image: &mut Pages, layout: &Layout) {
         if self == Fault::DumpUnchecked {
             readers::believe_dumps(image, layout);
@@ -100,7 +100,8 @@ impl Fault {
     }
 }
 
-/// The log without syncs of which `goes` says so, by what was written before them and what comes after.
+/// Returns the log without the syncs for which `goes` returns true; it gets the event before and the event
+/// after the sync.
 fn without_syncs(
     log: Vec<Event>,
     goes: impl Fn(Option<&Event>, Option<&Event>) -> bool,
@@ -123,7 +124,7 @@ fn without_syncs(
     log.into_iter().filter(|event| !is_gone(event)).collect()
 }
 
-/// The log with what was written to places moved.
+/// Returns the log with all writes and punches moved `to` other places.
 fn moved(log: Vec<Event>, to: impl Fn(u64) -> u64) -> Vec<Event> {
     let moved = |event| match event {
         Event::Write { at, data } => Event::Write { at: to(at), data },
@@ -133,7 +134,7 @@ fn moved(log: Vec<Event>, to: impl Fn(u64) -> u64) -> Vec<Event> {
     log.into_iter().map(moved).collect()
 }
 
-/// The log with events of a kind moved to before the sync that came before them.
+/// Returns the log with the events for which `is_moved` is true moved before the sync that precedes them.
 fn earlier(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
     let mut earlier: Vec<Event> = Vec::new();
     for event in log {
@@ -146,7 +147,7 @@ fn earlier(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
     earlier
 }
 
-/// The log with events of a kind moved to behind the sync that came after them.
+/// Returns the log with the events for which `is_moved` is true moved behind the sync that follows them.
 fn later(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
     let (mut later, mut waiting) = (Vec::new(), Vec::new());
     for event in log {
@@ -164,7 +165,7 @@ fn later(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
     later
 }
 
-/// Makes a record of a spare area say that it is durable itself.
+/// Changes a record of a spare area so that it claims to be durable itself.
 fn claiming(event: Event, layout: &Layout) -> Event {
     match event {
         Event::Write { at, data } if matches!(Region::of(layout, at), Region::Spare(_)) => {
@@ -182,7 +183,7 @@ fn claiming(event: Event, layout: &Layout) -> Event {
     }
 }
 
-/// A batch of the log of trims that names no batch before it.
+/// Clears the checksum of the previous batch in a batch of the log of trims.
 fn unchained(event: Event, layout: &Layout) -> Event {
     match event {
         Event::Write { at, data } if is_trims(Some(Region::of(layout, at))) => {
@@ -195,13 +196,13 @@ fn unchained(event: Event, layout: &Layout) -> Event {
     }
 }
 
-/// Bytes of the head of a dump before its units, or of a batch of trims before its records: docs/FORMAT.md.
+/// Bytes in the head of a dump before its entries, or of a batch of trims before its records (docs/FORMAT.md).
 pub(crate) const HEAD: usize = 32;
 
-/// Bytes of a unit in the head of a dump.
+/// Bytes of a unit's entry in the head of a dump.
 pub(crate) const ENTRY: usize = 16;
 
-/// Makes right the checksum of a head of a dump, or of a batch of trims: the last of the first 32 bytes, of all others.
+/// Corrects the checksum of the head of a dump, or of a batch of trims: the last four of the first 32 bytes.
 pub(crate) fn set_sum(bytes: &mut [u8]) {
     let mut sum = crc32fast::Hasher::new();
     sum.update(&bytes[..HEAD - 4]);
@@ -209,7 +210,8 @@ pub(crate) fn set_sum(bytes: &mut [u8]) {
     bytes[HEAD - 4..HEAD].copy_from_slice(&sum.finalize().to_le_bytes());
 }
 
-/// The log with dumps that do not keep what was programmed since the last sync: what is durable of it counts instead.
+/// Returns the log with dumps that leave out units programmed since the last sync: their durable copies count
+/// instead.
 fn without_programmed(log: Vec<Event>, layout: &Layout) -> Vec<Event> {
     let mut programmed: Vec<u32> = Vec::new();
     let forget = |event: Event| match event {
@@ -237,14 +239,14 @@ fn without_programmed(log: Vec<Event>, layout: &Layout) -> Vec<Event> {
     log.into_iter().map(forget).collect()
 }
 
-/// A dump that says of some units that anything on the flash is newer.
+/// Returns a dump in which the `programmed` units are older than anything on the flash.
 fn forgotten(dump: &[u8], programmed: &[u32]) -> Vec<u8> {
     let mut dump = dump.to_vec();
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
     let end = HEAD + ENTRY * word(&dump[24..]) as usize;
     for entry in dump[HEAD..end].chunks_exact_mut(ENTRY) {
         if programmed.contains(&word(entry)) {
-            // The highest bits say that there is no data.
+            // The highest bits mark units without data.
             entry[8..15].fill(0);
             entry[15] &= 0xc0;
         }

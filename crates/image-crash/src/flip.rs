@@ -1,5 +1,5 @@
-//! Damages images, and checks that nobody is told anything wrong: every sector reads as it should, or fails, and
-//! then `check` says that there is damage.
+//! Damages images, and checks that the damage is reported: every sector has to read right or fail, and then
+//! `check` has to report damage.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,25 +21,25 @@ use crate::oracle::{Change, Contents, Oracle, fill, read_contents};
 use crate::pages::{PAGE, Pages, SECTOR};
 use crate::setup::{Setup, open};
 
-/// Something that happens to an image.
+/// Damage to an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// A bit is the other way round: of this byte, that one.
+    /// A flipped bit: of this byte, that bit.
     Bit(u64, u8),
-    /// A sector of 512 bytes is zeros.
+    /// A sector of 512 bytes that became zeros.
     Zeroed(u64),
-    /// A page of 4 KiB is anything.
+    /// A page of 4 KiB with random bytes.
     Garbage(u64),
 }
 
 impl Damage {
-    /// Returns where it begins, in bytes.
+    /// Returns the offset of the damage, in bytes.
     pub fn at(self) -> u64 {
         let (Damage::Bit(at, _) | Damage::Zeroed(at) | Damage::Garbage(at)) = self;
         at
     }
 
-    /// Does it to `pages`; returns whether that changed anything.
+    /// Applies the damage to `pages`; returns true if that changed anything.
     pub fn strike(self, pages: &mut Pages) -> bool {
         let (at, length) = match self {
             Damage::Bit(at, _) => (at, 1),
@@ -59,25 +59,25 @@ impl Damage {
     }
 }
 
-/// How an image took its damage.
+/// Outcome of examining a damaged image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All is there, and `check` says of damage what it likes.
+    /// All data is there; `check` may report damage or not.
     Right,
-    /// Some sectors cannot be read, or the drive cannot be opened, and `check` says so.
+    /// Some sectors cannot be read, or the drive cannot be opened, and `check` reports damage.
     Told,
-    /// Some sectors cannot be read, or the drive cannot be opened, and `check` says nothing.
+    /// Some sectors cannot be read, or the drive cannot be opened, and `check` reports nothing.
     Untold(String),
-    /// A sector reads as what it should not; `check` says that there is damage, or nothing.
+    /// A sector reads as data that is not allowed.
     Wrong {
-        /// What it reads as.
+        /// Description of the wrong data.
         what: String,
-        /// True if `check` says that there is damage.
+        /// True if `check` reports damage.
         is_told: bool,
     },
 }
 
-/// An image that is to be damaged.
+/// An image to be damaged.
 #[derive(Debug)]
 pub struct Case {
     image: Pages,
@@ -87,7 +87,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The image that the history of that number leaves: after the drive was closed in order, or after its
+    /// Returns the image that history `number` leaves: after the drive was closed in order, or after its
     /// program was killed, mostly right after a flush.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl Case {
         Case::of(setup, &steps, number)
     }
 
-    /// The image that these steps leave.
+    /// Returns the image that these steps leave.
     ///
     /// # Errors
     /// As [`History::of`].
@@ -112,7 +112,7 @@ impl Case {
         Ok(Case { image: history.end, layout: history.layout, oracle, seed })
     }
 
-    /// Damages to try, by chance, no more than `most`, and as many in each region where there are enough.
+    /// Returns random damages, no more than `most`, with equal numbers in each region as far as possible.
     pub fn chosen(&self, most: u64) -> Vec<Damage> {
         let mut by_region: BTreeMap<Region, Vec<Damage>> = BTreeMap::new();
         for damage in damages(&self.image, &self.layout, 64, self.seed) {
@@ -121,7 +121,7 @@ impl Case {
         let mut generator = Pcg64Mcg::seed_from_u64(self.seed);
         let (mut chosen, mut left) = (Vec::new(), by_region.len());
         let mut regions: Vec<Vec<Damage>> = by_region.into_values().collect();
-        // What the small ones do not need is left to the others.
+        // Small regions come first: the others get the numbers that those do not need.
         regions.sort_by_key(Vec::len);
         for mut region in regions {
             region.shuffle(&mut generator);
@@ -132,17 +132,18 @@ impl Case {
         chosen
     }
 
-    /// The region that is damaged.
+    /// Returns the region of a damage.
     pub fn region(&self, damage: Damage) -> Region {
         Region::of(&self.layout, damage.at())
     }
 
-    /// Damages the image, and opens it.
+    /// Damages the image, opens it, and judges the outcome.
     pub fn examine(&self, damage: Damage) -> Verdict {
         self.examine_as(damage, |_, _| {})
     }
 
-    /// Examines a damage as a reader that does not check something: the image looks as `seen` makes it.
+    /// Examines a damage as [`Case::examine`] does, after `seen` has changed the image: it stands for a reader
+    /// that does not check something.
     pub fn examine_as(&self, damage: Damage, seen: impl Fn(&mut Pages, &Layout)) -> Verdict {
         let mut image = self.image.clone();
         damage.strike(&mut image);
@@ -151,7 +152,7 @@ impl Case {
     }
 }
 
-/// Opens `image`, which was damaged and whose sectors may hold what `oracle` says; lets its host go on then, in a way
+/// Opens the damaged `image`, whose sectors may hold what `oracle` allows. Then lets the host go on, in a way
 /// that follows from `seed`.
 fn examine(image: Pages, oracle: &Oracle, seed: u64) -> Verdict {
     let path = Path::new("memory");
@@ -176,7 +177,7 @@ fn examine(image: Pages, oracle: &Oracle, seed: u64) -> Verdict {
     }
 }
 
-/// What the sectors of a drive hold, nothing where they cannot be read; and the first error.
+/// Contents of the sectors of a drive, `None` for those that cannot be read; and the first error.
 struct Reading {
     found: Vec<Option<Contents>>,
     failed: Option<String>,
@@ -198,11 +199,12 @@ fn read_all(engine: &Engine) -> Reading {
     Reading { found, failed }
 }
 
-/// Numbers of writes from here on are not of the history.
+/// Number of the first write after the damage; the history has smaller ones.
 const LATER: u64 = 1 << 40;
 
-/// Has the host write some units of the drive in `storage`, which held `found`, and flush; then its program is killed.
-/// Returns what is wrong when the drive is opened again: it holds what was written, and beside that what it held.
+/// Lets the host write some units of the drive in `storage`, which held `found`, and flush; then kills its
+/// program. Opens the drive again and returns a description of what is wrong: each sector has to hold the new
+/// write, or what it held.
 fn live_on(
     storage: &Arc<Memory>,
     engine: Engine,
@@ -232,13 +234,14 @@ fn live_on(
         let (before, now) = (found[sector], later[sector]);
         return Ok(Some(format!("sector {sector} holds {now:?}, not {before:?}")));
     }
-    // What could not be read before may be now.
+    // Sectors that could not be read before may be readable now.
     let is_new = found.iter().zip(later).map(|(before, now)| now.filter(|_| before.is_none()));
     Ok(oracle.check_readable(is_new).err().map(|wrong| wrong.to_string()))
 }
 
-/// All places of `image` where damage may do something: of small records every byte, of data one byte in `rarely`,
-/// each with a bit by chance; every sector that is not zeros, and every page. Pages of holes are among them.
+/// Returns all places of `image` where damage may matter: every byte of small records and one byte in `rarely`
+/// of data, each with a random bit; every sector that is not zeros; and every page. Some pages in holes are
+/// included.
 fn damages(image: &Pages, layout: &Layout, rarely: usize, seed: u64) -> Vec<Damage> {
     let mut generator = Pcg64Mcg::seed_from_u64(seed);
     let mut damages = Vec::new();

@@ -1,4 +1,4 @@
-//! What a host does to a drive, step by step, with a record of what that does to the image.
+//! Histories: steps of a host on a drive, with a record of all that happens to the image.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,16 +16,16 @@ use crate::oracle::{Change, Mark, Oracle, fill, read_contents};
 use crate::pages::{Pages, SECTOR};
 use crate::setup::{Setup, open, sectors};
 
-/// A step. Sectors have 512 bytes and count from the beginning of the drive.
+/// A step of the host. Sectors have 512 bytes and count from the beginning of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Writes so many sectors from the first on, with FUA or without.
+    /// Writes the given number of sectors from the first on, with FUA or without.
     Write(u32, u32, bool),
-    /// Trims so many sectors from the first on.
+    /// Trims the given number of sectors from the first on.
     Trim(u32, u32),
     /// Flushes the drive.
     Flush,
-    /// Leaves the drive alone for so many milliseconds.
+    /// Leaves the drive idle for this many milliseconds.
     Rest(u64),
     /// Closes the drive in order, and opens it again.
     Close,
@@ -33,37 +33,38 @@ pub enum Step {
     Kill,
     /// Cuts the drive's power, and opens it again.
     PowerCut,
-    /// Crashes the host, which leaves an image that follows from this seed, and opens the drive again.
+    /// Crashes the host, which leaves an image chosen by this seed, and opens the drive again.
     Crash(u64),
     /// Closes the drive in order, for good.
     End,
 }
 
-/// What happened to the image of a drive, from the beginning of its life on.
+/// Record of what happened to the image of a drive.
 #[derive(Debug)]
 pub struct History {
     /// The kind of drive.
     pub setup: Setup,
-    /// Where everything lies in its image.
+    /// Layout of its image.
     pub layout: Layout,
-    /// The mistake that the drive makes, if it makes one.
+    /// The mistake that is planted; `None` for none.
     pub fault: Option<Fault>,
-    /// The image before all that.
+    /// The image at the beginning of the log.
     pub begin: Pages,
-    /// What each sector may have held before.
+    /// Allowed contents of each sector at the beginning of the log.
     pub may_hold: Oracle,
-    /// What happened, in its order.
+    /// Events, in their order.
     pub log: Vec<Event>,
-    /// The image after all that.
+    /// The image at the end of the log.
     pub end: Pages,
 }
 
-/// An instant that the clock of this machine does not reach: drives' clocks run by what they are told.
+/// Returns an instant that this machine's clock does not reach, so that drives' clocks run only with the
+/// arrival times of requests.
 pub fn far_ahead() -> Instant {
     Instant::now() + Duration::from_secs(1 << 30)
 }
 
-/// How long a host takes between two requests, in nanoseconds.
+/// Time of a host between two requests.
 const BETWEEN: Duration = Duration::from_micros(20);
 
 struct Host {
@@ -165,10 +166,10 @@ fn offset(sector: u32) -> u64 {
 }
 
 impl History {
-    /// Has a new drive of the kind `setup` live through `steps`.
+    /// Lets a new drive of the kind `setup` go through `steps`.
     ///
     /// # Errors
-    /// Returns an error if a request fails, or a drive that was opened again holds what it may not.
+    /// Returns an error if a request fails, or if a drive that was opened again holds what is not allowed.
     pub fn of(setup: Setup, steps: &[Step]) -> Result<History> {
         let (begin, layout) = setup.image()?;
         let storage = Arc::new(Memory::recording(begin.clone()));
@@ -189,8 +190,8 @@ impl History {
         Ok(History { setup, layout, fault: None, begin, may_hold, log, end })
     }
 
-    /// Returns the history of a drive with the mistake `fault`, up to the first crash: what it would have done later
-    /// follows from what the crash would have left of it.
+    /// Plants the mistake `fault` in the history, up to its first crash. What comes later would depend on what
+    /// the crash leaves of the drive with the mistake.
     pub fn with(mut self, fault: Fault) -> History {
         let until = self.log.iter().position(|event| matches!(event, Event::Crashed(_)));
         self.log.truncate(until.unwrap_or(self.log.len()));
@@ -199,7 +200,7 @@ impl History {
         self
     }
 
-    /// The history of that number of the kind `setup`.
+    /// Returns history `number` of the kind `setup`.
     ///
     /// # Errors
     /// As [`History::of`].
@@ -207,7 +208,7 @@ impl History {
         History::of(setup, &setup.steps(number)?)
     }
 
-    /// Returns what each sector may hold at the end.
+    /// Returns the allowed contents of each sector at the end.
     pub fn oracle(&self) -> Oracle {
         let mut oracle = self.may_hold.clone();
         for event in &self.log {
@@ -219,13 +220,13 @@ impl History {
     }
 }
 
-/// Sectors of a unit.
+/// Number of sectors in a mapping unit.
 pub const UNIT: u32 = 8;
 
-/// How many there are.
+/// Number of different steps in short histories.
 const SHORT_STEPS: u64 = 11;
 
-/// Steps of which all short histories are made; the last writes all of the drive, so that it collects.
+/// Returns a step of short histories. The last but one writes all of the drive, so that it has to run gc.
 fn short_step(number: u64, sectors: u32) -> Step {
     let steps: [Step; SHORT_STEPS as usize] = [
         Step::Flush,
@@ -244,12 +245,12 @@ fn short_step(number: u64, sectors: u32) -> Step {
 }
 
 impl Setup {
-    /// The steps of history `number` of those in which the drive collects early and often: the host writes all of it,
-    /// and then single units, as many as the drive has, so scattered that no block is soon without valid units. It
+    /// Returns the steps of history `number` of those with early and frequent gc. The host writes all of the
+    /// drive, and then as many single units as the drive has, so scattered that blocks keep valid units. It
     /// flushes never, or after every one, two or three.
     ///
     /// # Errors
-    /// Returns an error if there is no such drive.
+    /// Returns an error if no such drive is possible.
     pub fn collecting(&self, number: u32) -> Result<Vec<Step>> {
         let capacity = self.profile()?.configuration()?.geometry.capacity().bytes();
         let units = (capacity / SECTOR as u64) as u32 / UNIT;
@@ -265,11 +266,11 @@ impl Setup {
         Ok(steps)
     }
 
-    /// The steps of the history of that number. Every fourth is a short one, of steps that are all tried in each
-    /// order; the others go by chance.
+    /// Returns the steps of history `number`. Every fourth history is a short one: these try all orders of a
+    /// few steps. The others are random.
     ///
     /// # Errors
-    /// Returns an error if there is no such drive.
+    /// Returns an error if no such drive is possible.
     pub fn steps(&self, number: u64) -> Result<Vec<Step>> {
         let capacity = self.profile()?.configuration()?.geometry.capacity().bytes();
         Ok(steps((capacity / SECTOR as u64) as u32, number, self.time))
@@ -290,15 +291,15 @@ fn steps(sectors: u32, number: u64, time: Time) -> Vec<Step> {
     steps
 }
 
-/// Random steps of a host of a drive of so many sectors: `count` of them, and as many again at most.
+/// Returns random steps of a host on a drive of `sectors` sectors: `count` to twice as many.
 fn random_steps(sectors: u32, count: usize, seed: u64, time: Time) -> Vec<Step> {
     let mut generator = Pcg64Mcg::seed_from_u64(seed);
     let mut steps = Vec::new();
-    // Some hosts use a small part of the drive again and again, some all of it, so that it collects.
+    // Some hosts use a small part of the drive again and again, some all of it, so that it runs gc.
     let used = [4 * UNIT, 16 * UNIT, sectors, sectors][generator.random_range(0..4)];
     let is_orderly = generator.random_range(0..3) == 0;
     if generator.random_range(0..3) == 0 {
-        // So full and so scattered that the drive copies what it erases.
+        // The drive is then so full and scattered that gc has to copy data.
         steps.push(Step::Write(0, sectors, false));
         for _ in 0..generator.random_range(50..200) {
             steps.push(Step::Write(generator.random_range(0..sectors / UNIT) * UNIT, UNIT, false));

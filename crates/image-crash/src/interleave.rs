@@ -1,7 +1,7 @@
-//! Interleavings of threads: all of them, up to so many switches that nothing asked for.
+//! Interleavings of threads: all of them, up to a number of preemptions.
 //!
-//! A thread that waits is always switched from. One that could go on is taken the processor from, at most so often in
-//! one execution; nearly all mistakes show with two such switches (Musuvathi and Qadeer: Iterative context bounding
+//! A thread that waits is always switched from. A thread that could go on is preempted, up to a limit in one
+//! execution; nearly all mistakes show with two preemptions (Musuvathi and Qadeer: Iterative context bounding
 //! for systematic testing of multithreaded programs, PLDI 2007).
 
 use std::collections::HashSet;
@@ -20,11 +20,11 @@ use crate::oracle::{Change, Mark, fill};
 use crate::pages::SECTOR;
 use crate::setup::{Setup, open};
 
-/// Goes through all interleavings, depth first.
+/// Scheduler that goes through all interleavings, depth first.
 #[derive(Debug)]
 struct Bounded {
     switches_max: usize,
-    /// Which of the threads that could go on did, at each point of the execution; and how many there were.
+    /// Index of the chosen thread at each point of the execution, and the number of threads that could run.
     choices: Vec<(usize, usize)>,
     point: usize,
     switches: usize,
@@ -56,7 +56,7 @@ impl Scheduler for Bounded {
     ) -> Option<TaskId> {
         let mut tasks: Vec<TaskId> = runnable.iter().map(|task| task.id()).collect();
         if is_yielding && tasks.len() > 1 {
-            // It waits for what others do, and they take turns.
+            // A yielding thread waits for others, which take turns.
             let next = tasks.iter().position(|&task| Some(task) > current).unwrap_or(0);
             tasks = vec![tasks[next]];
         }
@@ -82,37 +82,37 @@ impl Scheduler for Bounded {
     }
 }
 
-/// What two or more hosts do to one drive at the same time.
+/// Concurrent requests of two or more hosts to one drive.
 #[derive(Clone, Debug)]
 pub struct Race {
     /// The kind of drive.
     pub setup: Setup,
-    /// What one host does before.
+    /// Steps of one host before the others begin.
     pub before: Vec<Step>,
-    /// What each host does: writes, trims and flushes of sectors that no other touches.
+    /// Steps of each host: writes, trims and flushes of sectors that no other host touches.
     pub hosts: Vec<Vec<Step>>,
-    /// True if a helper does to the image what the drive does to its flash.
+    /// True if a helper thread carries out flash operations on the image.
     pub is_helped: bool,
 }
 
-/// What came of trying all interleavings.
+/// Outcome of trying interleavings.
 #[derive(Clone, Debug, Default)]
 pub struct Tried {
-    /// Executions.
+    /// Number of executions.
     pub executions: u64,
-    /// Different orders of what was done to the image.
+    /// Number of different orders of events of the image.
     pub orders: u64,
-    /// Images that were opened.
+    /// Number of images that were opened.
     pub images: u64,
-    /// What was wrong first.
+    /// Description of the first mistake; `None` if there is none.
     pub finding: Option<String>,
 }
 
 impl Race {
-    /// Hosts that write, trim and flush their parts of the drive by chance, which is full.
+    /// Returns hosts that write, trim and flush random sectors, each in its own part of a drive that is full.
     ///
     /// # Panics
-    /// Panics if there is no such drive.
+    /// Panics if no such drive is possible.
     pub fn random(setup: Setup, hosts: u32, count: usize, seed: u64) -> Race {
         let mut generator = Pcg64Mcg::seed_from_u64(seed);
         let capacity = setup.profile().and_then(|it| Ok(it.configuration()?.geometry.capacity()));
@@ -133,8 +133,8 @@ impl Race {
         Race { setup, before, hosts, is_helped: setup.time == Time::Real }
     }
 
-    /// Tries all interleavings with at most `switches` switches that nothing asks for, and explores by `plan` what
-    /// crashes leave of each order that comes of them.
+    /// Tries all interleavings with at most `switches` preemptions, and explores by `plan` the crashes of each
+    /// resulting order.
     ///
     /// # Panics
     /// Panics if a request fails.
@@ -142,7 +142,7 @@ impl Race {
         self.try_with(Bounded::new(switches), plan, most)
     }
 
-    /// Tries so many interleavings by chance.
+    /// Tries `executions` random interleavings.
     ///
     /// # Panics
     /// Panics if a request fails.
@@ -175,7 +175,7 @@ impl Race {
         tried.0.clone()
     }
 
-    /// Returns what happened before the hosts are there.
+    /// Returns the history before the hosts begin.
     fn lived_before(&self) -> History {
         let (race, lived) = (self.clone(), Arc::new(Mutex::new(None)));
         let outcome = lived.clone();
@@ -187,7 +187,7 @@ impl Race {
         history.expect("it was lived")
     }
 
-    /// One execution.
+    /// Runs one execution; returns its history.
     fn run(&self, before: &History) -> History {
         let storage = Arc::new(Memory::stepped(before.end.clone()));
         let now = far_ahead();
@@ -225,13 +225,13 @@ impl Race {
 
 fn config() -> Config {
     let mut config = Config::new();
-    // Recovery is deep in the model, and exploring takes many steps.
+    // Recovery in the model needs a deep stack, and exploring takes many steps.
     config.stack_size = 1 << 20;
     config.max_steps = MaxSteps::None;
     config
 }
 
-/// What one host does.
+/// Carries out the steps of one host.
 fn live(
     engine: &Engine,
     storage: &Memory,
@@ -274,7 +274,7 @@ fn live(
     }
 }
 
-/// Returns what was done to an image, as far as it tells one order from another.
+/// Returns the events of an image, reduced to what distinguishes orders.
 fn order(log: &[Event]) -> Vec<(u8, u64, u64)> {
     let of = |event: &Event| match event {
         Event::Write { at, data } => (0, *at, u64::from(crc32fast::hash(data))),

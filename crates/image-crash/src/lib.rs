@@ -1,10 +1,10 @@
-//! Explorers of what a crash of the host, or damage, may leave of the image of an attached drive.
+//! Explorers of host crashes and damage, for the images of attached drives.
 //!
-//! [`memory`] keeps an image in memory and takes down each write, punch and sync ([`history`]). From that follow all
-//! images that a crash of the host may leave ([`crash`]). Each is opened, and every sector has to hold what was
-//! flushed, or what was written later ([`oracle`], [`explore`]). [`flip`] damages images instead: a bit, a sector
-//! or a page in every kind of record. [`faults`] plants mistakes in the order of what is written, which the
-//! explorer of crashes has to find, and [`readers`] those of who opens an image.
+//! [`memory`] keeps an image in memory and records each write, punch and sync ([`history`]). The record
+//! determines all images that a crash of the host may leave ([`crash`]). Each is opened, and every sector has
+//! to hold what was flushed, or what was written later ([`oracle`], [`explore`]). [`flip`] damages images
+//! instead: a bit, a sector or a page in every kind of record. [`faults`] plants mistakes in the order of
+//! writes, which the explorer of crashes has to find, and [`readers`] mistakes in opening an image.
 //!
 //! All of it is repeatable: an image follows from the kind of drive, a seed and its number.
 

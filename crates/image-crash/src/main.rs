@@ -1,4 +1,4 @@
-//! The explorers as a command, for as many images as one has time for.
+//! The explorers as a command, for any number of images.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -92,7 +92,7 @@ enum Command {
     },
 }
 
-/// What several threads have done together.
+/// Progress of all threads.
 struct Progress {
     began: Instant,
     wanted: u64,
@@ -117,7 +117,7 @@ impl Progress {
         }
     }
 
-    /// Adds what was done; says now and then how far all is.
+    /// Adds `done` images; prints the progress every ten seconds.
     fn add(&self, done: u64, seed: u64) {
         let all = self.done.fetch_add(done, Ordering::Relaxed) + done;
         if all >= self.wanted {
@@ -134,14 +134,14 @@ impl Progress {
 
     fn found(&self, words: &str, keep_going: bool) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
-        // Whoever reads no more need not be told.
+        // A closed output must not end the run.
         let _ = writeln!(std::io::stdout(), "{words}");
         if !keep_going {
             self.is_over.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Hands numbers of histories to `each`, on all processors, until enough was done.
+    /// Calls `each` with numbers of histories, on all processors, until enough images were examined.
     fn run(&self, each: impl Fn(u64) -> Result<()> + Sync) -> Result<ExitCode> {
         let threads = std::thread::available_parallelism().map_or(1, |it| it.get());
         let outcome = Mutex::new(Ok(()));

@@ -1,4 +1,4 @@
-//! A storage in memory that takes down what is done to it.
+//! A storage in memory that records all writes, punches and syncs.
 
 use std::io;
 use std::ops::Range;
@@ -11,41 +11,41 @@ use crate::crash::Region;
 use crate::oracle::Mark;
 use crate::pages::Pages;
 
-/// Something that happened, in the order in which it did.
+/// An event in the record of an image.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// Bytes were written.
     Write {
-        /// Where, in bytes.
+        /// Offset, in bytes.
         at: u64,
-        /// What.
+        /// Bytes that were written.
         data: Arc<[u8]>,
     },
-    /// A stretch was made zeros.
+    /// A stretch was punched out: it reads as zeros.
     Punch {
-        /// Where, in bytes.
+        /// Offset, in bytes.
         at: u64,
         /// Number of bytes.
         length: u64,
     },
-    /// All that was done before is about to be made durable.
+    /// A sync began.
     SyncBegun {
-        /// Tells it from others.
+        /// Number of the sync.
         number: u32,
     },
-    /// What was done before that one began is durable.
+    /// A sync returned: everything before its beginning is durable.
     SyncDone {
-        /// Of the beginning.
+        /// Number of the sync.
         number: u32,
     },
-    /// What the host did to the drive, or was promised by it.
+    /// An action of the host, or a promise of the drive.
     Host(Mark),
-    /// The host crashed: these are the bytes of the disk, all of them durable.
+    /// The host crashed and left these bytes on the disk, all of them durable.
     Crashed(Pages),
 }
 
 impl Event {
-    /// Describes it in a line.
+    /// Describes the event in a line.
     pub fn describe(&self, layout: &Layout) -> String {
         match self {
             Event::Write { at, data } => {
@@ -84,12 +84,12 @@ struct Contents {
 }
 
 impl Memory {
-    /// A storage with those contents.
+    /// Returns a storage with those contents, without a record.
     pub fn new(pages: Pages) -> Memory {
         Memory::with(Contents { pages, log: None, syncs: 0 })
     }
 
-    /// Makes an image that notes what is done to it.
+    /// Returns a storage that records all events.
     pub fn recording(pages: Pages) -> Memory {
         Memory::with(Contents { pages, log: Some(Vec::new()), syncs: 0 })
     }
@@ -102,49 +102,49 @@ impl Memory {
         }
     }
 
-    /// Makes an image that lets other threads run between the beginning and the end of a sync.
+    /// Returns a storage that lets other threads run between the beginning and the end of a sync.
     #[cfg(feature = "stepped")]
     pub fn stepped(pages: Pages) -> Memory {
         Memory { is_stepped: true, ..Memory::recording(pages) }
     }
 
-    /// Lets others go on, where that is asked for.
+    /// Lets other threads run, if the storage is stepped.
     fn step(&self) {
         #[cfg(feature = "stepped")]
         if self.is_stepped {
-            // Threads may be switched at each use of an atomic, and need not be.
+            // shuttle may switch threads at each use of an atomic.
             shuttle::sync::atomic::AtomicBool::new(false).load(std::sync::atomic::Ordering::SeqCst);
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Contents> {
-        // Each change of it is a single one.
+        // Each change of the contents is complete, so a panic leaves them sound.
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what it holds now.
+    /// Returns the current contents.
     pub fn pages(&self) -> Pages {
         self.lock().pages.clone()
     }
 
-    /// Takes down something of the host's.
+    /// Records an action of the host, or a promise to it.
     pub fn mark(&self, mark: Mark) {
         self.lock().note(|| Event::Host(mark));
     }
 
-    /// Returns a copy of what was taken down so far.
+    /// Returns a copy of the record so far.
     pub fn log(&self) -> Vec<Event> {
         self.lock().log.clone().unwrap_or_default()
     }
 
-    /// Replaces the bytes by those that a crash of the host has left, and takes that down.
+    /// Replaces the contents by those that a crash of the host has left, and records that.
     pub fn crash(&self, left: Pages) {
         let mut contents = self.lock();
         contents.pages = left.clone();
         contents.note(|| Event::Crashed(left));
     }
 
-    /// Returns what was taken down, and begins anew.
+    /// Returns the record and begins a new one.
     pub fn take_log(&self) -> Vec<Event> {
         self.lock().log.as_mut().map(std::mem::take).unwrap_or_default()
     }

@@ -1,68 +1,68 @@
-//! What each sector of the drive may hold.
+//! Oracle: the allowed contents of each sector of the drive.
 //!
-//! Every change of a sector has a number. A sector may hold what it was last promised to, or what somebody began
-//! to write later: nothing older, and nothing else.
+//! Every change of a sector has a number. A sector may hold its last promised change, or one that was begun
+//! later: nothing older, and nothing else.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::pages::SECTOR;
 
-/// A change of sectors: the number of a write, or of a trim. 0 is that a sector was never written.
+/// A change of sectors: the number of a write or a trim. 0 stands for a sector that was never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Change(u64);
 
-/// Set in the number of a trim.
+/// Flag in the number of a trim.
 const TRIMMED: u64 = 1 << 63;
 
 impl Change {
-    /// A write.
+    /// Returns the change of write `number`, which has to be 1 or more.
     pub fn write(number: u64) -> Change {
         assert!(number > 0 && number < TRIMMED, "numbers begin with 1");
         Change(number)
     }
 
-    /// A trim, after which sectors read as zeros.
+    /// Returns the change of trim `number`, after which sectors read as zeros.
     pub fn trim(number: u64) -> Change {
         Change(number | TRIMMED)
     }
 
-    /// Returns what a sector holds after it, as [`read_contents`] tells it: trimmed ones hold the same as ones that
-    /// were never written.
+    /// Returns the contents of a sector after the change, as [`read_contents`] returns them. Trimmed sectors
+    /// have the same contents as sectors that were never written.
     fn contents(self) -> Contents {
         Contents(if self.0 & TRIMMED != 0 { 0 } else { self.0 })
     }
 }
 
-/// What a sector holds: the number of a write, or 0 for zeros.
+/// Contents of a sector: the number of a write, or 0 for zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contents(u64);
 
-/// Marks what no write of ours has left.
+/// Contents that no write of a history leaves.
 const FOREIGN: Contents = Contents(u64::MAX);
 
-/// What the host did to the drive, or was promised by it. Sectors count from the beginning of the drive.
+/// An action of the host, or a promise of the drive. Sectors count from the beginning of the drive.
 #[derive(Clone, Debug)]
 pub enum Mark {
-    /// Somebody is about to change these sectors.
+    /// A change of these sectors is about to begin.
     Begun {
         /// The sectors.
         sectors: Range<u32>,
-        /// How.
+        /// The change.
         change: Change,
     },
-    /// Each sector was found to hold what that change left, with no promise: the drive was opened anew.
+    /// Contents of all sectors after the drive was opened again; none of them is promised.
     Found(Arc<[Change]>),
-    /// Each of these sectors, from the first on, is durable as that change left it, or as it became later.
+    /// Each of these sectors is durable with this change, or with a later one.
     Promised {
         /// The first sector.
         first: u32,
-        /// The changes of the sectors from there on.
+        /// Changes of the sectors from `first` on.
         changes: Arc<[Change]>,
     },
 }
 
-/// Fills `data`, which are sectors from `first` on, with what the write `change` leaves there.
+/// Fills `data`, sectors from `first` on, with the pattern of the write `change`.
 pub fn fill(data: &mut [u8], first: u32, change: Change) {
     for (sector, bytes) in (first..).zip(data.chunks_mut(SECTOR)) {
         let mut pattern = [0; 16];
@@ -72,11 +72,11 @@ pub fn fill(data: &mut [u8], first: u32, change: Change) {
     }
 }
 
-/// Tells of each sector of `data`, which are sectors from `first` on, what it holds.
+/// Returns the contents of each sector of `data`, sectors from `first` on.
 pub fn read_contents(data: &[u8], first: u32) -> Vec<Contents> {
     let of_sector = |(sector, bytes): (u32, &[u8])| {
         let (pattern, rest) = bytes.split_at(16);
-        // All of it is the same 16 bytes.
+        // A sector repeats the same 16 bytes.
         if rest != &bytes[..SECTOR - 16] {
             return FOREIGN;
         }
@@ -91,14 +91,14 @@ pub fn read_contents(data: &[u8], first: u32) -> Vec<Contents> {
     (first..).zip(data.chunks(SECTOR)).map(of_sector).collect()
 }
 
-/// A sector that holds what it may not.
+/// A sector with contents that are not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The sector.
     pub sector: u32,
-    /// What it holds.
+    /// Its contents.
     pub found: Contents,
-    /// What it may hold, the oldest first.
+    /// Allowed changes, the oldest first.
     pub allowed: Vec<Change>,
 }
 
@@ -115,20 +115,20 @@ impl std::fmt::Display for Wrong {
     }
 }
 
-/// What each sector may hold.
+/// Allowed contents of each sector.
 #[derive(Clone, Debug)]
 pub struct Oracle {
-    /// From the promised change to the latest that was begun.
+    /// Changes of each sector, from the promised one to the latest that was begun.
     states: Vec<Vec<Change>>,
 }
 
 impl Oracle {
-    /// That of a new drive of so many sectors.
+    /// Returns the oracle of a new drive of `sectors` sectors.
     pub fn new(sectors: u32) -> Oracle {
         Oracle { states: vec![vec![Change(0)]; sectors as usize] }
     }
 
-    /// Takes into account what happened.
+    /// Updates the allowed contents.
     pub fn note(&mut self, mark: &Mark) {
         match mark {
             Mark::Begun { sectors, change } => {
@@ -147,7 +147,7 @@ impl Oracle {
                 for (states, change) in
                     self.states[*first as usize..].iter_mut().zip(changes.iter())
                 {
-                    // A promise that another has gone beyond drops nothing.
+                    // A promise of an older change than the promised one drops nothing.
                     let from = states.iter().rposition(|it| it == change).unwrap_or(0);
                     states.drain(..from);
                 }
@@ -155,18 +155,18 @@ impl Oracle {
         }
     }
 
-    /// Checks what all sectors hold; returns the first that holds what it may not.
+    /// Checks the contents of all sectors.
     ///
     /// # Errors
-    /// With that sector.
+    /// Returns the first sector with contents that are not allowed.
     pub fn check(&self, contents: &[Contents]) -> Result<(), Wrong> {
         self.check_readable(contents.iter().map(|&it| Some(it)))
     }
 
-    /// Checks sectors of which some cannot be read.
+    /// Checks the contents of all sectors; `None` for those that cannot be read.
     ///
     /// # Errors
-    /// With the first sector that holds what it may not.
+    /// Returns the first sector with contents that are not allowed.
     pub fn check_readable(
         &self,
         contents: impl Iterator<Item = Option<Contents>>,
@@ -180,10 +180,10 @@ impl Oracle {
         Ok(())
     }
 
-    /// The latest change of each sector that left these contents.
+    /// Returns the latest change of each sector that leaves these contents.
     ///
     /// # Errors
-    /// With the first sector that holds what it may not.
+    /// Returns the first sector with contents that are not allowed.
     pub fn identify(&self, contents: &[Contents]) -> Result<Vec<Change>, Wrong> {
         self.check(contents)?;
         let latest = |(states, found): (&Vec<Change>, &Contents)| {
@@ -211,7 +211,7 @@ mod tests {
         assert!(holds(&oracle, Change(0)) && holds(&oracle, one) && holds(&oracle, three));
         oracle.note(&Mark::Promised { first: 0, changes: [two].into() });
         assert!(!holds(&oracle, one) && holds(&oracle, two) && holds(&oracle, three));
-        // One that comes late takes nothing back.
+        // A promise that comes late takes nothing back.
         oracle.note(&Mark::Promised { first: 0, changes: [one].into() });
         assert!(!holds(&oracle, one) && holds(&oracle, two));
         oracle.note(&Mark::Begun { sectors: 0..1, change: Change::trim(4) });

@@ -1,7 +1,7 @@
-//! The bytes of a storage at one moment: pages that are shared between copies.
+//! Bytes of a storage at one moment, in pages that clones share.
 //!
-//! A crash image differs from what is durable in a few pages, and thousands of them are made from one history. So
-//! a copy costs as many references as the storage has groups of pages, and each page that is changed 4 KiB.
+//! A crash image differs from the durable image in a few pages, and thousands of them are made from one
+//! history. So a clone costs a reference for each group of pages, and each changed page 4 KiB.
 
 use std::fs::File;
 use std::io;
@@ -10,19 +10,19 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a page: what a disk and the page cache write as a whole, unless it is torn.
+/// Bytes in a page: disk and page cache write it as a whole, unless it is torn.
 pub const PAGE: usize = 4096;
 
-/// Bytes that a disk never tears.
+/// Bytes in a sector, which a disk never tears.
 pub const SECTOR: usize = 512;
 
-/// Pages of a group.
+/// Pages in a group.
 const GROUP: usize = 64;
 
-/// A page; `None` is one of zeros that takes no room.
+/// A page; `None` is a page of zeros without memory.
 pub type Page = Option<Arc<[u8; PAGE]>>;
 
-/// The bytes of a storage.
+/// Bytes of a storage.
 #[derive(Clone, Debug)]
 pub struct Pages {
     groups: Vec<Option<Arc<[Page; GROUP]>>>,
@@ -30,24 +30,24 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// A storage of `length` bytes, all of them zeros.
+    /// Returns a storage of `length` bytes, all of them zeros.
     pub fn new(length: u64) -> Pages {
         let groups = length.div_ceil((PAGE * GROUP) as u64) as usize;
         Pages { groups: vec![None; groups], length }
     }
 
-    /// Bytes in all.
+    /// Returns the number of bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// The page with that number.
+    /// Returns page `index`.
     pub fn page(&self, index: u32) -> Page {
         let (group, within) = (index as usize / GROUP, index as usize % GROUP);
         self.groups[group].as_ref().and_then(|group| group[within].clone())
     }
 
-    /// Replaces the page with that number.
+    /// Replaces page `index`.
     pub fn set_page(&mut self, index: u32, page: Page) {
         *self.slot(index as usize) = page;
     }
@@ -58,7 +58,7 @@ impl Pages {
         &mut Arc::make_mut(group)[index % GROUP]
     }
 
-    /// Splits `length` bytes from `at` into pages: the page, where in it, and how many bytes.
+    /// Splits `length` bytes from `at` into pieces of pages: page, offset in the page, number of bytes.
     fn pieces(
         &self,
         at: u64,
@@ -74,7 +74,7 @@ impl Pages {
         })
     }
 
-    /// Reads from `at` into `data`; returns how many bytes there were.
+    /// Reads from `at` into `data`; returns the number of bytes read.
     pub fn read(&self, data: &mut [u8], at: u64) -> usize {
         let mut filled = 0;
         for (page, within, count) in self.pieces(at, data.len()) {
@@ -88,7 +88,7 @@ impl Pages {
         filled
     }
 
-    /// Writes `data` to `at`; returns how many bytes there was room for.
+    /// Writes `data` to `at`; returns the number of bytes written before the end.
     pub fn write(&mut self, data: &[u8], at: u64) -> usize {
         let mut taken = 0;
         for (page, within, count) in self.pieces(at, data.len()) {
@@ -104,7 +104,7 @@ impl Pages {
         taken
     }
 
-    /// Makes `length` bytes from `at` zeros.
+    /// Makes `length` bytes from `at` zeros, and frees whole pages.
     pub fn punch(&mut self, at: u64, length: u64) {
         for (page, within, count) in self.pieces(at, length as usize) {
             if self.groups[page / GROUP].as_ref().is_none_or(|it| it[page % GROUP].is_none()) {
@@ -120,7 +120,7 @@ impl Pages {
         }
     }
 
-    /// The first stretch of pages at or behind `at` that take room.
+    /// Returns the first run of pages with memory at or behind `at`; `None` if there is none.
     pub fn next_data(&self, at: u64) -> Option<Range<u64>> {
         let count = self.length.div_ceil(PAGE as u64);
         let has_data = |page: &u64| self.page(*page as u32).is_some();
@@ -136,10 +136,10 @@ impl Pages {
         Some(at.max(page * PAGE as u64)..(until * PAGE as u64).min(self.length))
     }
 
-    /// Writes them to a new file at `path`, with holes.
+    /// Writes the bytes to a new file at `path`, with holes.
     ///
     /// # Errors
-    /// Returns an error if there is a file, or it cannot be written.
+    /// Returns an error if the file exists, or cannot be written.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let file = File::create_new(path)?;
         file.set_len(self.length)?;
@@ -150,7 +150,7 @@ impl Pages {
         Ok(())
     }
 
-    /// The numbers of the pages that take room.
+    /// Returns the numbers of all pages with memory.
     pub fn present(&self) -> Vec<u32> {
         let all = 0..self.length.div_ceil(PAGE as u64) as u32;
         all.filter(|&page| self.page(page).is_some()).collect()

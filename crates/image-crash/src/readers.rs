@@ -1,6 +1,6 @@
-//! Mistakes of who opens an image: something is not checked.
+//! Mistakes in opening an image: readers that do not check something.
 //!
-//! The image is changed so that a drive that checks everything takes it as one does that overlooks something.
+//! The image is changed so that a reader that checks everything accepts what the faulty reader would accept.
 
 use ssdlab_attach::image::layout::{Layout, STATE_SIZE};
 
@@ -17,7 +17,7 @@ fn read(image: &Pages, at: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Dumps of the buffer count whatever their checksums say: those of their heads and of their units are made right.
+/// Makes the checksums in buffer dumps right, those of heads and units: the reader accepts any dump.
 pub fn believe_dumps(image: &mut Pages, layout: &Layout) {
     for slot in 0..2 {
         let first = layout.dump + slot * layout.dump_size;
@@ -30,7 +30,7 @@ pub fn believe_dumps(image: &mut Pages, layout: &Layout) {
             let mut head = read(image, head_at, HEAD + ENTRY * units as usize);
             let data = first + 2 * layout.dump_head;
             for (index, entry) in (0..).zip(head[HEAD..].chunks_exact_mut(ENTRY)) {
-                // The highest bits say that a unit has no data.
+                // The highest bits mark units without data.
                 if entry[15] & 0xc0 == 0 {
                     let bytes = read(image, data + index * layout.unit, layout.unit as usize);
                     entry[4..8].copy_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
@@ -42,11 +42,11 @@ pub fn believe_dumps(image: &mut Pages, layout: &Layout) {
     }
 }
 
-/// Bytes of a state, the last four of which are its checksum: docs/FORMAT.md.
+/// Bytes of a state; the last four are its checksum (docs/FORMAT.md).
 const STATE: usize = 116;
 
-/// Where one copy of a state does not hold, the state before it counts, with its tables: both copies become
-/// one that is older than that.
+/// Replaces a state with a damaged copy by one that is older than the state before it, in both copies: the
+/// reader falls back to the state before, with its tables.
 pub fn fall_back(image: &mut Pages, layout: &Layout) {
     let slots = [0, 1, 2, 3].map(|slot| read(image, layout.state + slot * STATE_SIZE, STATE));
     let holds = |slot: usize| {

@@ -1,4 +1,4 @@
-//! The drives that are explored: small ones, of each kind that treats its image in a way of its own.
+//! Kinds of drives that are explored: small ones, one for each mechanism that treats the image differently.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,8 @@ use crate::history::far_ahead;
 use crate::memory::Memory;
 use crate::pages::{Pages, SECTOR};
 
-/// A drive of a few hundred units, so small that an image is opened and read in less than a millisecond.
+/// Keys of a drive of a few hundred units, so small that an image is opened and read in less than a
+/// millisecond.
 const SMALL: [(&str, &str); 9] = [
     ("capacity.logical", "1M"),
     ("capacity.physical", "2M"),
@@ -29,18 +30,18 @@ const SMALL: [(&str, &str); 9] = [
 /// A kind of drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What differs from the default profile, beside its size.
+    /// Differences from the default profile, besides the size.
     changes: &'static [(&'static str, &'static str)],
-    /// How long requests take.
+    /// Kind of time in which requests are answered.
     pub time: Time,
 }
 
 const BUFFER: (&str, &str) = ("controller.write_buffer", "128K");
 const PROTECTED: (&str, &str) = ("controller.power_loss_protection", "on");
 
-/// All of them.
+/// All kinds of drives.
 pub const SETUPS: [Setup; 15] = [
     Setup { name: "plain", changes: &[BUFFER], time: Time::Fast },
     Setup { name: "protected", changes: &[BUFFER, PROTECTED], time: Time::Fast },
@@ -115,7 +116,8 @@ pub const SETUPS: [Setup; 15] = [
         changes: &[BUFFER, ("capacity.logical", "1056K"), ("capacity.physical", "2016K")],
         time: Time::Fast,
     },
-    // Blocks of five rows: no block is kept for the rows that power cuts tear, and hardly any is free.
+    // Blocks of five rows: no block is reserved for the rows that power cuts tear, and hardly any block is
+    // free.
     Setup {
         name: "few-blocks",
         changes: &[
@@ -130,24 +132,24 @@ pub const SETUPS: [Setup; 15] = [
     Setup { name: MANY_TRIMS, changes: &[BUFFER], time: Time::Fast },
 ];
 
-/// The drive that has trimmed so often that a few trims more fill the log of trims, which is condensed then.
+/// Name of the drive whose log of trims is so full that a few more trims make the drive compact it.
 const MANY_TRIMS: &str = "many-trims";
 
 impl Setup {
-    /// The one of that name.
+    /// Returns the kind of drive with that name.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if there is none with that name.
     pub fn named(name: &str) -> Result<Setup> {
         let names = SETUPS.map(|setup| setup.name).join(", ");
         let found = SETUPS.into_iter().find(|setup| setup.name == name);
         found.with_context(|| format!("there is no drive '{name}'; there are {names}"))
     }
 
-    /// The profile of the drive.
+    /// Returns the profile of the drive.
     ///
     /// # Errors
-    /// Returns an error if there is no such drive.
+    /// Returns an error if no such drive is possible.
     pub fn profile(&self) -> Result<Profile> {
         let mut profile = Profile::named(DEFAULT).context("the default profile")?;
         for (key, value) in SMALL.iter().chain(self.changes) {
@@ -157,18 +159,18 @@ impl Setup {
         Ok(profile)
     }
 
-    /// Returns where everything lies in the image of such a drive.
+    /// Returns the layout of the drive's image.
     ///
     /// # Errors
-    /// Returns an error if there is no such drive.
+    /// Returns an error if no such drive is possible.
     pub fn layout(&self) -> Result<Layout> {
         Ok(Layout::of(&self.profile()?.configuration()?)?)
     }
 
-    /// The image of a drive that holds nothing.
+    /// Returns the image of a drive that holds nothing, and its layout.
     ///
     /// # Errors
-    /// Returns an error if there is no such drive.
+    /// Returns an error if no such drive is possible.
     pub fn image(&self) -> Result<(Pages, Layout)> {
         static MANY_TRIMS_IMAGE: OnceLock<Pages> = OnceLock::new();
         let (profile, layout) = (self.profile()?, self.layout()?);
@@ -186,10 +188,10 @@ impl Setup {
     }
 }
 
-/// Bytes of a log of trims that stay free: it is condensed when there are fewer.
+/// Free bytes of a log of trims below which the drive compacts it.
 const TRIMS_FREE: u64 = 32 + (16 << 17);
 
-/// Has the drive in `storage` write and trim until few more trims have room in their log; then closes it in order.
+/// Lets the drive in `storage` write and trim until its log of trims is nearly full; then closes it in order.
 fn fill_trims(storage: &Arc<Memory>, layout: &Layout) -> Result<()> {
     const FLUSHED_ALONE: u64 = 48;
     let now = far_ahead();
@@ -211,7 +213,7 @@ fn fill_trims(storage: &Arc<Memory>, layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// Bytes of the first log of trims, which is at least so long.
+/// Returns the bytes in the first log of trims, which has at least `length`.
 fn trims_length(image: &Pages, layout: &Layout, mut length: u64) -> u64 {
     loop {
         let mut head = [0; 8];
@@ -225,7 +227,7 @@ fn trims_length(image: &Pages, layout: &Layout, mut length: u64) -> u64 {
     }
 }
 
-/// Opens the drive in `storage`, whose clock begins at `began`.
+/// Opens the drive in `storage`; its clock begins at `began`.
 ///
 /// # Errors
 /// Returns an error if the image or the drive cannot be opened.
@@ -238,7 +240,7 @@ pub fn open(
     Ok(Engine::open(image, Options { time, began: Some(began), ..Options::default() })?)
 }
 
-/// Sectors of a drive.
+/// Returns the number of sectors of a drive.
 pub fn sectors(engine: &Engine) -> u32 {
     (engine.capacity() / SECTOR as u64) as u32
 }

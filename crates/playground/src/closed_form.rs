@@ -1,4 +1,4 @@
-//! The closed form of write amplification that belongs to a drive and its host, where there is one.
+//! Closed form of the write amplification of a drive and its host, if there is one.
 
 use ssdlab_model::Configuration;
 use ssdlab_model::age::Workload;
@@ -6,20 +6,20 @@ use ssdlab_model::profile::Profile;
 
 use crate::host::Knobs;
 
-/// State of the units that hold no data of the host's.
+/// State of the units that hold no data of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FreeSpace {
-    /// The drive knows that they are free.
+    /// Trimmed: the drive knows that they are free.
     Trimmed,
-    /// They hold data that no file needs, and the drive keeps it.
+    /// Stale: they hold data that no file needs, and the drive keeps it.
     Stale,
 }
 
-/// Returns the write amplification of the steady state, or `None` where theory has no closed form: requests of several
-/// units, flushes that pad program units, skew under other policies than FIFO, stale data that is never
-/// written again.
+/// Returns the write amplification of the steady state; `None` if theory has no closed form: for requests of
+/// several units, flushes that pad program units, skew under other policies than FIFO, and stale data that is
+/// never written again.
 ///
-/// Free space that was trimmed makes the drive one of the used part alone.
+/// Trimmed free space makes the drive one of the used part alone.
 pub(crate) fn write_amplification(
     profile: &Profile,
     configuration: &Configuration,

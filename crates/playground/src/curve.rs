@@ -1,30 +1,30 @@
-//! The curve under the picture: a point for each stretch of writes.
+//! The curve below the picture: a point for each stretch of writes.
 
 use std::collections::VecDeque;
 
 use ssdlab_model::counters::Counters;
 use ssdlab_units::Instant;
 
-/// Points of one drive's worth of writes.
+/// Number of points for as many writes as the drive has units.
 const PER_DRIVE: u32 = 256;
-/// Most points that are kept.
+/// Maximum number of points that are kept.
 const MOST: usize = 768;
-/// Latest points over which amplification is shown.
+/// Number of latest points over which write amplification is shown.
 const SHOWN: usize = 64;
-/// Numbers of a point.
+/// Number of values of a point.
 pub(crate) const NUMBERS: usize = 4;
 
-/// A stretch of writes.
+/// A point: a stretch of writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
-    /// Units that were written when it ended.
+    /// Number of units written by its end.
     units: u64,
-    /// Units that the host wrote in it, and those programmed for it.
+    /// Number of units that the host wrote in the stretch, and of units programmed in it.
     host: u64,
     programmed: u64,
-    /// Free blocks at its end.
+    /// Number of free blocks at its end.
     free: u32,
-    /// Nanoseconds that it took.
+    /// Duration of the stretch in nanoseconds.
     nanos: u64,
 }
 
@@ -51,13 +51,12 @@ impl Curve {
         self.next
     }
 
-    /// Begins the next stretch at what was written and done so far; what was done since the last one ended is
-    /// in none.
+    /// Begins the next stretch at the current counters; work since the last stretch ended belongs to none.
     pub(crate) fn skip(&mut self, units: u64, counters: &Counters, end: Instant) {
         (self.next, self.counters, self.end) = (units + self.stretch, *counters, end);
     }
 
-    /// Ends a stretch.
+    /// Ends a stretch and adds its point.
     pub(crate) fn add(&mut self, units: u64, counters: &Counters, end: Instant, free: u32) {
         let since = counters.since(&self.counters);
         if self.points.len() == MOST {
@@ -73,12 +72,12 @@ impl Curve {
         self.skip(units, counters, end);
     }
 
-    /// Forgets all points, since the host writes differently from now on.
+    /// Drops all points, because the host writes differently from now on.
     pub(crate) fn clear(&mut self) {
         self.points.clear();
     }
 
-    /// Returns the latest write amplification, NaN where nothing was written.
+    /// Returns the latest write amplification; NaN if nothing was written.
     pub(crate) fn write_amplification(&self) -> f64 {
         let latest = self.points.iter().rev().take(SHOWN);
         let (programmed, host) =
@@ -86,14 +85,14 @@ impl Curve {
         programmed as f64 / host as f64
     }
 
-    /// Returns the latest units a second, NaN where nothing was written.
+    /// Returns the latest number of units written per second; NaN if nothing was written.
     pub(crate) fn units_per_second(&self) -> f64 {
         let latest = self.points.iter().rev().take(SHOWN / 8);
         let (host, nanos) = latest.fold((0, 0), |sum, it| (sum.0 + it.host, sum.1 + it.nanos));
         host as f64 * 1e9 / nanos as f64
     }
 
-    /// Returns of each point: units written, write amplification, free blocks, units a second.
+    /// Returns the values of each point: units written, write amplification, free blocks, units per second.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = [f64; NUMBERS]> + '_ {
         self.points.iter().map(|it| {
             let host = it.host as f64;

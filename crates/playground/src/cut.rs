@@ -1,4 +1,4 @@
-//! A power cut: which writes are gone that the drive had answered, and were any of them flushed.
+//! A power cut: the number of answered writes that are lost, and of those that were flushed before.
 
 use std::collections::HashMap;
 
@@ -11,27 +11,27 @@ use crate::drive::{Recording, Ssd};
 use crate::host::Knobs;
 use crate::playground::Setup;
 
-/// Writes before the cut, at least and below.
+/// Range of the number of writes before the cut.
 const WRITES: std::ops::Range<u32> = 1000..3000;
 
-/// What a power cut left.
+/// Result of a power cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CutReport {
-    /// Units that were written and answered before the cut.
+    /// Number of units that were written and answered before the cut.
     pub answered: u32,
-    /// Of these, units whose latest answered data is gone.
+    /// Number of these units whose latest answered data is lost.
     pub lost: u32,
-    /// Of these, units whose data a flush had promised. A drive that does what it says has none.
+    /// Number of the lost units whose data was flushed. An honest drive has none.
     pub lost_after_flush: u32,
     /// Seconds until the drive takes commands again.
     pub recovery_seconds: f64,
 }
 
 /// Writes to a small new drive, one request at a time, as `knobs` say; cuts its power soon after an answer;
-/// powers it on, and compares.
+/// powers the drive on, and compares.
 ///
 /// # Errors
-/// Returns an error if there is no such drive, or it maps other than by pages in RAM.
+/// Returns an error if no such drive is possible, or if it has no page map in RAM.
 pub fn cut_power(setup: &Setup, knobs: Knobs, seed: u64) -> Result<CutReport, String> {
     let mut setup = setup.clone();
     setup.changes.push(("scale".to_owned(), "1/8".to_owned()));
@@ -46,7 +46,7 @@ pub fn cut_power(setup: &Setup, knobs: Knobs, seed: u64) -> Result<CutReport, St
     let map = || PageMap::new(units);
     let mut ssd = Ssd::with(&configuration, map(), Recording::new(&geometry))
         .map_err(|error| error.to_string())?;
-    // The version of each unit that was answered, and the versions that a flush has promised.
+    // Latest answered version of each unit, and the largest version that a flush has promised.
     let mut answered: HashMap<u32, u64> = HashMap::new();
     let (mut version, mut promised, mut at) = (0, 0, Instant::START);
     for write in 1..=generator.random_range(WRITES) {

@@ -1,8 +1,8 @@
-//! What the page calls. Numbers and text alone cross to it: text lies in a buffer that both read and write,
-//! and so do numbers and bytes to draw.
+//! Functions that the page calls. Only numbers and text cross to it. Text, numbers and bytes to draw each have
+//! a buffer that both sides use.
 //!
-//! There is one playground. Nothing else is shared, so that a page that was told of a panic starts anew with
-//! a fresh instance.
+//! There is one playground. Nothing else is shared, so that a page that learns of a panic can begin anew with a
+//! fresh instance.
 
 use std::cell::RefCell;
 
@@ -19,7 +19,7 @@ struct Shared {
 
 thread_local! {
     static SHARED: RefCell<Shared> = RefCell::default();
-    /// Apart, since a panic comes while the rest is borrowed.
+    /// A cell of its own, because a panic occurs while the rest is borrowed.
     static PANIC: RefCell<Vec<u8>> = RefCell::default();
 }
 
@@ -31,7 +31,7 @@ fn with_playground<T>(act: impl FnOnce(&mut Playground) -> T) -> T {
     with(|it| act(it.playground.as_mut().expect("a playground was made")))
 }
 
-/// Makes room for `length` bytes of text and returns where.
+/// Makes space for `length` bytes of text; returns its address.
 #[unsafe(no_mangle)]
 pub extern "C" fn text_room(length: usize) -> *mut u8 {
     with(|it| {
@@ -40,25 +40,25 @@ pub extern "C" fn text_room(length: usize) -> *mut u8 {
     })
 }
 
-/// Returns the length of the text at [`text_room`] of that length.
+/// Returns the length of the text in the buffer of [`text_room`].
 #[unsafe(no_mangle)]
 pub extern "C" fn text_length() -> usize {
     with(|it| it.text.len())
 }
 
-/// Returns where the text of the latest panic lies.
+/// Returns the address of the text of the latest panic.
 #[unsafe(no_mangle)]
 pub extern "C" fn panic_text() -> *const u8 {
     PANIC.with_borrow(|it| it.as_ptr())
 }
 
-/// Returns its length; 0 if there was none.
+/// Returns the length of the text of the latest panic; 0 if there was none.
 #[unsafe(no_mangle)]
 pub extern "C" fn panic_length() -> usize {
     PANIC.with_borrow(|it| it.len())
 }
 
-/// Reads a setup: the first line is a profile, the others are `key=value`.
+/// Parses a setup: the first line is a profile, the others are `key=value`.
 fn setup_of(text: &[u8]) -> Result<Setup, String> {
     let text = std::str::from_utf8(text).map_err(|error| error.to_string())?;
     let mut lines = text.lines().filter(|it| !it.is_empty());
@@ -70,7 +70,8 @@ fn setup_of(text: &[u8]) -> Result<Setup, String> {
     Ok(setup)
 }
 
-/// Makes a drive as the text says, new (0), filled (1) or steady (2). Returns 1, or 0 with the error in the text.
+/// Creates the drive that the text describes: new (0), filled (1) or steady (2). Returns 1, or 0 with the error
+/// in the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn create(start: u32, seed: f64) -> u32 {
     std::panic::set_hook(Box::new(|info| {
@@ -83,7 +84,7 @@ pub extern "C" fn create(start: u32, seed: f64) -> u32 {
     };
     let seed = seed as u64;
     with(|it| {
-        // Memory for one drive is enough.
+        // The old drive is dropped first, so that there is never memory for two.
         it.playground = None;
         let made =
             setup_of(&it.text).and_then(|setup| Ok((Playground::new(&setup, start, seed)?, setup)));
@@ -122,19 +123,19 @@ pub extern "C" fn advance(units: u32) {
     with_playground(|it| it.advance(units));
 }
 
-/// Tells the drive which units are free.
+/// Trims the host's free space.
 #[unsafe(no_mangle)]
 pub extern "C" fn trim_free_space() {
     with_playground(Playground::trim_free_space);
 }
 
-/// Leaves the drive alone.
+/// Leaves the drive idle for `seconds`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rest(seconds: f64) {
     with_playground(|it| it.rest(seconds));
 }
 
-/// Reads the file; numbers: bytes, bytes a second, flash pages a request.
+/// Reads the file. Numbers: bytes, bytes per second, flash pages per request.
 #[unsafe(no_mangle)]
 pub extern "C" fn read_file() {
     let reading = with_playground(Playground::read_file);
@@ -142,20 +143,21 @@ pub extern "C" fn read_file() {
     with(|it| it.numbers = numbers);
 }
 
-/// Writes the file anew.
+/// Writes the file again.
 #[unsafe(no_mangle)]
 pub extern "C" fn rewrite_file() {
     with_playground(Playground::rewrite_file);
 }
 
-/// Forgets the curve so far.
+/// Drops all points of the curve.
 #[unsafe(no_mangle)]
 pub extern "C" fn clear_curve() {
     with_playground(Playground::clear_curve);
 }
 
-/// Cuts the power of another, smaller drive of the same kind under the same writes, begun from `seed`. Returns 1 with the
-/// numbers answered, lost, lost after a flush, seconds of recovery; or 0 with the error in the text.
+/// Cuts the power of another, smaller drive of the same kind under the same workload, with random numbers from
+/// `seed`. Returns 1 with the numbers answered, lost, lost after a flush, and seconds of recovery; or 0 with
+/// the error in the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn cut(seed: f64) -> u32 {
     with(|it| {
@@ -176,20 +178,20 @@ pub extern "C" fn cut(seed: f64) -> u32 {
     })
 }
 
-/// Puts the names of the figures into the text, with commas between them.
+/// Writes the names of the figures into the text, separated by commas.
 #[unsafe(no_mangle)]
 pub extern "C" fn figure_names() {
     with(|it| it.text = Figures::NAMES.join(",").into_bytes());
 }
 
-/// Puts the figures into the numbers.
+/// Writes the figures into the numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn figures() {
     let values = with_playground(|it| it.figures().values());
     with(|it| it.numbers = values);
 }
 
-/// Puts the curve into the numbers.
+/// Writes the curve into the numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn curve() {
     with(|it| {
@@ -198,7 +200,7 @@ pub extern "C" fn curve() {
     });
 }
 
-/// Puts latencies into the numbers.
+/// Writes the latencies into the numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn latencies() {
     with(|it| {
@@ -207,19 +209,19 @@ pub extern "C" fn latencies() {
     });
 }
 
-/// Returns where the numbers lie.
+/// Returns the address of the numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn numbers() -> *const f64 {
     with(|it| it.numbers.as_ptr())
 }
 
-/// Returns how many there are.
+/// Returns the number of numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn numbers_length() -> usize {
     with(|it| it.numbers.len())
 }
 
-/// Fills the cells and returns where they lie.
+/// Fills the cells; returns their address.
 #[unsafe(no_mangle)]
 pub extern "C" fn cells() -> *const u8 {
     with(|it| {
@@ -229,7 +231,7 @@ pub extern "C" fn cells() -> *const u8 {
     })
 }
 
-/// Returns how many bytes of cells there are.
+/// Returns the number of bytes in the cells.
 #[unsafe(no_mangle)]
 pub extern "C" fn cells_length() -> usize {
     with(|it| it.cells.len())

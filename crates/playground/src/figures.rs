@@ -1,9 +1,9 @@
-//! The figures beside the picture.
+//! Figures beside the picture.
 
-/// Declares the figures, and how they are listed for those who know no Rust types.
+/// Declares the figures, with a list of their names for callers outside Rust.
 macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Figures of a drive and its host at one moment. NaN stands for what there is none of.
+        /// Figures of a drive and its host at one moment. NaN stands for a figure that is not defined.
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub struct Figures {
             $($(#[$doc])* pub $name: f64,)*
@@ -22,21 +22,21 @@ macro_rules! figures {
 }
 
 figures! {
-    /// Units the host can address.
+    /// Number of units that the host can address.
     logical_units,
-    /// Units of flash.
+    /// Number of units of the flash.
     physical_units,
-    /// Bytes of a unit.
+    /// Bytes in a unit.
     unit_bytes,
-    /// Blocks (collection units).
+    /// Number of blocks (collection units).
     blocks,
-    /// Groups of dies that have blocks of their own.
+    /// Number of groups of dies that have blocks of their own.
     groups,
-    /// Units of a block.
+    /// Number of units in a block.
     units_per_block,
     /// Over-provisioning as a share of the flash.
     spare_of_physical,
-    /// Units that hold the host's data.
+    /// Number of units that hold the host's data.
     used_units,
     /// 1 if the drive was told which units are free.
     is_trimmed,
@@ -44,50 +44,50 @@ figures! {
     is_preconditioned,
     /// Seconds of the drive's time.
     seconds,
-    /// Units the host has written.
+    /// Number of units that the host has written.
     host_units,
-    /// Units that garbage collection has copied, folding of SLC blocks aside.
+    /// Number of units that garbage collection has copied, without folding of SLC blocks.
     copied_units,
-    /// Units that were copied out of SLC blocks.
+    /// Number of units that were copied out of SLC blocks (folded).
     folded_units,
-    /// Units that were programmed in SLC blocks.
+    /// Number of units that were programmed in SLC blocks.
     slc_units,
-    /// Units that were programmed empty, to complete a program unit for a flush.
+    /// Number of units that were programmed empty, to complete a program unit for a flush.
     padding_units,
-    /// Units' worth of metadata.
+    /// Metadata that was programmed, in units.
     metadata_units,
-    /// Units that the host has trimmed.
+    /// Number of units that the host has trimmed.
     trimmed_units,
-    /// Flushes.
+    /// Number of flushes.
     flushes,
-    /// Blocks that were erased.
+    /// Number of block erases.
     erases,
-    /// Blocks that are free.
+    /// Number of free blocks.
     free_blocks,
-    /// Blocks in SLC mode.
+    /// Number of blocks in SLC mode.
     slc_blocks,
-    /// Write amplification of the latest quarter of a drive's worth of writes.
+    /// Write amplification over the latest writes, a quarter of the drive's units.
     write_amplification,
-    /// Write amplification since the drive was made.
+    /// Write amplification since the drive was created.
     write_amplification_in_all,
     /// Write amplification by the closed form.
     closed_form,
-    /// Units a second that the host writes.
+    /// Units that the host writes per second.
     units_per_second,
     /// Median latency of writes in nanoseconds.
     write_p50,
-    /// 99th percentile.
+    /// 99th percentile of the latency of writes in nanoseconds.
     write_p99,
-    /// 99.9th percentile.
+    /// 99.9th percentile of the latency of writes in nanoseconds.
     write_p999,
     /// Median latency of flushes in nanoseconds.
     flush_p50,
-    /// 99th percentile.
+    /// 99th percentile of the latency of flushes in nanoseconds.
     flush_p99,
-    /// Erases of the least worn block.
+    /// Erase count of the least worn block.
     erases_min,
-    /// Mean erases of all blocks.
+    /// Mean erase count of all blocks.
     erases_mean,
-    /// Erases of the most worn block.
+    /// Erase count of the most worn block.
     erases_max,
 }

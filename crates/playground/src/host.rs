@@ -1,4 +1,4 @@
-//! The host: a closed loop of writes with knobs, and a flush now and then.
+//! The host: a closed loop of writes with knobs and periodic flushes.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Lcg64Xsh32;
@@ -7,28 +7,28 @@ use ssdlab_units::{Instant, LogicalUnit};
 use crate::drive::{Answer, Command, Host, Port, RequestTag};
 use crate::latency::Latencies;
 
-/// Most requests in flight.
+/// Maximum queue depth.
 pub(crate) const DEPTH_MOST: u32 = 32;
-/// How far ahead requests are drawn, so that the memory they need can be asked for.
+/// Number of requests that are drawn ahead, so that the memory for their map entries can be prefetched.
 const AHEAD: usize = 64;
-/// Keeps the generator's words apart from the drive's.
+/// Constant that separates the host's random numbers from the drive's.
 const STREAM: u64 = 0x706c_6179;
 
-/// How the host writes.
+/// Workload of the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Knobs {
-    /// Units of a request.
+    /// Number of units in a request.
     pub request_units: u32,
-    /// Share of the writes that goes to the hot part of the data, the other share of which is hot: 0.9 are 90 % of the writes to
-    /// 10 % of the data; 0.5 writes all of it alike.
+    /// Share of the writes that goes to the hot data, whose share of the data is the complement: 0.9 means 90 %
+    /// of the writes to 10 % of the data; 0.5 is uniform.
     pub skew: f64,
     /// Share of the drive that holds data and is written to; the rest is free space.
     pub used: f64,
-    /// Writes between two flushes; 0 for none.
+    /// Number of writes between two flushes; 0 for no flushes.
     pub flush_every: u32,
-    /// Requests in flight.
+    /// Queue depth: requests in flight.
     pub depth: u32,
-    /// Writes go from the first unit to the last, not at random.
+    /// True for sequential writes, false for random ones.
     pub is_sequential: bool,
 }
 
@@ -57,7 +57,7 @@ impl Knobs {
         }
     }
 
-    /// Returns the units that hold data, of `units`.
+    /// Returns the number of units that hold data, of `units`.
     pub(crate) fn used_units(&self, units: u32) -> u32 {
         ((f64::from(units) * self.used) as u32).clamp(self.request_units, units)
     }
@@ -68,12 +68,12 @@ impl Knobs {
 struct Draws {
     generator: Lcg64Xsh32,
     request_units: u32,
-    /// Places for requests in the hot part, and in all.
+    /// Number of places for requests in the hot data, and in all data.
     hot: u32,
     all: u32,
-    /// Of 2^32 writes, those to the hot part.
+    /// Number of writes to the hot data, of 2^32.
     threshold: u64,
-    /// The place of the next request, where they come in order.
+    /// Place of the next request of sequential writes; `None` for random ones.
     in_order: Option<u32>,
     ring: [LogicalUnit; AHEAD],
     next: usize,
@@ -100,7 +100,7 @@ impl Draws {
         draws
     }
 
-    /// Returns the first unit of the next request, and that of one some requests later.
+    /// Returns the first unit of the next request, and that of a request some requests later, for prefetching.
     #[inline(always)]
     fn take(&mut self) -> (LogicalUnit, LogicalUnit) {
         let place = self.place();
@@ -127,12 +127,12 @@ impl Draws {
     }
 }
 
-/// Sends requests as its knobs say, and keeps what it has seen.
+/// Sends requests according to its knobs, and records what it has seen.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     knobs: Knobs,
     draws: Draws,
-    /// Writes since the latest flush.
+    /// Number of writes since the latest flush.
     unflushed: u32,
     in_flight: u32,
     is_stopping: bool,
@@ -144,7 +144,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Returns a host of a drive of `units` units.
+    /// Returns the host of a drive of `units` units.
     pub(crate) fn new(units: u32, seed: u64) -> Writer {
         let knobs = Knobs::default().within(units);
         let generator = Lcg64Xsh32::seed_from_u64(seed ^ STREAM);
@@ -166,7 +166,7 @@ impl Writer {
         self.knobs
     }
 
-    /// Has it write differently from now on.
+    /// Changes the workload from now on.
     ///
     /// # Panics
     /// Panics if requests are in flight.
@@ -179,7 +179,7 @@ impl Writer {
         self.flushes = Latencies::default();
     }
 
-    /// Sends the first requests, where none is in flight, not before `at`.
+    /// Sends the first requests, not before `at`, if none is in flight.
     pub(crate) fn start(&mut self, mut port: Port<'_>, at: Instant) {
         self.is_stopping = false;
         if self.in_flight == 0 {
@@ -190,7 +190,7 @@ impl Writer {
         }
     }
 
-    /// Has it send nothing more.
+    /// Stops sending: the requests in flight are the last.
     pub(crate) fn stop(&mut self) {
         self.is_stopping = true;
     }
@@ -199,18 +199,18 @@ impl Writer {
         self.in_flight == 0
     }
 
-    /// Returns the units of all writes that were answered.
+    /// Returns the number of units of all answered writes.
     #[inline(always)]
     pub(crate) fn units_written(&self) -> u64 {
         self.units_written
     }
 
-    /// Returns when the latest answer came.
+    /// Returns the instant of the latest answer.
     pub(crate) fn end(&self) -> Instant {
         self.end
     }
 
-    /// Notes that somebody else has used the drive until `at`.
+    /// Moves the next request to `at`, up to which another user has the drive busy.
     pub(crate) fn resume_at(&mut self, at: Instant) {
         self.end = self.end.max(at);
     }

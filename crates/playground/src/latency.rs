@@ -2,18 +2,18 @@
 
 use ssdlab_units::Nanoseconds;
 
-/// Buckets of each doubling, as a power of two.
+/// Number of buckets in each doubling, as a power of two.
 const FINE: u32 = 3;
-/// Latencies below two to this power of nanoseconds (1 us) share the first bucket.
+/// Power of two in nanoseconds (1 us) below which all latencies share the first bucket.
 const LEAST: u32 = 10;
-/// Doublings: up to 17 s.
+/// Number of doublings: up to 17 s.
 const DOUBLINGS: u32 = 24;
-/// How many buckets there are.
+/// Number of buckets.
 pub(crate) const BUCKETS: usize = (DOUBLINGS << FINE) as usize;
-/// A window is full with so many requests.
+/// Number of requests in a full window.
 const WINDOW: u32 = 50_000;
 
-/// Counts of latencies: of the window that fills, and of the one before it.
+/// Counts of latencies: of the current window, and of the one before it.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies {
     now: [u32; BUCKETS],

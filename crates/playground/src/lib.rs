@@ -1,9 +1,9 @@
-//! The playground: a simulated drive with a host that writes to it, for a page in the browser.
+//! The playground: a simulated drive and a host that writes to it, for a page in the browser.
 //!
-//! [`Playground`] owns a drive and its host. The page changes knobs ([`Knobs`]), lets the host write so many
-//! units at a time, and draws what it finds: figures, a curve, latencies, and a few bytes for each block.
-//! No request crosses to the page: the host is here. The same profile, knobs and seed give the same drive in
-//! the browser and natively, to the bit, however the writes are divided into calls.
+//! [`Playground`] owns a drive and its host. The page changes knobs ([`Knobs`]), lets the host write a number
+//! of units at a time, and draws the results: figures, a curve, latencies, and a few bytes for each block. No
+//! request crosses to the page, because the host is here. The same profile, knobs and seed give the same drive
+//! in the browser and natively, to the bit, however the writes are divided into calls.
 //!
 //! ```
 //! use ssdlab_playground::{Playground, Setup, Start};

@@ -1,4 +1,4 @@
-//! A drive, the host that writes to it, and what the page asks of both.
+//! A drive, its host, and the operations of the page on both.
 
 use ssdlab_model::Configuration;
 use ssdlab_model::age::Past;
@@ -13,27 +13,27 @@ use crate::figures::Figures;
 use crate::host::{Knobs, Writer};
 use crate::reading::{self, Reading};
 
-/// As late as anything is.
+/// Latest instant: every event is due before it.
 const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
-/// The share of the drive that the file holds which is read and written anew: one in so many.
+/// Size of the file as a share of the drive: one in this number.
 const FILE: u32 = 8;
 
-/// The drive to make.
+/// Description of a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Name of a profile.
     pub profile: String,
-    /// Keys and values that differ from it, in their order.
+    /// Keys and values that differ from the profile, in the order in which they are set.
     pub changes: Vec<(String, String)>,
 }
 
 impl Setup {
-    /// Returns the drive of a profile as it is.
+    /// Returns the drive of a profile without changes.
     pub fn named(profile: &str) -> Setup {
         Setup { profile: profile.to_owned(), changes: Vec::new() }
     }
 
-    /// Returns the profile with its changes, and the drive that it describes.
+    /// Returns the profile with its changes, and its configuration.
     pub(crate) fn configuration(&self, seed: u64) -> Result<(Profile, Configuration), String> {
         let mut profile = Profile::named(&self.profile).map_err(|error| error.to_string())?;
         for (key, value) in &self.changes {
@@ -46,15 +46,15 @@ impl Setup {
     }
 }
 
-/// The state that a drive begins in.
+/// State in which a drive begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// Nothing was ever written.
+    /// New: nothing was ever written.
     New,
-    /// Every unit was written once, in order.
+    /// Filled: every unit was written once, in order.
     Filled,
-    /// Full, and written at random for so long that write amplification is steady. Where theory does not know
-    /// that state, the drive is [`Start::Filled`].
+    /// Steady: full, with random writes until write amplification is steady. If theory does not know that state
+    /// for the drive, it is [`Start::Filled`].
     Steady,
 }
 
@@ -65,7 +65,8 @@ pub struct Playground {
     configuration: Configuration,
     ssd: Ssd,
     writer: Writer,
-    /// Units that the host was let write. Several may be answered at once, so that it may have written more.
+    /// Number of units that the host was allowed to write. It may have written more, because several are
+    /// answered at the same time.
     allowed: u64,
     curve: Curve,
     free_space: FreeSpace,
@@ -74,11 +75,11 @@ pub struct Playground {
 }
 
 impl Playground {
-    /// Makes a drive.
+    /// Creates a drive.
     ///
     /// # Errors
-    /// Returns an error if there is no such profile, key or drive, or its map is none of pages in RAM; says
-    /// which.
+    /// Returns an error if there is no such profile or key, if no such drive is possible, or if it has no page
+    /// map in RAM; the text says which.
     pub fn new(setup: &Setup, start: Start, seed: u64) -> Result<Playground, String> {
         let (profile, configuration) = setup.configuration(seed)?;
         if configuration.mechanisms.mapping != MappingScheme::Page {
@@ -115,12 +116,12 @@ impl Playground {
         Ok(playground)
     }
 
-    /// Returns how the host writes.
+    /// Returns the workload of the host.
     pub fn knobs(&self) -> Knobs {
         self.writer.knobs()
     }
 
-    /// Has the host write differently from now on. Space that it uses no more holds stale data.
+    /// Changes the workload from now on. Space that the host does not use any more holds stale data.
     pub fn set_knobs(&mut self, knobs: Knobs) {
         self.drain();
         let units = self.ssd.geometry().logical_units();
@@ -134,7 +135,7 @@ impl Playground {
     }
 
     /// Lets the host write until `units` more units are answered, or a few more that are answered at the same
-    /// time, which count for the next call. The state depends on the units in all, not on the calls.
+    /// time, which count for the next call. The state depends on the sum of the units, not on the calls.
     pub fn advance(&mut self, units: u32) {
         self.allowed += u64::from(units);
         let target = self.allowed;
@@ -155,7 +156,7 @@ impl Playground {
         }
     }
 
-    /// Lets all requests in flight be answered, and sends no other.
+    /// Waits until all requests in flight are answered, and sends no other.
     fn drain(&mut self) {
         self.writer.stop();
         while !self.writer.is_idle() {
@@ -166,12 +167,12 @@ impl Playground {
         self.allowed = self.writer.units_written();
     }
 
-    /// Returns the moment at which a request can be sent when all others are answered.
+    /// Returns the instant at which all requests are answered and another one can be sent.
     fn free_at(&self) -> Instant {
         self.writer.end().max(self.ssd.now())
     }
 
-    /// Goes on with the host at `at`, after somebody else has used the drive.
+    /// Lets the host go on at `at`, after another user has used the drive.
     fn resume_at(&mut self, at: Instant) {
         self.writer.resume_at(at);
         self.begin_stretch();
@@ -192,7 +193,7 @@ impl Playground {
         );
     }
 
-    /// Tells the drive which units are free (TRIM).
+    /// Trims the host's free space.
     pub fn trim_free_space(&mut self) {
         self.drain();
         let units = self.ssd.geometry().logical_units();
@@ -208,7 +209,7 @@ impl Playground {
         self.find_closed_form();
     }
 
-    /// Leaves the drive alone for a while: it folds its SLC cache, and collects ahead.
+    /// Leaves the drive idle: it folds its SLC cache, and runs idle-time gc.
     pub fn rest(&mut self, seconds: f64) {
         self.drain();
         let (from, duration) = (self.free_at(), Nanoseconds::new((seconds * 1e9) as u64));
@@ -216,7 +217,7 @@ impl Playground {
         self.resume_at(from + duration);
     }
 
-    /// Returns the units of the file at the beginning of the drive.
+    /// Returns the number of units of the file, which is at the beginning of the drive.
     fn file_units(&self) -> u32 {
         self.ssd.geometry().logical_units() / FILE
     }
@@ -230,7 +231,7 @@ impl Playground {
         reading
     }
 
-    /// Writes the file anew, in order.
+    /// Writes the file again, in order.
     pub fn rewrite_file(&mut self) {
         self.drain();
         let (at, units) = (self.free_at(), self.file_units());
@@ -238,12 +239,12 @@ impl Playground {
         self.resume_at(end);
     }
 
-    /// Forgets the curve so far.
+    /// Drops all points of the curve.
     pub fn clear_curve(&mut self) {
         self.curve.clear();
     }
 
-    /// Returns the figures of now.
+    /// Returns the current figures.
     pub fn figures(&self) -> Figures {
         let (geometry, counters, wear) =
             (self.ssd.geometry(), self.ssd.counters(), self.ssd.wear());
@@ -263,7 +264,7 @@ impl Playground {
             is_preconditioned: flag(self.is_preconditioned),
             seconds: self.free_at().nanos() as f64 / 1e9,
             host_units: counters.host_write_units as f64,
-            // What is folded counts when it is moved, what is copied when it is programmed.
+            // Folded units count when they are copied, gc copies when they are programmed.
             copied_units: counters
                 .program_units_collection
                 .saturating_sub(counters.program_units_folded) as f64,
@@ -296,8 +297,8 @@ impl Playground {
         self.ssd.fill_cells(cells, usize::MAX);
     }
 
-    /// Replaces `numbers` by those of the curve: for each point units written, write amplification, free
-    /// blocks, units a second.
+    /// Replaces `numbers` by the values of the curve, for each point: units written, write amplification, free
+    /// blocks, units per second.
     pub fn fill_curve(&self, numbers: &mut Vec<f64>) {
         numbers.clear();
         numbers.extend(self.curve.numbers().flatten());
@@ -311,8 +312,8 @@ impl Playground {
         counts.extend(writes.counts().chain(flushes.counts()).map(f64::from));
     }
 
-    /// Returns a number of 64 bits that differs where the drive does: its counters, its blocks, the latencies and the
-    /// curve to the last bit. The closed form is not in it: its logarithms are the platform's.
+    /// Returns a 64-bit hash of the drive's state: its counters, its blocks, the latencies and the curve, to
+    /// the last bit. The closed form is left out, because its logarithms depend on the platform.
     pub fn fingerprint(&self) -> u64 {
         let (mut cells, mut numbers) = (Vec::new(), Vec::new());
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -360,7 +361,7 @@ mod tests {
             ),
         ] {
             let mut playground = playground(changes, Start::Steady, knobs);
-            // Skew changes the state that the drive was made in.
+            // Skew changes the steady state in which the drive was created.
             playground.advance(if knobs.skew > 0.5 { 3_000_000 } else { 400_000 });
             let Figures { write_amplification, closed_form, .. } = playground.figures();
             let off = write_amplification / closed_form - 1.0;
@@ -416,7 +417,7 @@ mod tests {
         assert!(cached > 1.5 * behind, "{cached} and {behind}");
         assert!(playground.figures().slc_blocks > 0.0);
         playground.rest(60.0);
-        // Full blocks are folded; the one that is open stays.
+        // Full SLC blocks are folded; the open one stays.
         assert!(playground.figures().slc_blocks <= 1.0);
         assert!(playground.figures().folded_units > 0.0);
         playground.clear_curve();

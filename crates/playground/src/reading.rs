@@ -1,24 +1,24 @@
-//! A file that is read, or written anew, from its first unit to its last.
+//! Sequential reads and writes of a file.
 
 use ssdlab_units::{Instant, LogicalUnit};
 
 use crate::drive::Ssd;
 
-/// Units of a request: 128 KiB of units of 4 KiB.
+/// Number of units in a request: 128 KiB with units of 4 KiB.
 const REQUEST_UNITS: u32 = 32;
 
-/// What reading a file came to.
+/// Result of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reading {
-    /// Bytes of the file.
+    /// Bytes in the file.
     pub bytes: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_second: f64,
-    /// Flash pages read for each request of 128 KiB.
+    /// Flash pages read per request of 128 KiB.
     pub pages_per_request: f64,
 }
 
-/// Requests of a file of `units` units at the beginning of a drive.
+/// Returns the requests of a file of `units` units at the beginning of a drive: first unit and number of units.
 fn requests(units: u32) -> impl Iterator<Item = (LogicalUnit, u32)> {
     (0..units.div_ceil(REQUEST_UNITS)).map(move |index| {
         let first = index * REQUEST_UNITS;
@@ -26,7 +26,7 @@ fn requests(units: u32) -> impl Iterator<Item = (LogicalUnit, u32)> {
     })
 }
 
-/// Reads the first `units` units in order from `at`. Returns when that is done, and what it came to.
+/// Reads the first `units` units in order from `at`. Returns the instant of the last answer, and the result.
 pub(crate) fn read(ssd: &mut Ssd, at: Instant, units: u32) -> (Instant, Reading) {
     let before = ssd.counters();
     let end = requests(units).fold(at, |at, (first, count)| ssd.read(at, first, count));
@@ -40,7 +40,8 @@ pub(crate) fn read(ssd: &mut Ssd, at: Instant, units: u32) -> (Instant, Reading)
     (end, reading)
 }
 
-/// Writes the first `units` units in order from `at`. Returns when that is durable.
+/// Writes the first `units` units in order from `at`, and flushes. Returns the instant at which they are
+/// durable.
 pub(crate) fn write(ssd: &mut Ssd, at: Instant, units: u32) -> Instant {
     let end = requests(units).fold(at, |at, (first, count)| ssd.write(at, first, count));
     ssd.flush(end)

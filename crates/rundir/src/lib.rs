@@ -1,8 +1,8 @@
-//! The directory in which programs of one user find one another: attached drives have their records and
-//! sockets there, and runs under way write there how far they are.
+//! The run directory, in which programs of one user find one another: attached drives have their records and
+//! sockets there, and runs in progress write their progress there.
 //!
-//! [`directory`] returns it, once it has seen that nobody else can have put anything into it.
-//! [`write_whole`] writes a file that nobody reads half written.
+//! [`directory`] returns it, after checking that nobody else can have put anything into it. [`write_whole`]
+//! writes a file that no reader sees half written.
 //!
 //! ```
 //! # let temporary = tempfile::tempdir()?;
@@ -19,26 +19,26 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// The variable that names another directory: for tests, and for several users of one system.
+/// Environment variable that names another directory: for tests, and for several users of one system.
 pub const VARIABLE: &str = "SSDLAB_RUN";
 
-/// What keeps the directory from being used.
+/// Reason why the directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunDirectoryError {
-    /// The system does not make it, or does not let it be looked at.
+    /// The directory cannot be created or examined.
     #[error("cannot make {}", .path.display())]
     Io {
         /// The directory.
         path: PathBuf,
-        /// How the system failed it.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody else may have put there what would be acted on.
+    /// Somebody else may have put files there that would be acted on.
     #[error("{} {why}; nothing is done with it", .path.display())]
     Untrusted {
         /// The directory.
         path: PathBuf,
-        /// Why it is not trusted, and the way out.
+        /// The reason, and the way out.
         why: String,
     },
 }
@@ -47,10 +47,10 @@ fn named(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
-/// Returns the directory without links; it is made where there is none.
+/// Returns the directory, symbolic links resolved; creates it if it is missing.
 ///
 /// # Errors
-/// Returns an error if it cannot be made, belongs to somebody else, or is open to others.
+/// Returns an error if the directory cannot be created, belongs to another user, or is accessible to others.
 #[cfg(unix)]
 pub fn directory() -> Result<PathBuf, RunDirectoryError> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -89,10 +89,11 @@ pub fn directory() -> Result<PathBuf, RunDirectoryError> {
     fs::canonicalize(&path).map_err(cannot)
 }
 
-/// Returns the directory; it is made where there is none, below the user's own data, which the system keeps from others.
+/// Returns the directory; creates it if it is missing, below the user's own data, to which the system gives
+/// others no access.
 ///
 /// # Errors
-/// Returns an error if it cannot be made.
+/// Returns an error if the directory cannot be created.
 #[cfg(not(unix))]
 pub fn directory() -> Result<PathBuf, RunDirectoryError> {
     let own = || named("LOCALAPPDATA").map_or_else(std::env::temp_dir, PathBuf::from);
@@ -102,20 +103,21 @@ pub fn directory() -> Result<PathBuf, RunDirectoryError> {
     fs::canonicalize(&path).map_err(cannot)
 }
 
-/// Writes `text` to a file as a whole, and then under its name, so that whoever reads it, such as
-/// Prometheus' textfile collector, never reads half of it. Links are followed; what is no plain file, such as a device
-/// or a pipe, is written in place.
+/// Writes `text` to a temporary file and renames that to `path`, so that a reader, such as Prometheus' textfile
+/// collector, never sees a part of it. Symbolic links are followed. What is no plain file, such as a device or
+/// a pipe, is written in place.
 ///
 /// # Errors
-/// Returns an error if it cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     write_whole_with(path, false, |file| file.write_all(text.as_bytes()))
 }
 
-/// Has `write` write a file as [`write_whole`] does; nobody else may read it where it `is_private`.
+/// Lets `write` write a file that is put in place as by [`write_whole`]. With `is_private` no other user may
+/// read the file.
 ///
 /// # Errors
-/// Returns an error if it cannot be written.
+/// Returns an error if the file cannot be written.
 pub fn write_whole_with(
     path: &Path,
     is_private: bool,
@@ -153,7 +155,7 @@ mod tests {
         write_whole(&path, "one").unwrap();
         write_whole(&path, "two").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
-        // In the place of the file stands a directory.
+        // A directory is in the place of the file.
         fs::create_dir(directory.path().join("taken")).unwrap();
         write_whole(&directory.path().join("taken"), "three").unwrap_err();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
@@ -171,7 +173,7 @@ mod tests {
         write_whole(&link, "after").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&file).unwrap(), "after");
-        // As /dev/stdout may be.
+        // A link to a device, as /dev/stdout may be.
         let null = directory.path().join("null");
         std::os::unix::fs::symlink("/dev/null", &null).unwrap();
         write_whole(&null, "gone").unwrap();
