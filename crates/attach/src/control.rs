@@ -365,7 +365,7 @@ pub fn is_alive(record: &Record) -> bool {
 /// Removes what the killed process of `record` has left: its loop device and its mount, if the system shows
 /// that they are its own (the record alone is not trusted), and the record.
 /// # Errors
-/// Returns an error if something is still in use.
+/// Returns an error if the loop device or the mount is still in use.
 pub fn clean_up(record: &Record) -> Result<(), AttachError> {
     let run = directory()?;
     if let Some(mounted) = &record.directory {

@@ -34,8 +34,8 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, AttachErr
     Err(AttachError::System(words))
 }
 
-/// Runs a tool that takes the device for itself, and runs it again while somebody else has the device. `losetup --find`
-/// claims each loop device that it tries for a moment, also one in use.
+/// Runs a tool that takes the device for itself, and repeats that while another process has the device.
+/// `losetup --find` claims each loop device that it tries for a moment, also one in use.
 fn run_alone(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
     let began = Instant::now();
     loop {

@@ -23,8 +23,8 @@ pub trait Model: Send {
     /// Sends a command at `at`, or now if `at` is past; see [`Port::submit`].
     fn submit(&mut self, at: Instant, tag: RequestTag, command: Command);
     /// Lets the drive's time pass until a request is answered or the store wants the buffer saved, but not
-    /// beyond `until`. Adds answers to `answers`. Returns true if it stopped for one of the two reasons before
-    /// `until`. With `is_alone` one request is in flight, and no other arrives meanwhile.
+    /// beyond `until`. Adds answers to `answers`. Returns true if a request was answered or a save is wanted by
+    /// then. With `is_alone` one request is in flight, and no other arrives meanwhile.
     fn go_on(&mut self, until: Instant, is_alone: bool, answers: &mut Vec<Answer>) -> bool;
     /// Returns the instant of the drive's next event; see [`Ssd::next_due`].
     fn next_due(&self) -> Option<Instant>;

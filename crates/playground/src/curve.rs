@@ -46,7 +46,7 @@ impl Curve {
         Curve { stretch, points: VecDeque::new(), counters, end: Instant::START, next: stretch }
     }
 
-    /// Returns the units written at which the next stretch ends.
+    /// Returns the number of written units at which the next stretch ends.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }

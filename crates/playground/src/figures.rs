@@ -38,7 +38,7 @@ figures! {
     spare_of_physical,
     /// Number of units that hold the host's data.
     used_units,
-    /// 1 if the drive was told which units are free.
+    /// 1 if free space is trimmed, 0 if it holds stale data.
     is_trimmed,
     /// 1 if the drive began in a steady state.
     is_preconditioned,

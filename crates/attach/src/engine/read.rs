@@ -131,8 +131,8 @@ impl Engine {
         self.wait_for(read)
     }
 
-    /// Reads whole units from `from` for a request of `length` bytes from `offset`: `way`, if all of them are
-    /// in the image; otherwise into `data`.
+    /// Reads whole units from `from` for a request of `length` bytes from `offset`. The data goes the given
+    /// `way` if all of it is in the image; otherwise into `data`.
     fn read_whole(
         &self,
         came: HostInstant,
@@ -193,7 +193,7 @@ impl Engine {
         fetched.map(|()| submitted)
     }
 
-    /// Compares `stretches` of the image with their checksums `sums` and moves them `way`.
+    /// Compares `stretches` of the image with their checksums `sums`, and moves their data the given `way`.
     fn fetch(
         &self,
         data: &mut [u8],

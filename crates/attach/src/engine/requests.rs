@@ -53,7 +53,7 @@ impl Inner {
         }
     }
 
-    /// Tells the model of idle time since it was last busy, if that is long enough for background work.
+    /// Tells the model of the idle time since the last answer, if it is long enough for background work.
     pub(super) fn rest_until(&mut self, at: Instant, engine: &Engine) {
         let idle = engine.configuration.buffer.idle_before_flush;
         let is_idle = self.in_flight.count() == 0 && at > self.busy_until;

@@ -101,7 +101,7 @@ impl Header {
         if u64::from(length) + 12 > HEADER_MAX {
             return Err(io::Error::other("the profile is longer than the header of an image"));
         }
-        // The length of the texts goes to the front; the number of changes comes last, before the checksum.
+        // The length of all this goes to the front; the number of changes follows here, then the checksum.
         bytes[12..16].copy_from_slice(&length.to_le_bytes());
         bytes.extend(changes.to_le_bytes());
         let sum = crc32fast::hash(&bytes);

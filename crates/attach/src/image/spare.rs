@@ -76,7 +76,7 @@ impl Copies {
         let [one, other] = copies.map(|bytes| Record::decode(bytes, units));
         let (found, other) = match (one, other) {
             (Found::Torn, Found::Torn) => (Found::Torn, None),
-            // A copy without the mark was never promised, or is of an earlier life.
+            // The copy that the mark has not reached counts for nothing: it was never promised, or is erased.
             (Found::Torn, _) => (Found::Torn, Some(1)),
             (_, Found::Torn) => (Found::Torn, Some(0)),
             (Found::Written(one), Found::Written(other)) if one == other => {

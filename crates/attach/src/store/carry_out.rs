@@ -50,8 +50,8 @@ impl Store {
         self.hands = hands;
     }
 
-    /// Begins the next flash operation that can be carried out now; `None` if there is none. No step may be in
-    /// flight.
+    /// Begins the next step of carrying out flash operations; `None` if no step can be done now. No other step
+    /// may be in flight.
     ///
     /// # Errors
     /// Returns an error if the image cannot be written; the next call repeats the operation.

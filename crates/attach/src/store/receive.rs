@@ -422,7 +422,7 @@ mod tests {
         Store::new(Image::create(path, &profile, false).expect("an image"))
     }
 
-    /// Hands over the data of what request 0 writes, which begins with unit `first`.
+    /// Hands over the `data` of request 0, a write that begins with unit `first`.
     fn take_over(store: &mut Store, first: u64, data: &[u8]) -> Vec<RequestTag> {
         let size = store.layout.unit as usize;
         let sums: Vec<u32> = data.chunks_exact(size).map(crc32fast::hash).collect();
@@ -437,7 +437,7 @@ mod tests {
         let (units, size) = (store.layout.units_per_program, store.layout.unit as usize);
         let (here, there) = (PhysicalUnit(0), PhysicalUnit(units));
         store.receive(here, LogicalUnit(7));
-        // In the same moment, before its data is handed over.
+        // The copy is made before the data is handed over.
         store.copy(here, there);
         assert_eq!(take_over(&mut store, 7, &vec![9; size]), []);
         let spare = |unit: u32| {

@@ -1,8 +1,8 @@
 //! Survey of an image that was not closed in order, or is to be checked.
 //!
-//! What was written up to the stamp that the image vouches for is durable. It counts even if its data is
-//! damaged: then reading it fails. What was written later counts if it is intact; otherwise it was never
-//! promised. All that is needed to tell this is in the image twice.
+//! Everything that was written up to the stamp that the image vouches for is durable. It counts even if its
+//! data is damaged: then reading it fails. What was written later counts if it is intact; otherwise it was
+//! never promised. All that is needed to tell this is in the image twice.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
