@@ -84,7 +84,7 @@ impl Drop for Awake {
     }
 }
 
-/// State that the sending thread keeps between two calls of [`Answers::wait`].
+/// State that the sending thread keeps between two calls of `Answers::wait`.
 #[derive(Default)]
 pub struct Watch {
     awake: Option<Awake>,

@@ -101,7 +101,7 @@ impl Held {
     }
 }
 
-/// State that the control thread shares with the thread that runs [`Attachment`].
+/// State that the control thread shares with the thread that runs `Attachment`.
 struct Shared {
     file: Held,
     engine: Arc<Engine>,

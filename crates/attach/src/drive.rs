@@ -17,7 +17,7 @@ use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit, Sector, Sect
 
 use crate::store::Store;
 
-/// Operations of a simulated drive whose flash is a [`Store`]. A trait object, so that the kind of map need not
+/// Operations of a simulated drive whose flash is a `Store`. A trait object, so that the kind of map need not
 /// be known at compile time.
 pub trait Model: Send {
     /// Sends a command at `at`, or now if `at` is past; see [`Port::submit`].
@@ -48,7 +48,7 @@ pub trait Model: Send {
     fn rest(&mut self, from: Instant, duration: Nanoseconds);
     /// Finishes all work before power-off; see [`Ssd::shut_down`].
     fn shut_down(&mut self, at: Instant) -> Instant;
-    /// Writes the drive's tables to `to`, after [`Ssd::shut_down`].
+    /// Writes the drive's tables to `to`, after `Ssd::shut_down`.
     ///
     /// # Errors
     /// Returns an error if writing fails, or the drive has a mechanism that cannot be saved.
@@ -252,7 +252,7 @@ pub fn new(configuration: &Configuration, store: Store) -> Result<Box<dyn Model>
     with_map!(configuration, |map| Ok(Box::new(Ssd::with(configuration, map, store)?)))
 }
 
-/// Opens a drive at `at` from the contents of its flash, which [`Store::survey`] has read before.
+/// Opens a drive at `at` from the contents of its flash, which `Store::survey` has read before.
 ///
 /// # Errors
 /// Returns an error if the flash holds what this drive cannot have written, or has no free space left to

@@ -142,7 +142,7 @@ impl Case {
         self.examine_as(damage, |_, _| {})
     }
 
-    /// Examines a damage as [`Case::examine`] does, after `seen` has changed the image: it stands for a reader
+    /// Examines a damage as `Case::examine` does, after `seen` has changed the image: it stands for a reader
     /// that does not check something.
     pub fn examine_as(&self, damage: Damage, seen: impl Fn(&mut Pages, &Layout)) -> Verdict {
         let mut image = self.image.clone();

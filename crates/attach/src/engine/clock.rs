@@ -72,7 +72,7 @@ impl Clock {
     }
 
     /// Adds the duration of a request to the drive's clock. For hosts that give arrival times without the time
-    /// that they wait for answers; see [`Clock::is_told`].
+    /// that they wait for answers; see `Clock::is_told`.
     pub(super) fn note_wait(&self, time: Nanoseconds) {
         self.waited.fetch_add(time.nanos(), std::sync::atomic::Ordering::Relaxed);
     }

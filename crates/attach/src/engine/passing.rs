@@ -192,7 +192,7 @@ impl Engine {
     }
 
     /// Lets the drive's time pass with the host's until the drive is closed or loses power. Needed for
-    /// completions, where no thread waits or calls [`Engine::advance`]. Call it in a thread of its own.
+    /// completions, where no thread waits or calls `Engine::advance`. Call it in a thread of its own.
     pub fn keep_time(&self) {
         if self.clock.time() != Time::Real {
             return;

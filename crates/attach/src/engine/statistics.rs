@@ -25,7 +25,7 @@ struct Recorded {
     latencies: Histogram<u32>,
 }
 
-/// Recorded requests of all kinds, by [`Kind`].
+/// Recorded requests of all kinds, by `Kind`.
 #[derive(Debug)]
 pub(super) struct Recorder([Recorded; 4]);
 

@@ -81,7 +81,7 @@ impl Store {
 
     /// Writes a buffer dump. `units` have the place of their data and a sequence number: a copy with a larger
     /// number is newer. `trimmed` units were trimmed by number `latest`. Call it when
-    /// [`Store::durable_before_dump`] is `None`.
+    /// `Store::durable_before_dump` is `None`.
     ///
     /// # Errors
     /// Returns an error if the image cannot be written.

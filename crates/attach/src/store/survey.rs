@@ -85,7 +85,7 @@ impl Store {
         self.survey_with(None)
     }
 
-    /// Like [`Store::survey`], but ignores program units that may not have been durable and have a stamp larger
+    /// Like `Store::survey`, but ignores program units that may not have been durable and have a stamp larger
     /// than `last`, and those without an intact record.
     ///
     /// # Errors
