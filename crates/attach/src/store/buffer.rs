@@ -1,7 +1,7 @@
 //! The contents of the write buffer, and dumps of it, which stand for PLP.
 //!
-//! The image has space for one dump of all that the drive's buffer holds. If an erase waits for a dump, nothing
-//! else may happen until the buffer is saved ([`Store::wants_buffer_saved`]): so the space is always enough.
+//! The image has space to save all that the drive's buffer holds. If an erase waits for that, nothing else may
+//! happen until the buffer is saved ([`Store::wants_buffer_saved`]): so the space is always enough.
 //!
 //! A dump also holds units that were programmed and are not known to be durable ([`super::undurable`]): so it
 //! depends on nothing that is made durable together with it.
