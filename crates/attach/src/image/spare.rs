@@ -5,7 +5,7 @@
 //! | 4 | `PRGM`, or `PSLC` with one bit a cell; `TORN` where the program unit is known to be unreadable; 0 where it is erased |
 //! | 4 | checksum of all of the record but this |
 //! | 8 | sequence number |
-//! | 8 | stamp: how many program units were written to the image before |
+//! | 8 | stamp: number of this write among those of the image that something depends on |
 //! | 8 | the stamp up to which everything was durable when this was written |
 //! | 4 | how often the part of its block was erased before |
 //! | 4 | 0 |
