@@ -1,9 +1,10 @@
-//! The drive over the flash engine: requests are submitted, time passes, and answers come.
+//! The simulated drive: a flash translation layer (FTL) on top of the event-driven flash engine.
 //!
-//! [`Ssd`] is two things: the flash in time ([`Nand`]) and the translation layer, which is told what the
-//! flash has done and asks for what follows. The translation layer is a handful of owners: blocks,
-//! placement (the write frontier and the buffer), the collector, metadata, reads, and the host's port.
-//! Each keeps its fields to itself. What is decided is decided at once; the flash work follows.
+//! [`Ssd`] consists of the flash engine ([`Nand`]), which keeps simulated time, and the FTL, which is called
+//! when a flash operation ends and then enqueues the next ones. The FTL is divided into parts that keep their
+//! fields private: blocks, placement (the write frontier and the write buffer), the collector (garbage
+//! collection), metadata, reads, and the host's port. The FTL decides at once, when a command is executed,
+//! where data lies; the flash operations follow in simulated time.
 
 mod barriers;
 mod blocks;
@@ -72,14 +73,14 @@ pub use recovery::Opening;
 use requests::Requests;
 use reserve::Reserve;
 
-/// A simulated drive, generic over how it maps and what its flash keeps.
+/// A simulated drive, generic over its mapping scheme and over the medium that keeps its data.
 #[derive(Clone, Debug)]
 pub struct Ssd<M: Mapping = PageMap, D: Media = Null> {
     nand: Nand,
     ftl: Ftl<M, D>,
 }
 
-/// The translation layer: all of the drive but the flash in time.
+/// The flash translation layer: all of the drive except the flash engine.
 #[derive(Clone, Debug)]
 struct Ftl<M, D> {
     geometry: Geometry,
@@ -102,21 +103,21 @@ struct Ftl<M, D> {
     requests: Requests,
     thermal: Option<Thermal>,
     rest: idle::Rest,
-    /// True if trim does anything.
+    /// True if the drive executes trims; false if it ignores them.
     trims: bool,
     trim_marks: Option<Box<TrimMarks>>,
     counters: Counters,
     delays: Delays,
 }
 
-/// What every step of the translation layer may ask: the flash, and the host that waits for answers.
+/// Arguments of every step of the FTL: the flash engine, and the host that waits for answers.
 struct Context<'a, H> {
     nand: &'a mut Nand,
     host: &'a mut H,
 }
 
-/// Kinds of tags that the translation layer gives the flash: the upper four bits. Tags of requests are
-/// those that the host chose.
+/// Kinds of the tags that the FTL gives to flash operations and alarms: the upper four bits of a tag. Commands
+/// and reads of the host carry the tag that the host chose.
 mod kind {
     pub(super) const NUMBER: u32 = (1 << 28) - 1;
     pub(super) const HOST: u32 = 0;
@@ -124,33 +125,35 @@ mod kind {
     pub(super) const TRIMS: u32 = 2 << 28;
     pub(super) const PIECE_OF_MAP: u32 = 3 << 28;
     pub(super) const MAP: u32 = 4 << 28;
-    /// Of programs and loads: a run of extents.
+    /// Program or load for a run of extents (extent compaction).
     pub(super) const RUN: u32 = 5 << 28;
     pub(super) const BAD_BLOCK: u32 = 6 << 28;
     pub(super) const NEW_MAP: u32 = 7 << 28;
-    /// Of programs: a program unit that recovery leaves empty.
+    /// Program of a program unit that recovery writes as padding.
     pub(super) const EMPTY: u32 = 8 << 28;
-    /// Of loads: a map page, a unit that is written in part; others are read ahead.
+    /// Load of a map page. `MERGE` is the load of data that a program unit of the host waits for. All loads of
+    /// other kinds than these two and `RUN` are read-ahead.
     pub(super) const MAP_LOAD: u32 = 1 << 28;
     pub(super) const MERGE: u32 = 2 << 28;
-    /// Of alarms: the drive has been idle for long enough to program what its buffer holds.
+    /// Alarm: the drive has been idle long enough to program the contents of its write buffer.
     pub(super) const IDLE: u32 = 1 << 28;
-    /// Of alarms: the extents of a request are found.
+    /// Alarm: the map lookup of a request is done (its extents, or its entry in a cached map page).
     pub(super) const FOUND: u32 = 2 << 28;
-    /// Of alarms: recovery has read the flash.
+    /// Alarm: recovery has read the flash.
     pub(super) const READY: u32 = 3 << 28;
 }
 
-/// The number that `tag` names of those from `low` on: tags hold its last 28 bits.
+/// Returns the number that `tag` stands for, which is at least `low`: a tag holds the last 28 bits of the
+/// number.
 fn number_of(tag: Tag, low: u64) -> u64 {
     low + u64::from(tag.0.wrapping_sub(low as u32) & kind::NUMBER)
 }
 
 impl Ssd<PageMap, Null> {
-    /// Returns a new drive, with a page map in RAM and flash that keeps no payload.
+    /// Returns a new drive with a page map in RAM and flash that stores no data.
     ///
     /// # Errors
-    /// When the geometry leaves no spare area to collect with.
+    /// Returns an error if the geometry leaves too little over-provisioning for garbage collection.
     pub fn new(configuration: &Configuration) -> Result<Self, GeometryError> {
         let map = PageMap::new(configuration.geometry.logical_units());
         Ssd::with(configuration, map, Null)
@@ -158,20 +161,21 @@ impl Ssd<PageMap, Null> {
 }
 
 impl Ssd<CachedMap, Null> {
-    /// Returns a new drive whose map lies on flash, with flash that keeps no payload.
+    /// Returns a new drive whose map lies on flash (cached in RAM in part), with flash that stores no data.
     ///
     /// # Errors
-    /// When the geometry leaves no spare area, or the metadata blocks cannot hold the map.
+    /// Returns an error if the geometry leaves too little over-provisioning, or the metadata blocks cannot hold
+    /// the map.
     pub fn with_cached_map(configuration: &Configuration) -> Result<Self, GeometryError> {
         Ssd::with(configuration, CachedMap::new(configuration)?, Null)
     }
 }
 
 impl Ssd<ExtentMap, Null> {
-    /// Returns a new drive with a map of extents, and flash that keeps no payload.
+    /// Returns a new drive with an extent map, and flash that stores no data.
     ///
     /// # Errors
-    /// When the table has too little room, or the drive collects single blocks.
+    /// Returns an error if the extent table is too small, or the collection unit is a single block.
     pub fn with_extent_map(configuration: &Configuration) -> Result<Self, GeometryError> {
         configuration.check_mapping()?;
         let map = ExtentMap::new(&configuration.geometry, configuration.mechanisms.extents);
@@ -183,7 +187,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Returns a new drive with the given map and media.
     ///
     /// # Errors
-    /// When the geometry leaves no spare area to collect with.
+    /// Returns an error if the geometry leaves too little over-provisioning for garbage collection.
     pub fn with(configuration: &Configuration, map: M, media: D) -> Result<Self, GeometryError> {
         configuration.check_spare()?;
         if configuration.mechanisms.mapping == MappingScheme::LogBlock {
@@ -228,67 +232,69 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         Ok(Ssd { nand: Nand::new(geometry, timing, parameters), ftl })
     }
 
-    /// Returns the drive's shape.
+    /// Returns the drive's geometry.
     pub fn geometry(&self) -> &Geometry {
         &self.ftl.geometry
     }
 
-    /// Returns the instant of the latest thing that has happened.
+    /// Returns the instant of the latest event.
     pub fn now(&self) -> Instant {
         self.nand.now()
     }
 
-    /// Returns what it has done since it was made.
+    /// Returns the counters of all that the drive has done since it was made.
     pub fn counters(&self) -> Counters {
         let mut counters = self.ftl.counters;
-        // Commands are counted where their latency is.
+        // Commands are counted together with their latencies.
         counters.host_read_commands += self.ftl.delays.reads.requests;
         counters.host_write_commands += self.ftl.delays.writes.requests;
         counters
     }
 
-    /// Returns how worn its flash is.
+    /// Returns the wear of the flash.
     pub fn wear(&self) -> Wear {
         self.ftl.blocks.flash().wear()
     }
 
-    /// Asks for the memory of the map entry of a unit that will be requested some requests from now.
+    /// Prefetches into the CPU cache the map entry of a unit that will be requested some requests from now.
     #[inline(always)]
     pub fn prefetch_map(&self, unit: LogicalUnit) {
         self.ftl.map.prefetch(unit);
     }
 
-    /// Lets `host` send a command, as [`Host::answered`] does when another is answered.
+    /// Returns the port through which a host sends commands, as [`Host::answered`] gets one with each answer.
     pub fn port(&mut self) -> Port<'_> {
         Port::new(&mut self.nand, &mut self.ftl.requests)
     }
 
-    /// Lets the next thing happen, if it is due until `until`. Returns whether one was.
+    /// Executes the next event if it is due until `until`, that instant included. Returns true if there was
+    /// one.
     #[inline(always)]
     pub fn step(&mut self, until: Instant, host: &mut impl Host) -> bool {
         self.nand.step(until, &mut Sink { ftl: &mut self.ftl, host })
     }
 
-    /// Lets everything happen that is due until `until`, that instant included.
+    /// Executes all events that are due until `until`, that instant included.
     pub fn run_until(&mut self, until: Instant, host: &mut impl Host) {
         self.nand.run_until(until, &mut Sink { ftl: &mut self.ftl, host });
     }
 
-    /// Returns the instant at which the next thing happens, if anything will.
+    /// Returns the instant of the next event; `None` if there is none.
     pub fn next_due(&self) -> Option<Instant> {
         self.nand.next_due()
     }
 
-    /// Returns whether nothing will happen unless something is asked for.
+    /// Returns true if no event is pending: nothing happens until a command is sent.
     pub fn is_idle(&self) -> bool {
         self.nand.is_idle()
     }
 
-    /// Checks what must hold between requests: every logical unit is mapped to a physical one that names
-    /// it, valid counts are right, and no block is lost. Walks the whole drive.
+    /// Checks the invariants between requests: the physical unit that a logical unit is mapped to names that
+    /// logical unit in its reverse map, counts of valid units are right, and no block is lost. Walks the whole
+    /// drive.
     ///
     /// # Panics
-    /// When anything is wrong, saying what.
+    /// Panics with a description if an invariant does not hold.
     pub fn check_invariants(&self) {
         self.ftl.blocks.check_invariants(&self.ftl.map, &self.ftl.geometry);
         self.ftl.map.check_invariants();
@@ -300,7 +306,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 }
 
-/// The translation layer and the host, as the flash sees them.
+/// Receiver of the flash engine's events: the FTL and the host.
 struct Sink<'a, M, D, H> {
     ftl: &'a mut Ftl<M, D>,
     host: &'a mut H,
@@ -380,7 +386,7 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
 }
 
 impl<M: Mapping, D: Media, H: Host> Sink<'_, M, D, H> {
-    /// Goes on with requests whose map pages have come to RAM.
+    /// Resumes requests whose map pages have been loaded into RAM.
     #[inline(always)]
     fn go_on(&mut self, nand: &mut Nand) {
         if self.ftl.map.cache().is_some() && self.ftl.traffic.is_any_known() {

@@ -1,4 +1,4 @@
-//! Blocks: what they hold, which are free, and which are still to be erased before they are programmed.
+//! Blocks of the FTL: the block table, the free block pool, pending erases, and bad blocks.
 
 use std::collections::VecDeque;
 
@@ -21,23 +21,24 @@ pub(super) struct Blocks {
     free: FreePool,
     levelling: Option<Levelling>,
     bad_blocks: Option<Box<BadBlocks>>,
-    /// Erases that are not over, oldest first, with their blocks.
+    /// Pending erases, oldest first, with their blocks.
     erases: VecDeque<(EraseId, BlockIndex)>,
-    /// Per block, whether it is among those.
+    /// Per block: true if `erases` has an erase of the block.
     is_to_be_erased: Vec<bool>,
-    /// Failures that are not written down, in their order.
+    /// Failures of blocks, in their order, until they are recorded and the replacement can be programmed.
     failures: VecDeque<FailedErase>,
-    /// True if the first of them is being written down.
+    /// True if the record of the first unrecorded failure is being programmed.
     is_recording: bool,
 }
 
-/// An erase that fails. What replaces the block is programmed when that is written down.
+/// An erase that fails. The block's replacement can be programmed once the failure is recorded in the metadata.
 #[derive(Clone, Copy, Debug)]
 struct FailedErase {
     erase: EraseId,
     die: DieIndex,
     record: BadBlockRecord,
-    /// What programs to the replacement wait for; nothing where there is none.
+    /// Erase that stands for the record: programs to the replacement wait for it. `None` if the block is not
+    /// replaced.
     ready: Option<EraseId>,
     is_over: bool,
     is_recorded: bool,
@@ -77,14 +78,14 @@ impl Blocks {
         &mut self.flash
     }
 
-    /// Free blocks, those included whose erase is not over.
+    /// Returns the number of free blocks, those being erased included.
     #[inline(always)]
     pub(super) fn free(&self) -> u32 {
         self.free.len()
     }
 
-    /// Begins the next program unit of a stream, in an open block or one from the pool, which is open as
-    /// `state` from then on, for `units_per_block` units. Returns the latter.
+    /// Begins the next program unit of a stream, either in one of its open blocks or in a block from the pool.
+    /// A block from the pool is opened as `state` with `units_per_block` units, and returned.
     #[inline(always)]
     pub(super) fn begin_program(
         &mut self,
@@ -100,21 +101,22 @@ impl Blocks {
         opened
     }
 
-    /// Opens a free block for a run of extents.
+    /// Opens a free block for a run of extents (extent compaction).
     pub(super) fn open_for_run(&mut self, units_per_block: u32) -> BlockIndex {
         let block = self.free.take(0).expect("a block was made free");
         self.flash.open(block, BlockState::OpenForCollection, units_per_block);
         block
     }
 
-    /// Opens a free block of a group of dies, if there is one, for what is placed by rules of its own.
+    /// Opens a free block of a group of dies for a drive with log blocks; `None` if the group has no free
+    /// block.
     pub(super) fn open_in_group(&mut self, group: u32, units_per_block: u32) -> Option<BlockIndex> {
         let block = self.free.take(group)?;
         self.flash.open(block, BlockState::OpenForHost, units_per_block);
         Some(block)
     }
 
-    /// The erase that programs to `block` on `die` have to wait for.
+    /// Returns the erase that programs to `block` on `die` have to wait for, if there is one.
     #[inline(always)]
     pub(super) fn erase_before(&self, block: BlockIndex, die: DieIndex) -> Option<EraseId> {
         let erase = match self.is_to_be_erased[block.0 as usize] {
@@ -134,24 +136,25 @@ impl Blocks {
         self.failures.iter().rev().find(|it| (it.record.unit, it.die) == (block, die))
     }
 
-    /// The erase that has to be over for what programs wait for that wait for `erase`.
+    /// Returns the block's erase that has to complete first if `erase` stands for the record of a failure;
+    /// otherwise `erase` itself.
     pub(super) fn erase_behind(&self, erase: EraseId) -> EraseId {
         self.failures.iter().find(|it| it.ready == Some(erase)).map_or(erase, |it| it.erase)
     }
 
-    /// The block that `erase` is of, where that is no metadata block.
+    /// Returns the block that a pending `erase` is of; `None` if `erase` is not of a data block.
     pub(super) fn being_erased(&self, erase: EraseId) -> Option<BlockIndex> {
         self.erases.iter().find(|it| it.0 == erase).map(|it| it.1)
     }
 
-    /// A die's part of an erase is over. Returns whether it has failed.
+    /// Notes that an erase has completed on one die. Returns true if it failed there.
     pub(super) fn note_failed(&mut self, erase: EraseId, die: DieIndex) -> bool {
         let failed = self.failures.iter_mut().find(|it| (it.erase, it.die) == (erase, die));
         failed.map(|it| it.is_over = true).is_some()
     }
 
-    /// Begins to write down the next failure, if its erase is over and none is being written down. Returns
-    /// the die.
+    /// Begins to record the next failure, if its erase has completed and no other failure is being recorded.
+    /// Returns the die of the failed block.
     pub(super) fn begin_record(&mut self) -> Option<DieIndex> {
         let next = self.failures.iter().find(|it| !it.is_recorded)?;
         if self.is_recording || !next.is_over {
@@ -162,7 +165,8 @@ impl Blocks {
         Some(die)
     }
 
-    /// The failure that was being written down is.
+    /// Notes that the failure being recorded is recorded, lets programs to the replacement start, and returns
+    /// the record.
     pub(super) fn end_record(&mut self, nand: &mut Nand) -> BadBlockRecord {
         self.is_recording = false;
         let place = self.failures.iter().position(|it| !it.is_recorded);
@@ -171,15 +175,16 @@ impl Blocks {
         failed.is_recorded = true;
         let record = failed.record;
         match failed.ready {
-            // Programs wait for an erase, so one that takes no time is what they wait for.
+            // Programs can only wait for erases: this one takes no time and stands for the record.
             Some(ready) => nand.erase(ready, Nanoseconds::ZERO),
             None => self.failures.retain(|it| it.record.number != record.number),
         }
         record
     }
 
-    /// Announces the erase of a block on which nothing is valid, which is free from then on, unless it goes bad
-    /// with that. Collection counts on `reserve` free blocks.
+    /// Announces the erase of a block that has no valid unit. The block is in the pool from then on, unless
+    /// this erase fails and the block is retired. If fewer than `reserve` blocks are free, which collection
+    /// counts on, the block is not retired. Returns the erase, and its failure if it fails.
     pub(super) fn free_after_erase(
         &mut self,
         nand: &mut Nand,
@@ -237,7 +242,8 @@ impl Blocks {
         self.levelling.as_ref().is_some_and(Levelling::is_due)
     }
 
-    /// Takes the block whose data is to be moved to level wear, if there is one.
+    /// Takes the block whose data is to be moved to level wear, with its number of valid units; `None` if there
+    /// is no such block.
     pub(super) fn take_block_to_level(&mut self) -> Option<(BlockIndex, u32)> {
         self.levelling.as_mut()?.take_due(&mut self.flash)
     }
@@ -248,14 +254,15 @@ impl Blocks {
         self.levelling.as_ref().is_some_and(|it| it.has_chosen(block))
     }
 
-    /// The block that was to be levelled has become the victim.
+    /// Notes that the block chosen to level wear has become the victim.
     pub(super) fn note_levelled(&mut self) {
         if let Some(levelling) = &mut self.levelling {
             levelling.forget_chosen();
         }
     }
 
-    /// After a power cut: a failure was written down, after all before it. Nothing if that cannot be.
+    /// After a power cut: takes over a recorded failure. Called in the order of the records. Returns `None` if
+    /// the record is impossible.
     pub(super) fn take_over_failure(
         &mut self,
         record: &BadBlockRecord,
@@ -270,19 +277,19 @@ impl Blocks {
         Some(())
     }
 
-    /// After a power cut: forgets which blocks are free.
+    /// After a power cut: empties the free block pool.
     pub(super) fn empty_pool(&mut self) {
         self.free = self.free.emptied();
     }
 
-    /// After a power cut: `block` of `group` is erased.
+    /// After a power cut: puts `block` of `group`, which is erased, into the free block pool.
     pub(super) fn add_free(&mut self, group: u32, block: BlockIndex) {
         self.free.put(group, block, self.flash.erases(block));
     }
 
-    /// An erase is over on all dies.
+    /// Notes that an erase has completed on all dies.
     pub(super) fn note_erased(&mut self, erase: EraseId) {
-        // Erases of metadata are not among them.
+        // Erases of metadata blocks, and those that stand for records of failures, are not in `erases`.
         let Some(place) = self.erases.iter().position(|it| it.0 == erase) else {
             self.failures.retain(|it| it.ready != Some(erase));
             return;
@@ -292,7 +299,7 @@ impl Blocks {
         }
     }
 
-    /// Checks valid counts and the free pool against where the units lie.
+    /// Checks the counts of valid units and the free block pool against the map.
     pub(super) fn check_invariants(&self, map: &impl Mapping, geometry: &Geometry) {
         let mut valid = vec![0u32; geometry.blocks() as usize];
         let mut seen = std::collections::HashSet::new();
@@ -322,7 +329,7 @@ impl Blocks {
                 BlockState::Victim => {
                     assert_eq!(self.flash.valid(block), valid, "units left in {block:?}");
                 }
-                // Counted down from full: what is not yet written counts as valid.
+                // The count of an open block starts at full: units not yet written count as valid.
                 BlockState::OpenForCollection | BlockState::OpenForHost => {
                     assert!(self.flash.valid(block) >= valid, "valid units of open {block:?}");
                 }
@@ -332,7 +339,7 @@ impl Blocks {
         assert_eq!(closed, self.flash.closed(), "every closed block can be collected");
     }
 
-    /// Returns true if what was written to `physical` is there still.
+    /// Returns true if the unit at `physical` is valid: the map points to it.
     pub(super) fn is_valid(&self, map: &impl Mapping, physical: PhysicalUnit) -> bool {
         self.flash.logical_at(physical).is_some_and(|unit| map.lies_at(unit, physical))
     }
@@ -341,28 +348,28 @@ impl Blocks {
         &self.free
     }
 
-    /// The tables of a new drive that is preconditioned.
+    /// Returns the block table and the free block pool of a new drive, for preconditioning.
     pub(super) fn tables(&mut self) -> (&mut Flash, &mut FreePool) {
         (&mut self.flash, &mut self.free)
     }
 
-    /// Returns what is left to replace bad blocks; nothing where none goes bad.
+    /// Returns the blocks left to replace bad ones; `None` if no block of this drive goes bad.
     pub(super) fn spare(&self) -> Option<SpareBlocks> {
         self.bad_blocks.as_ref().map(|bad| bad.spare())
     }
 
-    /// Returns how many blocks are out of use.
+    /// Returns the number of retired blocks.
     pub(super) fn retired(&self) -> u32 {
         self.bad_blocks.as_ref().map_or(0, |bad| bad.retired())
     }
 
-    /// Writes what blocks hold and which are free, of a drive that was shut down.
+    /// Writes the block table and the free block pool of a drive that was shut down.
     pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let Blocks {
             // Saved with the wear.
             levelling: _,
             bad_blocks: _,
-            // Nothing, of a drive that was shut down.
+            // Empty after a shutdown.
             erases,
             is_to_be_erased: _,
             failures,
@@ -385,7 +392,7 @@ impl Blocks {
         self.free.restore(from, |block| flash.erases(block))
     }
 
-    /// Writes what levels wear, and which blocks went bad.
+    /// Writes the state of wear levelling and of bad blocks.
     pub(super) fn save_wear(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         if let Some(levelling) = &self.levelling {
             levelling.save(to)?;

@@ -1,4 +1,5 @@
-//! The collector: its victim, what it owes the host's pace, and the blocks that wait to be erased.
+//! State of garbage collection: the victim, the copies owed (pacing), and the reclaimed blocks that wait to be
+//! erased.
 
 use std::collections::VecDeque;
 
@@ -13,22 +14,22 @@ use crate::ssd::Configuration;
 use crate::stream::WriteStream;
 use crate::units::{BlockIndex, Nanoseconds};
 
-/// Binary places of the fraction in which copying owed is counted.
+/// Number of fraction bits in counts of copies owed.
 pub(super) const CREDIT_SHIFT: u32 = CopyRatio::SHIFT;
 
-/// How collection keeps up with the host; blocks are counted in all groups.
+/// Pacing of garbage collection. Blocks are counted over all groups of dies.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Pace {
-    /// By what the victim costs.
+    /// In proportion to the copies that the victim costs.
     Victim,
-    /// At once until so many blocks are free.
+    /// Without a pause until `until` blocks are free.
     Burst { until: u32 },
-    /// So many units, times 2^[`CREDIT_SHIFT`], for each of the host's, until so many blocks are free.
+    /// `copies` units, times 2^[`CREDIT_SHIFT`], for each unit of the host, until `until` blocks are free.
     Ratio { copies: i64, until: u32 },
 }
 
 impl Pace {
-    /// Free blocks at which collection pauses, where that is not the low water.
+    /// Returns the number of free blocks at which collection pauses; 0 if that is the low water.
     fn until(self) -> u32 {
         match self {
             Pace::Victim => 0,
@@ -42,26 +43,27 @@ pub(super) struct Victim {
     pub(super) block: BlockIndex,
     /// Units to copy for each unit that the host writes, times 2^[`CREDIT_SHIFT`].
     pub(super) copies_per_unit: i64,
-    /// Its next program unit to go through.
+    /// Index of the next program unit to collect in the block.
     pub(super) program: u32,
 }
 
-/// A block from which all that was valid has been moved, until its erase is issued.
+/// A reclaimed block: all its valid units have been moved, and its erase has not been issued.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Emptied {
     pub(super) block: BlockIndex,
-    /// It waits for the programs of copies before this one, and the last of them.
+    /// The erase waits for the program units of copies before number `copies`; `last` is the last of them.
     pub(super) copies: u64,
     pub(super) last: Option<CopyNumber>,
-    /// It waits for the host's program units before this one, where a power cut loses what is in the buffer.
+    /// The erase waits for the host's program units before this number. 0 if a power cut does not lose the
+    /// buffer and copies have a block of their own.
     pub(super) host: u64,
-    /// It waits for the host's program units before this one that are its own.
+    /// The erase waits for the host's program units before this number that lie in the block itself.
     pub(super) own: u64,
-    /// It waits for the pages of records of trims before this one.
+    /// The erase waits for the pages of trim records before this number.
     pub(super) trims: u64,
-    /// It waits for the runs of extents before this one.
+    /// The erase waits for the runs of extents before this number.
     pub(super) runs: u64,
-    /// Its erase, where that was announced because a block was needed: then it is free already.
+    /// The erase, if it was announced because a block was needed. The block is in the free block pool then.
     pub(super) erase: Option<EraseId>,
 }
 
@@ -71,29 +73,30 @@ pub(super) struct Collector {
     pub(super) copies: Copies,
     pub(super) victim: Option<Victim>,
     emptied: VecDeque<Emptied>,
-    /// How many of the first of `emptied` are free already.
+    /// Number of blocks at the front of `emptied` that are in the free block pool already.
     announced: usize,
-    /// Copies owed, times 2^[`CREDIT_SHIFT`]; negative when ahead.
+    /// Copies owed, times 2^[`CREDIT_SHIFT`]; negative if collection is ahead.
     pub(super) credit: i64,
     latest_rate: i64,
     pub(super) low_water: u32,
     pub(super) pace: Pace,
     pub(super) high_water: u32,
-    /// What a read for copies keeps its die beyond sensing.
+    /// Time for which a read for copies occupies its die beyond sensing.
     pub(super) read_overhead: Nanoseconds,
-    /// True if a read for copies senses all that is valid on a word line in one go.
+    /// True if one read for copies senses all valid data of a word line.
     pub(super) reads_word_lines: bool,
-    /// Blocks kept back for collection itself.
+    /// Number of free blocks kept for collection itself.
     pub(super) reserve: u32,
-    /// True if all victims are the emptiest that there are.
+    /// True if every victim is a block with the fewest valid units.
     pub(super) is_greedy: bool,
-    /// True if a victim yields something wherever some block does.
+    /// True if a victim yields free space whenever some block does.
     pub(super) seeks_gain: bool,
-    /// True if copies go to the host's open block; then `stream` and `copies` stay empty.
+    /// True if copies go to the host's open block; `stream` and `copies` then stay empty.
     pub(super) copies_to_host: bool,
-    /// True if the host waits for a block to be freed.
+    /// True while the host waits for a block to be freed.
     pub(super) is_urgent: bool,
-    /// True if copies go on in what the host was to fill when nothing else is left, as they may after a power cut.
+    /// True while copies may fill the blocks that the host was to fill, if no other place is left, as after a
+    /// power cut.
     pub(super) takes_from_host: bool,
 }
 
@@ -134,13 +137,13 @@ impl Collector {
         &self.stream
     }
 
-    /// Blocks that were emptied and are not free.
+    /// Returns the number of reclaimed blocks that are not in the free block pool yet.
     #[inline(always)]
     pub(super) fn emptied(&self) -> u32 {
         (self.emptied.len() - self.announced) as u32
     }
 
-    /// Returns true if the erase of a block was announced and not issued.
+    /// Returns true if the erase of a reclaimed block was announced and has not been issued.
     #[inline(always)]
     pub(super) fn has_announced(&self) -> bool {
         self.announced > 0
@@ -150,30 +153,30 @@ impl Collector {
         self.emptied.push_back(emptied);
     }
 
-    /// The block that was emptied first of those that are not free.
+    /// Returns the oldest reclaimed block that is not in the free block pool yet.
     pub(super) fn oldest_emptied(&self) -> Option<&Emptied> {
         self.emptied.get(self.announced)
     }
 
-    /// The erase of the oldest emptied block is announced.
+    /// Notes that the erase of the oldest reclaimed block outside the free block pool is announced as `erase`.
     pub(super) fn note_announced(&mut self, erase: EraseId) {
         let oldest = self.emptied.get_mut(self.announced).expect("some block was emptied");
         oldest.erase = Some(erase);
         self.announced += 1;
     }
 
-    /// The block whose erase is to be issued next.
+    /// Returns the reclaimed block whose erase is to be issued next.
     #[inline(always)]
     pub(super) fn next_to_erase(&self) -> Option<&Emptied> {
         self.emptied.front()
     }
 
-    /// The block whose erase was announced as `erase`, if that was not issued.
+    /// Returns the reclaimed block whose erase was announced as `erase` and has not been issued.
     pub(super) fn announced_as(&self, erase: EraseId) -> Option<&Emptied> {
         self.emptied.iter().take(self.announced).find(|it| it.erase == Some(erase))
     }
 
-    /// Blocks whose erases were announced and not issued, the oldest first, with those.
+    /// Returns the blocks whose erases were announced and have not been issued, oldest first, with the erases.
     pub(super) fn announced_blocks(
         &self,
     ) -> impl Iterator<Item = (BlockIndex, EraseId)> + Clone + '_ {
@@ -181,14 +184,14 @@ impl Collector {
         announced.filter_map(|it| it.erase.map(|erase| (it.block, erase)))
     }
 
-    /// The erase of the next block is issued.
+    /// Removes the reclaimed block whose erase is issued, the oldest.
     pub(super) fn forget_next_to_erase(&mut self) {
         self.emptied.pop_front();
         self.announced = self.announced.saturating_sub(1);
     }
 
-    /// Blocks whose copies are in the program unit being filled wait for the host's program units before
-    /// number `host`, where they wait for any.
+    /// Has the reclaimed blocks whose copies are in the program unit being filled wait for the host's program
+    /// units before number `host`.
     pub(super) fn await_host(&mut self, host: u64) {
         let next = self.copies.next();
         for emptied in self.emptied.iter_mut().rev().take_while(|it| it.copies == next) {
@@ -196,7 +199,8 @@ impl Collector {
         }
     }
 
-    /// The same for pages of records of trims before number `pages`.
+    /// Has the reclaimed blocks whose copies are in the program unit being filled wait for the pages of trim
+    /// records before number `pages`.
     pub(super) fn await_trims(&mut self, pages: u64) {
         let next = self.copies.next();
         for emptied in self.emptied.iter_mut().rev().take_while(|it| it.copies == next) {
@@ -204,21 +208,22 @@ impl Collector {
         }
     }
 
-    /// The same for blocks that wait for the host's program unit `number`.
+    /// Has the reclaimed blocks that wait for host program units up to `number` wait for the pages of trim
+    /// records before number `pages`.
     pub(super) fn await_trims_with_host(&mut self, number: u64, pages: u64) {
         for emptied in self.emptied.iter_mut().filter(|it| it.host == number + 1) {
             emptied.trims = emptied.trims.max(pages);
         }
     }
 
-    /// Returns true if a block waits for the host's program unit `number`.
+    /// Returns true if a reclaimed block waits for host program units up to `number`.
     pub(super) fn awaits_host(&self, number: u64) -> bool {
         self.emptied.iter().any(|it| it.host == number + 1)
     }
 
-    /// What is left of a victim's credit stands for units that the host has written: of a victim that costs
-    /// more or less for each of them, it is worth more or fewer copies. Greedy victims are so much alike
-    /// that it makes no difference.
+    /// Converts the credit that is left from the last victim to the `rate` (copies per host unit) of the next
+    /// one. The credit stands for units that the host has written; for a victim that costs more copies per unit
+    /// it is worth more copies. Greedy victims are so alike that it makes no difference.
     pub(super) fn carry_credit_to(&mut self, rate: i64) {
         let is_by_victim = matches!(self.pace, Pace::Victim);
         if !self.is_greedy && is_by_victim && self.latest_rate > 0 {
@@ -228,41 +233,42 @@ impl Collector {
         self.latest_rate = rate;
     }
 
-    /// Returns true if all that was on the block that was emptied first lies in full program units.
+    /// Returns true if all copies from the oldest reclaimed block that is not yet free lie in full program
+    /// units.
     pub(super) fn is_oldest_emptied_copied(&self) -> bool {
         self.emptied
             .get(self.announced)
             .is_some_and(|it| !(self.stream.is_partial() && it.copies == self.copies.next()))
     }
 
-    /// Units for which there is room without a block from the pool.
+    /// Returns true if `units` more copies have room without a block from the pool.
     pub(super) fn can_take(&self, units: u32) -> bool {
         self.stream.can_take(units)
     }
 
-    /// Places ahead, see [`WriteStream::places_ahead`].
+    /// Returns the next places of the stream of copies, see [`WriteStream::places_ahead`].
     #[inline(always)]
     pub(super) fn places_ahead(&self, geometry: &Geometry) -> std::ops::Range<u32> {
         self.stream.places_ahead(geometry)
     }
 
-    /// Free blocks that it keeps, in idle time or under load, whichever is more.
+    /// Returns the number of free blocks that collection keeps, in idle time or under load, whichever is more.
     pub(super) fn kept_free(&self) -> u32 {
         self.low_water.max(self.high_water).max(self.pace.until())
     }
 
-    /// Returns true if a block is being collected, waits to be erased, or copies are under way.
+    /// Returns true if there is a victim, a reclaimed block waits to be erased, or copies are in flight.
     fn is_at_work(&self) -> bool {
         self.victim.is_some() || !self.emptied.is_empty() || self.copies.is_any()
     }
 
-    /// Numbers its copies anew, once none is under way.
+    /// Restarts the numbering of copies. Nothing may be in flight.
     pub(super) fn forget_copies(&mut self) {
         assert!(!self.is_at_work(), "nothing is under way");
         self.copies = Copies::default();
     }
 
-    /// Forgets what it owes and where it writes to, once nothing is under way.
+    /// Forgets the copies owed and the open blocks. Nothing may be in flight.
     pub(super) fn begin_anew(&mut self, geometry: &Geometry) {
         assert!(!self.is_at_work(), "nothing is under way");
         self.stream = WriteStream::new(geometry);
@@ -283,7 +289,7 @@ impl Collector {
             is_greedy: _,
             seeks_gain: _,
             copies_to_host: _,
-            // Nothing, of a drive that was shut down.
+            // Unused after a shutdown.
             copies: _,
             victim: _,
             emptied: _,

@@ -1,9 +1,9 @@
-//! Garbage collection: which block, when, and who pays.
+//! Garbage collection: choice of the victim, pacing, and erasing of reclaimed blocks.
 //!
-//! The victim is what the drive's policy says (see `policy`). Collection starts when fewer than
-//! `low_water` blocks are free and keeps pace with the host: while the host fills as many units as the
-//! victim will yield, all that is valid on the victim is moved. A victim is erased only after every copy of what
-//! it held is programmed, and after what the host wrote anew is.
+//! The drive's policy chooses the victim (see `policy`). Collection starts when fewer than `low_water` blocks
+//! are free and keeps pace with the host: while the host fills as many units as the victim will yield, all
+//! valid units of the victim are moved. A victim is erased only after every copy of its units is programmed,
+//! and after the data with which the host overwrote its units is.
 
 use ssdlab_nand::{CopyNumber, EraseId, Nand, ProgramUnit, Tag};
 
@@ -17,22 +17,24 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::{BlockIndex, DieIndex};
 
-/// Collection's pace where it keeps up, in quarters of the copies that a unit of the host's costs; each
-/// block below the low water adds one, up to four times the pace. Assumed: makers say only that collection
-/// gets faster as free blocks run out. With fewer the drive falls to its reserve, where the host waits for whole
-/// blocks; that it keeps up in the end does not depend on them.
+/// Pace of collection, in quarters of the copies that a unit of the host costs; at this pace collection keeps
+/// up. Each block below the low water adds one quarter, `CATCH_UP_MOST` at most, which is four times the
+/// pace. Both are assumed: makers say only that collection gets faster as free blocks run out. With smaller
+/// values the drive falls to its reserve, where the host waits for whole blocks; that collection keeps up in
+/// the end does not depend on them.
 const PACE: u32 = 4;
 const CATCH_UP_MOST: u32 = 12;
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Blocks that are free or will be as soon as their copies are durable.
+    /// Returns the number of blocks that are free or will be as soon as their copies are durable, without those
+    /// reserved for the SLC cache.
     #[inline(always)]
     pub(super) fn blocks_coming(&self) -> u32 {
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
         (self.blocks.free() + self.collector.emptied()).saturating_sub(reserved)
     }
 
-    /// Collection's share for `units` units that the host has just written.
+    /// Collects as much as is due for `units` units that the host has just written.
     #[inline(always)]
     pub(super) fn collect_for<H: Host>(&mut self, context: &mut Context<'_, H>, units: u32) {
         let pace = self.collector.pace;
@@ -42,7 +44,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         };
         if self.collector.victim.is_some() || self.blocks_coming() < begins_below {
             if self.log_blocks.is_some() {
-                // Its merges free blocks.
+                // Merges of log blocks free blocks instead.
                 return;
             }
             match pace {
@@ -53,8 +55,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Copies what the host pays for with `units` units, at least `least_copies` for each, times
-    /// 2^[`CREDIT_SHIFT`], until `until` blocks are free or will be.
+    /// Copies as much as is due for `units` units of the host, at least `least_copies` copies for each (times
+    /// 2^[`CREDIT_SHIFT`]), until `until` blocks are free or will be.
     fn keep_pace<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -96,8 +98,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Collects without a pause until `until` blocks are free or will be, or as many were collected as there
-    /// are: then what was to be gained is, and the rest is left to the next burst.
+    /// Collects without a pause until `until` blocks are free or will be, or as many victims were collected as
+    /// the drive has blocks. In the latter case nothing more is to be gained now, and the rest is left to the
+    /// next burst.
     fn collect_burst<H: Host>(&mut self, context: &mut Context<'_, H>, until: u32) {
         for _ in 0..self.geometry.blocks() {
             if self.blocks_coming() >= until || self.current_victim(context.nand).is_none() {
@@ -107,14 +110,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Moves all that is left of the victim, if there is one.
+    /// Moves all valid units that are left on the victim, if there is one.
     pub(super) fn complete_victim<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while !self.finish_victim_if_empty(context.nand) {
             self.collect_program_unit(context);
         }
     }
 
-    /// The victim being collected, or the next one.
+    /// Returns the victim being collected, or else begins the next one; `None` if no block can be collected.
     fn current_victim(&mut self, nand: &mut Nand) -> Option<Victim> {
         if self.collector.victim.is_none() {
             let (block, valid) = self.take_victim()?;
@@ -127,8 +130,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.take_block_to_level().or_else(|| self.take_victim_to_collect())
     }
 
-    /// The block that is to be moved to level wear, if one is due. A block that may be full is not moved to the
-    /// last places that there are.
+    /// Takes the block that is to be moved to level wear, if one is due. Such a block may be full of valid
+    /// units, so it is moved only if there are places for a whole block even after a power cut.
     fn take_block_to_level(&mut self) -> Option<(BlockIndex, u32)> {
         let is_due = self.blocks.is_levelling_due()
             && self.room_after_cut() >= self.geometry.units_per_block();
@@ -146,8 +149,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// The policy's next victim; or, where a power cut could leave too few places for what is valid on it, the
-    /// next for which they are enough. Greedy has none that holds less.
+    /// Takes the policy's next victim, or, if a power cut could leave too few places for its valid units, the
+    /// next one for which the places are enough. With the greedy policy no block has fewer valid units.
     fn take_victim_with_room(&mut self) -> Option<(BlockIndex, u32)> {
         let (block, valid) = self.blocks.flash_mut().take_victim()?;
         if self.collector.is_greedy {
@@ -165,22 +168,22 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some(other)
     }
 
-    /// Units that can be copied although a power cut tears a program on each die they go to: what they are
-    /// copied from is needed again then, and is the only block that can be erased. Any number, while there
-    /// are two blocks to copy to.
+    /// Returns the number of units that can be copied even if a power cut tears a program on each die that the
+    /// copies go to: the victim is needed again then, and is the only block that can be erased. `u32::MAX`
+    /// while there are two blocks to copy to.
     fn room_after_cut(&self) -> u32 {
         let erased = self.blocks.free() + self.collector.emptied();
         if erased > 1 {
             return u32::MAX;
         }
         let torn = self.geometry.units_per_program() * self.geometry.stripe();
-        // The host may fill its open block meanwhile.
+        // Places in the host's open block do not count: the host may fill them meanwhile.
         let open = self.collector.stream.room_in_blocks();
         (open + erased * self.geometry.units_per_block()).saturating_sub(torn)
     }
 
-    /// Units that stay empty when collection goes on to `victim`, where it is of another stream than the
-    /// copies in the program unit that is being filled.
+    /// Returns the number of units that stay empty when collection goes on to `victim`: the rest of the program
+    /// unit being filled with copies, if the copies of `victim` belong to another stream.
     fn padding_before(&self, victim: BlockIndex) -> u32 {
         let Some(streams) = &self.streams else { return 0 };
         let levels = self.blocks.is_to_be_levelled(victim);
@@ -192,9 +195,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Has copies of what `victim` holds, `valid` units, go to its stream's blocks. Not where the host waits
-    /// for a block and the victim would yield no more than what stays empty for that: collection could go
-    /// on for ever.
+    /// Directs the copies from `victim`, which has `valid` valid units, to the blocks of its stream. If the
+    /// host waits for a block and the victim would yield no more than the padding that this costs, the stream
+    /// is not changed: collection could go on for ever.
     fn choose_copies_stream(&mut self, nand: &mut Nand, victim: BlockIndex, valid: u32) {
         let padding = self.padding_before(victim);
         let levels = self.blocks.is_to_be_levelled(victim);
@@ -232,16 +235,16 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         let gain = self.geometry.units_per_block() - valid;
         assert!(gain > 0 || levels || !self.collector.seeks_gain, "some block has room to gain");
-        // What is moved to level wear is moved while the host fills a block.
+        // A block that is moved to level wear is moved while the host fills one block.
         let gain = if levels { self.geometry.units_per_block() } else { gain };
-        // A block that yields nothing is carried along with one unit of the host's.
+        // A block that yields nothing is moved while the host writes one unit.
         let copies_per_unit = (i64::from(valid) << CREDIT_SHIFT) / i64::from(gain.max(1));
         self.collector.carry_credit_to(copies_per_unit);
         self.collector.victim = Some(Victim { block, copies_per_unit, program: 0 });
     }
 
-    /// Returns true if there is a victim, or one is found that yields something; for when there is something else to
-    /// do.
+    /// Returns true if a victim is being collected, or one is begun that yields free space or levels wear. For
+    /// callers that have something else to do otherwise.
     pub(super) fn has_worthwhile_victim(&mut self, nand: &mut Nand) -> bool {
         if self.collector.victim.is_some() {
             return true;
@@ -253,11 +256,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.begin_victim_with_gain(nand)
     }
 
-    /// Begins to collect a block that yields more than it takes, if there is one. It levels no wear:
-    /// the blocks that levelling fills end in padding, and to collect that wears blocks anew.
+    /// Begins to collect a block that yields more units than padding takes. Returns true if there is one. No
+    /// wear is levelled here: the blocks that levelling fills end in padding, and to collect padding wears
+    /// blocks anew.
     pub(super) fn begin_victim_with_gain(&mut self, nand: &mut Nand) -> bool {
         let Some((block, valid)) = self.take_victim_to_collect() else { return false };
-        // When it is urgent, it does not pad what it does not gain.
+        // In urgent collection no padding is spent that the victim does not yield (see `choose_copies_stream`).
         let padding = if self.collector.is_urgent { 0 } else { self.padding_before(block) };
         if valid + padding < self.geometry.units_per_block() {
             self.begin_victim(nand, block, valid);
@@ -267,7 +271,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if self.collector.seeks_gain {
             return false;
         }
-        // What need not be collected need not be what comes first.
+        // Nothing has to be collected now, so the victim need not be the policy's first.
         let pads = self.streams.is_some()
             && self.collector.stream.is_partial()
             && !self.collector.is_urgent;
@@ -280,7 +284,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         found.is_some()
     }
 
-    /// Hands the victim on to be erased when nothing on it is valid any more.
+    /// Queues the victim to be erased if no unit on it is valid any more. Returns true if no victim is left.
     pub(super) fn finish_victim_if_empty(&mut self, nand: &mut Nand) -> bool {
         let Some(victim) = self.collector.victim else {
             return true;
@@ -289,9 +293,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return false;
         }
         self.collector.victim = None;
-        // What the host wrote anew may be in the buffer only, and then a power cut leaves neither that nor
-        // what was written before, once the block is erased.
-        // Copies in the host's block are among its program units.
+        // Data that the host has overwritten may be in the buffer only. Once the block is erased, a power cut
+        // would leave neither the new data nor the old. With copies in the host's block, the copies are in its
+        // program units.
         let waits = self.placement.is_volatile() || self.collector.copies_to_host;
         let host = if waits { self.placement.numbers().end } else { 0 };
         let own = self.placement.end_of_block(victim.block);
@@ -307,7 +311,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         true
     }
 
-    /// Moves what is valid in the victim's next program unit; returns how many units that was.
+    /// Moves the valid units of the victim's next program unit; returns their number.
     pub(super) fn collect_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>) -> u32 {
         let victim = self.collector.victim.as_mut().expect("a victim was chosen");
         let (block, program) = (victim.block, victim.program);
@@ -321,14 +325,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         moved
     }
 
-    /// Makes sure that the host can take a block while collection keeps its reserve, collecting at once where
-    /// pacing was not enough.
+    /// Makes sure that the host can take a block while collection keeps its reserve. Collects at once if pacing
+    /// was not enough.
     pub(super) fn ensure_free_block<H: Host>(&mut self, context: &mut Context<'_, H>) {
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
         self.ensure_free_beyond(context, self.collector.reserve + reserved);
     }
 
-    /// Makes sure that the cache can take a block of its own.
+    /// Makes sure that the SLC cache can take a block; those reserved for the cache count.
     pub(super) fn ensure_free_block_of_cache<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.ensure_free_beyond(context, self.collector.reserve);
     }
@@ -344,9 +348,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(never)]
     fn free_blocks_beyond<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
         while self.blocks.free() <= kept {
-            // Collecting on is what fills the program unit that an emptied block waits for: padding it instead
-            // would cost the spare area that is short. Where that would only move what is valid throughout, padding
-            // is what is left.
+            // A reclaimed block may wait for a program unit of copies that is not full. Collecting on fills
+            // that program unit; padding it would cost over-provisioning, which is short. If collecting on
+            // would only move blocks full of valid units, padding is the last resort.
             let emptied = self.collector.emptied() > 0;
             let nand = &mut *context.nand;
             if self.is_oldest_emptied_copied() || emptied && !self.has_worthwhile_victim(nand) {
@@ -361,10 +365,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Makes the block free that was emptied first: its erase is announced, and what it waits for is on its way.
+    /// Frees the oldest reclaimed block: seals the program units that its erase waits for, and announces the
+    /// erase.
     ///
     /// # Panics
-    /// When no block was emptied: collection has failed its duty.
+    /// Panics if there is no reclaimed block: collection has failed its duty.
     pub(super) fn free_oldest_emptied<H: Host>(&mut self, context: &mut Context<'_, H>) {
         let &Emptied { block, copies, host, own, .. } =
             self.collector.oldest_emptied().expect("a block can be erased");
@@ -379,13 +384,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.note_announced(erase);
     }
 
-    /// Makes `block` free: its erase is announced, to the medium too.
+    /// Frees `block`: announces its erase to the medium and to the flash engine. Returns the erase.
     pub(super) fn free_after_erase(&mut self, nand: &mut Nand, block: BlockIndex) -> EraseId {
         self.media.begin_erase(block);
         self.free_announced(nand, block)
     }
 
-    /// The same for a block that the medium was told of before.
+    /// Frees `block`, whose erase was announced to the medium before: announces the erase to the flash engine.
+    /// Returns the erase.
     pub(super) fn free_announced(&mut self, nand: &mut Nand, block: BlockIndex) -> EraseId {
         self.counters.erases += 1;
         if let Some(slc) = &mut self.slc {
@@ -398,7 +404,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         erase
     }
 
-    /// A die's part of an erase is over. A block that has failed with that is written down.
+    /// Notes that an erase has completed on one die. If the block failed, the failure is recorded.
     pub(super) fn part_erased(&mut self, nand: &mut Nand, erase: EraseId, die: DieIndex) {
         let Some(block) = self.blocks.being_erased(erase) else { return };
         if self.blocks.note_failed(erase, die) {
@@ -409,7 +415,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Writes down the failure that is next, if its erase is over.
+    /// Programs the record of the next failure, if its erase has completed.
     fn record_next_failure(&mut self, nand: &mut Nand) {
         if let Some(die) = self.blocks.begin_record() {
             let (unit, units) = (self.unit_on(die), self.geometry.units_per_page());
@@ -419,14 +425,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// The failure that was being written down is: what replaces the block can be programmed.
+    /// Notes that the record of a failure is programmed: the block's replacement can be programmed.
     pub(super) fn failure_recorded(&mut self, nand: &mut Nand) {
         let record = self.blocks.end_record(nand);
         self.media.bad_block_recorded(record);
         self.record_next_failure(nand);
     }
 
-    /// Issues the erases of emptied blocks, as far as what replaces their data is durable.
+    /// Issues the erases of reclaimed blocks, oldest first, as far as the data that replaces theirs is durable.
     #[inline(always)]
     pub(super) fn erase_what_is_safe(&mut self, nand: &mut Nand) {
         while let Some(&Emptied { block, copies, host, own, trims, runs, erase, .. }) =
@@ -447,8 +453,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// The host programs to a block whose erase may not have been issued: has the copies done that it waits
-    /// for.
+    /// Raises the priority of the copies that `erase` waits for, if it was not issued: the host programs to the
+    /// block.
     pub(super) fn hurry_erase(&mut self, nand: &mut Nand, erase: EraseId) {
         let erase = self.blocks.erase_behind(erase);
         if let Some(Emptied { last: Some(last), .. }) = self.collector.announced_as(erase) {

@@ -1,12 +1,13 @@
-//! What a map on flash costs: map pages read, written and collected.
+//! Traffic of a map on flash (DFTL, cached map): map pages read, written and collected.
 //!
-//! A request acts only when the map pages of its units are in RAM, a write too: the old entry says what
-//! becomes invalid. A page that has to make room and was changed goes to the map's write stream, and the
-//! request waits until that takes it. Map pages are read like the host's pages, since somebody waits for
-//! them or soon will, and programmed like the host's data.
+//! A read begins, and a write or a trim is answered, only when the map pages of its units are in RAM. Writes
+//! need them too: the old entry says which unit becomes invalid. A page that is evicted and dirty goes to the
+//! map's write stream, and the request waits until the stream takes it. Map pages are read like the host's
+//! pages, since some request waits for them or soon will, and programmed like the host's data.
 //!
-//! Collection changes entries of map pages that are not in RAM. Those of one victim are kept until they are
-//! written, each map page once (the paper's batching), spread over the collection of the next victim.
+//! Collection changes entries of map pages that are not in RAM. The changes of one victim are kept as a batch
+//! until they are written, each map page once (batching as in the DFTL paper, see `mapping::cached`), spread
+//! over the collection of the next victim.
 
 use std::collections::VecDeque;
 
@@ -26,10 +27,10 @@ use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, Phys
 #[derive(Clone, Debug, Default)]
 struct Load {
     is_reading: bool,
-    /// True if the page that made room for it waits for room itself.
+    /// True if the dirty page that was evicted for this one still waits for space in the map's write buffer.
     awaits_room: bool,
     requests: Vec<RequestTag>,
-    /// Program units that hold its data, too.
+    /// Numbers of map program units that wait for the data of the page.
     programs: Vec<u64>,
 }
 
@@ -39,50 +40,52 @@ impl Load {
     }
 }
 
-/// A program unit of map pages that is being filled or under way.
+/// A program unit of map pages that is being filled or in flight.
 #[derive(Clone, Copy, Debug)]
 struct MapProgram {
     first: PhysicalUnit,
     block: BlockIndex,
-    /// Map pages in it.
+    /// Number of map pages in the program unit.
     pages: u32,
-    /// What has to be there before it is sent: room and data for each page, and that it is full.
+    /// Number of things that are missing before the program unit is sent: buffer space and data for each page,
+    /// and that the program unit is full.
     missing: u32,
     closes: bool,
-    /// The erase of its block that was not over when it was begun.
+    /// Erase of the block that was pending when the program unit was begun.
     after: Option<EraseId>,
 }
 
-/// How far a request is that uses map pages.
+/// Progress of a request that uses map pages.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
-    /// Loads that it waits for, and one more while it can get others.
+    /// Number of loads that the request waits for, and one more while it can get others.
     loads: u32,
     acted: Instant,
-    /// Of a write, when its data is in the buffer, once that is known.
+    /// Moment at which the data of a write is in the buffer, once that is known.
     received: Option<Instant>,
 }
 
-/// Map pages under way.
+/// Map pages in flight, and the requests that wait for them.
 #[derive(Clone, Debug)]
 pub(super) struct MapTraffic {
     loads: VecDeque<Load>,
-    /// The number of the first; its last 28 bits count.
+    /// Number of the first load, of which the last 28 bits count.
     first_load: u32,
     log: ProgramLog,
     under_way: VecDeque<MapProgram>,
-    /// Per program unit of the map area, a bit: whether it is not programmed.
+    /// Bitmap over the program units of the map area: a bit is set while the program unit is not programmed.
     buffered: Vec<u64>,
     used: u32,
     capacity: u32,
-    /// Map pages that wait for room, with the program unit that they go into and the load that they made room for.
+    /// Map pages that wait for space in the map's write buffer: the program unit that a page goes into, and the
+    /// load that it was evicted for.
     waiting: VecDeque<(u64, Option<u32>)>,
-    /// Erases that were announced, with the program units before which they wait for.
+    /// Erases that were announced, each with a number: all map program units before it have to complete first.
     to_erase: VecDeque<(EraseId, u64)>,
-    /// Erases that are not over, with their blocks.
+    /// Pending erases, with their blocks.
     erases: VecDeque<(EraseId, BlockIndex)>,
     progress: Vec<Progress>,
-    /// Requests that know where their units lie, and have to be gone on with, in that order.
+    /// Requests whose map pages are in RAM and that have to be resumed, in this order.
     known: VecDeque<RequestTag>,
     /// Time to read an entry of a map page that is in RAM.
     cache_read: Nanoseconds,
@@ -97,7 +100,7 @@ impl MapTraffic {
             under_way: VecDeque::new(),
             buffered: Vec::new(),
             used: 0,
-            // One program unit on its way to each die, and one that is filled.
+            // One program unit on its way to each die, and one that is being filled.
             capacity: (geometry.dies() + 1) * geometry.units_per_program(),
             waiting: VecDeque::new(),
             to_erase: VecDeque::new(),
@@ -113,13 +116,14 @@ impl MapTraffic {
         self.first_load.wrapping_add(self.loads.len() as u32 - 1) & kind::NUMBER
     }
 
-    /// Load `number`, unless it was done long ago.
+    /// Returns load `number`; `None` if it is done and was removed.
     fn load(&mut self, number: u32) -> Option<&mut Load> {
         let place = number.wrapping_sub(self.first_load) & kind::NUMBER;
         self.loads.get_mut(place as usize)
     }
 
-    /// Load `number` may be done: the requests that wait for it then wait for one less.
+    /// If load `number` is done, releases the requests that wait for it, and removes finished loads from the
+    /// front.
     fn finish_load(&mut self, number: u32) {
         let Some(load) = self.load(number).filter(|load| load.is_done()) else { return };
         for tag in std::mem::take(&mut load.requests) {
@@ -131,7 +135,7 @@ impl MapTraffic {
         }
     }
 
-    /// A request waits for one thing less.
+    /// Notes that a request waits for one load less. A request that waits for none is to be resumed.
     fn release(&mut self, tag: RequestTag) {
         let progress = &mut self.progress[tag.0 as usize];
         progress.loads -= 1;
@@ -162,7 +166,8 @@ impl MapTraffic {
         }
     }
 
-    /// The write of `tag` has all its data in the buffer at `received`. Returns whether it waits for map pages.
+    /// Notes that all data of the write `tag` is in the buffer at `received`. Returns true if the write still
+    /// waits for map pages.
     pub(super) fn note_received(&mut self, tag: RequestTag, received: Instant) -> bool {
         let progress = &mut self.progress[tag.0 as usize];
         if progress.loads == 0 {
@@ -173,23 +178,23 @@ impl MapTraffic {
         true
     }
 
-    /// A request is answered now: it is not to be gone on with, and its tag may soon be another's.
+    /// Removes a request from those to be resumed: it is answered now, and its tag may soon be another's.
     pub(super) fn forget_known(&mut self, tag: RequestTag) {
         self.known.retain(|&it| it != tag);
     }
 
-    /// Returns true if a request that has begun waits for map pages.
+    /// Returns true if the request `tag`, which is in progress, waits for map pages.
     pub(super) fn awaits_map(&self, tag: RequestTag) -> bool {
         self.progress[tag.0 as usize].loads > 0
     }
 
-    /// Returns true if some requests are to be gone on with.
+    /// Returns true if some request is to be resumed.
     #[inline(always)]
     pub(super) fn is_any_known(&self) -> bool {
         !self.known.is_empty()
     }
 
-    /// An erase is over.
+    /// Notes that an erase has completed.
     pub(super) fn note_erased(&mut self, erase: EraseId) {
         self.erases.retain(|it| it.0 != erase);
     }
@@ -200,7 +205,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.map.cache().expect("the map lies on flash")
     }
 
-    /// A request begins that will use map pages.
+    /// Begins the progress of a request that will use map pages.
     pub(super) fn begin_progress(&mut self, tag: RequestTag, acted: Instant) {
         let progress = Progress { loads: 1, acted, received: None };
         let place = tag.0 as usize;
@@ -210,8 +215,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.traffic.progress[place] = progress;
     }
 
-    /// Sees to it that the map entries of `units` units from `first` come to RAM for a request that has begun;
-    /// `change` says that it changes them. It is gone on with when they are there.
+    /// Brings the map entries of `units` units from `first` to RAM for a request in progress; `change` says
+    /// that the request changes them. The request is resumed when they are there.
     pub(super) fn look_up(
         &mut self,
         nand: &mut Nand,
@@ -231,13 +236,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// An entry of the map was read that a request needs.
+    /// Notes that a map entry in RAM was read for a request.
     pub(super) fn entry_read(&mut self, tag: RequestTag) {
         self.traffic.release(tag);
     }
 
-    /// Sees to the map of what a trim forgets: map pages of which nothing is left are forgotten, the
-    /// others change.
+    /// Updates the map pages of a trimmed range: a page whose units are all trimmed is dropped, the others
+    /// change.
     pub(super) fn look_up_trimmed(
         &mut self,
         nand: &mut Nand,
@@ -277,7 +282,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Brings a map page to RAM; returns the number of its load.
+    /// Loads a map page into RAM; returns the number of the load.
     fn load_map_page(&mut self, nand: &mut Nand, page: u32, change: bool) -> u32 {
         self.counters.map_misses += 1;
         let place = self.cache().place(page);
@@ -292,7 +297,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         load
     }
 
-    /// Begins to read the map page at `place`, unless that is in RAM still, or nowhere.
+    /// Begins to read the map page at `place`, and returns the number of the load. Nothing is read if the page
+    /// is still in the map's write buffer, or was never written.
     fn begin_load(&mut self, nand: &mut Nand, place: Option<PhysicalUnit>) -> u32 {
         let area = &self.map.cache().expect("the map lies on flash").area.geometry;
         let traffic = &self.traffic;
@@ -307,7 +313,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         number
     }
 
-    /// A map page was read.
+    /// Notes that a map page was read.
     pub(super) fn map_page_loaded(&mut self, nand: &mut Nand, tag: Tag) {
         let number = tag.0 & kind::NUMBER;
         let load = self.traffic.load(number).expect("it is being read");
@@ -318,8 +324,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.traffic.finish_load(number);
     }
 
-    /// Puts a map page, which is there when `data` says, at the next place of the map's stream. Load
-    /// `makes_room_for` waits until that takes it.
+    /// Puts a map page, which is in RAM when `data` says, at the next place of the map's write stream. Load
+    /// `makes_room_for` waits until the map's write buffer has space for the page.
     fn write_map_page(
         &mut self,
         nand: &mut Nand,
@@ -371,7 +377,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.traffic.under_way.push_back(program);
     }
 
-    /// The map's program unit is full: it is sent when all that it holds is there.
+    /// Seals the map's program unit, which is full: it is sent when all its pages are there.
     fn seal_map_program(&mut self, nand: &mut Nand, number: u64) {
         let area = &mut self.cache().area;
         let filled = area.stream.finish_program(&area.geometry);
@@ -382,7 +388,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.note_in_map_program(nand, number);
     }
 
-    /// Something is there that was missing in map program `number`.
+    /// Notes that one of the things missing in map program `number` is there. If it was the last, sends the
+    /// program unit.
     fn note_in_map_program(&mut self, nand: &mut Nand, number: u64) {
         let program = self.traffic.program(number);
         program.missing -= 1;
@@ -400,7 +407,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         nand.program(tag, ProgramUnit { unit, units, program, after });
     }
 
-    /// Lets map pages into the map's write buffer, as far as there is room.
+    /// Admits waiting map pages to the map's write buffer, as far as it has space.
     fn admit_map_pages(&mut self, nand: &mut Nand) {
         while self.traffic.used < self.traffic.capacity {
             let Some((program, load)) = self.traffic.waiting.pop_front() else { return };
@@ -415,7 +422,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// A program unit of map pages is over.
+    /// Notes that a program unit of map pages is programmed.
     pub(super) fn map_programmed(&mut self, nand: &mut Nand, tag: Tag) {
         let low = self.traffic.log.low_water();
         let number = number_of(tag, low);
@@ -434,7 +441,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.erase_map_blocks(nand);
     }
 
-    /// Has the map's collection keep pace with a page that was written to its stream.
+    /// Collects the map area in pace with a page that was written to its stream.
     fn collect_map(&mut self, nand: &mut Nand) {
         let area = &mut self.cache().area;
         if area.victim.is_none() && !area.is_short_of_blocks() {
@@ -453,7 +460,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.finish_map_victim(nand);
     }
 
-    /// Moves one map page of the map's victim.
+    /// Moves one valid map page of the map area's victim.
     fn move_map_page(&mut self, nand: &mut Nand) {
         let cache = self.cache();
         let (page, place) = cache.next_of_map_victim().expect("something on the victim is valid");
@@ -464,8 +471,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.write_map_page(nand, page, data, None);
     }
 
-    /// Has the map's victim erased when nothing on it is valid any more; whether there is none then. It is free
-    /// at once: what is programmed to it waits for the erase.
+    /// Frees the map area's victim and announces its erase, if no page on it is valid any more. Returns true if
+    /// there is no victim then. The block is free at once: programs to it wait for the erase.
     fn finish_map_victim(&mut self, nand: &mut Nand) -> bool {
         let area = &mut self.cache().area;
         if !area.finish_victim_if_empty() {
@@ -489,7 +496,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Writes some of the map pages whose entries collection has changed.
+    /// Writes some of the map pages whose entries collection has changed: as many as are due for each program
+    /// unit that is collected.
     #[inline(always)]
     pub(super) fn write_moved_map_pages(&mut self, nand: &mut Nand) {
         if let Some(cache) = self.map.cache() {
@@ -512,8 +520,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         true
     }
 
-    /// After a power cut: writes a map that lies on flash anew through the cache, page by page, where a page has
-    /// entries.
+    /// After a power cut: writes a map on flash anew through the cache, map page by map page. Pages without
+    /// entries are left out.
     pub(super) fn write_map_anew(&mut self, nand: &mut Nand) {
         let Some(shift) = self.map.cache().map(|cache| cache.entries_shift()) else { return };
         let mut from = 0;
@@ -529,7 +537,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Writes the map pages in RAM that differ from what the flash holds.
     pub(super) fn write_changed_map_pages(&mut self, nand: &mut Nand) {
         for page in self.cache().dirty_pages() {
-            // Collecting the map may have written it meanwhile.
+            // Collection of the map area may have written the page meanwhile.
             if self.cache().is_dirty(page) {
                 let data = self.cache().clean(page).expect("what is dirty is in RAM");
                 self.write_map_page(nand, page, data, None);
@@ -538,14 +546,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Moves all that is left of the map's victim, if there is one.
+    /// Moves all valid pages that are left on the map area's victim, if there is one.
     pub(super) fn complete_map_victim(&mut self, nand: &mut Nand) {
         while !self.finish_map_victim(nand) {
             self.move_map_page(nand);
         }
     }
 
-    /// Fills what is left of the map's program unit with nothing.
+    /// Pads and seals the map's program unit, if it holds a page.
     pub(super) fn pad_map_program(&mut self, nand: &mut Nand) {
         let area = &mut self.cache().area;
         if !area.stream.is_partial() {
@@ -559,7 +567,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.seal_map_program(nand, number);
     }
 
-    /// All that was valid on a victim is moved: its batch of map pages is to be written.
+    /// Ends the batch of map pages that the collection of a victim has changed: it is written during the
+    /// collection of the next victim.
     #[inline(always)]
     pub(super) fn end_map_batch(&mut self) {
         let steps = self.geometry.units_per_block() / self.geometry.units_per_program();
@@ -568,7 +577,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Goes on with the requests that know where their units lie.
+    /// Resumes the requests whose map pages are in RAM.
     #[inline(never)]
     pub(super) fn go_on_with_known<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while let Some(tag) = self.traffic.known.pop_front() {

@@ -1,5 +1,4 @@
-//! Placement: where the host's next unit goes, the program units on their way, and the write buffer
-//! that their data waits in.
+//! Placement of host writes: the write frontier, the program units in flight, and the write buffer.
 
 use std::collections::VecDeque;
 
@@ -17,56 +16,59 @@ use crate::units::{BlockIndex, Instant, Nanoseconds, PhysicalUnit};
 
 use super::blocks::Blocks;
 
-/// A program unit of the host's that is being filled or on its way to the flash.
+/// A program unit of host data that is being filled or on its way to the flash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostProgram {
     pub(super) first: PhysicalUnit,
     pub(super) block: BlockIndex,
-    /// Its place in the block, in program units.
+    /// Index of the program unit in the write order of its block.
     pub(super) index: u32,
-    /// Units that cross the channel, once it is full.
+    /// Number of units that cross the channel, once the program unit is full.
     pub(super) units: u32,
-    /// Slots of the buffer that it holds, and those of them that are of copies by collection.
+    /// Write buffer slots that the program unit holds. `copies` of these slots hold gc copies.
     data: u32,
     copies: u32,
-    /// What has to arrive before it is sent: its data, the rest of units written in part, and that it is
-    /// full.
+    /// Number of events that must happen before the program unit is sent: one when it is full and all its data
+    /// has been received, one for each read that fills it (read-modify-write, copies), and one if it waits for
+    /// an erase of the reserve.
     waits: u32,
     closes: bool,
-    /// The erase of its block that was not over when it was begun. What is announced later erases it, too.
+    /// Erase of the block that was pending when the program unit was begun; the program waits for that erase.
+    /// Erases of the block that are announced later come after the program.
     pub(super) after: Option<EraseId>,
     pub(super) number: SequenceNumber,
     is_sent: bool,
-    /// True if others may be ready before it, which its die has to program after it.
+    /// True if program units that its die must program after this one may become ready before it.
     is_late: bool,
 }
 
 impl HostProgram {
-    /// Units of the host's in it, as far as they took slots of the buffer.
+    /// Returns the number of units written by the host that took a buffer slot.
     pub(super) fn written(&self) -> u32 {
         self.data - self.copies
     }
 }
 
-/// A write of which not all data was let into the buffer.
+/// A write whose data is not yet all in the write buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitingWrite {
     pub(super) tag: RequestTag,
     pub(super) next: u32,
     pub(super) end: u32,
-    /// True if it covers units in part.
+    /// True if the write covers units in part.
     pub(super) in_part: bool,
-    /// When it has nothing to wait for but room.
+    /// Moment from which the write waits for nothing but free space in the buffer.
     pub(super) ready: Instant,
-    /// The program unit that its first data went into.
+    /// Number of the program unit that took the first data of the write.
     pub(super) program: Option<u64>,
-    /// The stream that the host has said it belongs to.
+    /// Stream that the host named for the write; `None` if it named none.
     pub(super) hint: Option<StreamId>,
-    /// Pages of records of trims that make it durable besides: those before. Such a trim took away what it had let in.
+    /// The write is durable only once the pages of trim records before this number are programmed: a trim has
+    /// discarded data of the write that was already in the buffer. 0 if there was no such trim.
     pub(super) trim_pages: u64,
 }
 
-/// A write frontier that is put aside.
+/// An inactive write frontier.
 #[derive(Clone, Debug)]
 pub(super) struct Frontier {
     stream: WriteStream,
@@ -78,7 +80,7 @@ impl Frontier {
         Frontier { stream: WriteStream::new(geometry), filling: 0 }
     }
 
-    /// Returns true if `unit` is in the program unit being filled.
+    /// Returns true if `unit` is in the program unit that the frontier is filling.
     pub(super) fn holds(&self, unit: PhysicalUnit) -> bool {
         self.stream.holds(unit)
     }
@@ -87,36 +89,39 @@ impl Frontier {
 #[derive(Clone, Debug)]
 pub(super) struct Placement {
     stream: WriteStream,
-    /// The number of the program unit being filled, of the stream being written and of those put aside.
+    /// Number of the program unit being filled: `filling` for the active stream, `filling_aside` for each
+    /// inactive one.
     filling: u64,
     filling_aside: [u64; STREAMS_MAX as usize],
-    /// Program units by number, and those from the first on that is not over.
+    /// Completion of program units by number. `under_way` holds those from the first incomplete one on.
     log: ProgramLog,
     under_way: VecDeque<HostProgram>,
-    /// Per program unit of the drive, a bit: whether its data is in the buffer.
+    /// Bitmap over the program units of the drive: a bit is set while the data is in the buffer.
     buffered: Vec<u64>,
     used: u32,
     capacity: u32,
     waiting: VecDeque<WaitingWrite>,
-    /// When all data is there that was let in.
+    /// Moment at which all data admitted so far has arrived in the buffer.
     received_until: Instant,
-    /// True if capacitors protect the buffer.
+    /// True if capacitors protect the buffer (PLP).
     is_protected: bool,
     sequence: SequenceNumber,
-    /// Program units that were not sent and are late.
+    /// Number of program units that are late (`is_late`) and have not been sent.
     late: u32,
     coalescing: Coalescing,
 }
 
-/// Full program units that wait in a protected buffer, so that what the host writes again is replaced there.
+/// Write coalescing: full program units that stay in a protected buffer, so that units which the host writes
+/// again are replaced there.
 #[derive(Clone, Debug, Default)]
 struct Coalescing {
-    /// Units that they hold at most.
+    /// Maximum number of units in `programs`.
     most: u32,
     units: u32,
-    /// What they are, and their numbers.
+    /// The program units with their numbers, oldest first.
     programs: VecDeque<(FilledProgram, u64)>,
-    /// Per program unit of the drive, a bit: whether it is one of them. Empty on a drive without.
+    /// Bitmap over the program units of the drive: a bit is set while the program unit is in `programs`. Empty
+    /// on a drive without coalescing.
     is_kept: Vec<u64>,
 }
 
@@ -163,19 +168,19 @@ impl Placement {
         }
     }
 
-    /// Returns true if data waits in it that a power cut would take.
+    /// Returns true if a power cut loses the data in the buffer.
     pub(super) fn is_volatile(&self) -> bool {
         !self.is_protected
     }
 
-    /// The number of the program unit or trim that is just finished.
+    /// Takes the next sequence number, for a program unit or trim that was just finished, and returns it.
     #[inline(always)]
     pub(super) fn next_number(&mut self) -> SequenceNumber {
         self.sequence = self.sequence.next();
         self.sequence
     }
 
-    /// Units until the program unit being filled is full; zero when none has been begun.
+    /// Returns the number of units that are free in the program unit being filled; 0 if none is being filled.
     #[inline(always)]
     pub(super) fn room(&self) -> u32 {
         self.stream.room()
@@ -192,18 +197,21 @@ impl Placement {
         self.stream.needs_block()
     }
 
-    /// Returns true if `unit` is in the program unit being filled, or in one that waits in the buffer.
+    /// Returns true if `unit` is in the program unit being filled, or in a full one that is kept for
+    /// coalescing.
     pub(super) fn holds_unsent(&self, unit: PhysicalUnit, geometry: &Geometry) -> bool {
         self.stream.holds(unit) || self.coalescing.holds(unit, geometry)
     }
 
-    /// Returns true if full program units wait in the buffer, so that what is written again is replaced there.
+    /// Returns true if the drive coalesces writes: full program units stay in the buffer, and units that are
+    /// written again are replaced there.
     #[inline(always)]
     pub(super) fn coalesces(&self) -> bool {
         self.coalescing.most > 0
     }
 
-    /// The program unit being filled is full and waits in the buffer. Returns what it is.
+    /// Keeps the program unit being filled, which is full, in the buffer for coalescing. Returns the filled
+    /// program unit.
     pub(super) fn keep(&mut self, geometry: &Geometry) -> FilledProgram {
         let filled = self.fill(geometry);
         self.coalescing.programs.push_back((filled, self.filling));
@@ -212,8 +220,8 @@ impl Placement {
         filled
     }
 
-    /// Takes out the program unit that waits longest in the buffer, where all of them hold more than they may, or
-    /// `is_wanted`. Returns what it is, its number, and when its data is there.
+    /// Takes out the program unit that was kept longest, if those kept hold more units than allowed or
+    /// `is_wanted`. Returns the program unit, its number, and the moment at which its data is in the buffer.
     pub(super) fn take_kept(
         &mut self,
         geometry: &Geometry,
@@ -249,7 +257,7 @@ impl Placement {
         self.waiting.pop_front();
     }
 
-    /// Begins a program unit.
+    /// Begins a program unit. Returns the block that was opened for it, if one was.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
@@ -297,19 +305,19 @@ impl Placement {
         });
     }
 
-    /// Exchanges the frontier being written with one that is put aside.
+    /// Swaps the active frontier with an inactive one.
     pub(super) fn exchange(&mut self, other: &mut Frontier) {
         std::mem::swap(&mut self.stream, &mut other.stream);
         std::mem::swap(&mut self.filling, &mut other.filling);
     }
 
-    /// Fills the blocks that it fills no further. No program unit is being filled.
+    /// Stops filling the open blocks. No program unit is being filled.
     pub(super) fn give_up_blocks(&mut self) {
         self.stream.give_up_blocks();
     }
 
-    /// Notes that what writes wait for since `since` besides room is there `now`; returns for how long they did,
-    /// all together.
+    /// Ends a wait of the waiting writes that began at `since` and was not for buffer space (a merge of log
+    /// blocks). Returns the sum of their waits until `now`.
     pub(super) fn note_wait(&mut self, since: Instant, now: Instant) -> Nanoseconds {
         let mut waited = Nanoseconds::ZERO;
         for write in self.waiting.iter_mut().filter(|write| write.ready < now) {
@@ -319,23 +327,22 @@ impl Placement {
         waited
     }
 
-    /// The program unit that was just begun, or its block, is in SLC mode: it holds `units`, and the block
-    /// so many program units.
+    /// Limits the program unit that was just begun to `units` units, because its block is in SLC mode.
     pub(super) fn shorten(&mut self, units: u32) {
         self.stream.shorten_program(units);
     }
 
-    /// The block that was just begun takes `programs` program units only.
+    /// Limits the block that was just begun to `programs` program units.
     pub(super) fn limit_block(&mut self, programs: u32) {
         self.stream.limit_block(programs);
     }
 
-    /// The first place of the program unit being filled.
+    /// Returns the first physical unit of the program unit being filled.
     pub(super) fn program_start(&self) -> PhysicalUnit {
         self.stream.program_start()
     }
 
-    /// Makes `to` the stream being written.
+    /// Makes `to` the active stream.
     pub(super) fn write_to(&mut self, streams: &mut Streams, to: StreamId) {
         let from = streams.active();
         if from != to {
@@ -350,7 +357,7 @@ impl Placement {
         &mut self.under_way[place as usize]
     }
 
-    /// The program unit being filled waits for something more than its data.
+    /// Adds one event that the program unit being filled waits for, and marks the program unit as late.
     pub(super) fn await_more(&mut self) {
         let program = self.being_filled();
         program.waits += 1;
@@ -358,8 +365,9 @@ impl Placement {
         self.late += u32::from(!was_late);
     }
 
-    /// The program unit being filled waits for the read of `units` copies, which have their places in it. They
-    /// take slots of the buffer, also where it has none left: then the host waits for more of them.
+    /// Has the program unit being filled wait for the read of `units` copies, which have their places in it.
+    /// The copies take buffer slots even if no slot is free; the host's writes then wait until enough slots are
+    /// free.
     pub(super) fn await_copies(&mut self, units: u32) {
         self.await_more();
         self.used += units;
@@ -368,13 +376,13 @@ impl Placement {
         program.copies += units;
     }
 
-    /// Copies by collection in program unit `number`.
+    /// Returns the number of gc copies in program unit `number`.
     #[inline(always)]
     pub(super) fn copies_in(&self, number: u64) -> u32 {
         self.under_way[(number - self.log.low_water()) as usize].copies
     }
 
-    /// Notes that data for a unit that has its slot is there at `received`.
+    /// Notes that data for a unit that already has a buffer slot arrives at `received`.
     pub(super) fn note_received(&mut self, received: Instant) {
         self.received_until = self.received_until.later(received);
     }
@@ -384,17 +392,17 @@ impl Placement {
         self.stream.holds(unit) && self.stream.is_latest(unit)
     }
 
-    /// Returns true if a program unit of `block` waits in the buffer.
+    /// Returns true if a program unit of `block` is kept for coalescing.
     pub(super) fn keeps_any_of(&self, block: BlockIndex) -> bool {
         self.coalescing.programs.iter().any(|(filled, _)| filled.block == block)
     }
 
-    /// Returns true if a program unit with a number before `end` waits in the buffer.
+    /// Returns true if a program unit with a number before `end` is kept for coalescing.
     pub(super) fn keeps_any_before(&self, end: u64) -> bool {
         self.coalescing.programs.iter().any(|&(_, number)| number < end)
     }
 
-    /// Takes slots of the buffer for data of the program unit being filled that is there at `received`.
+    /// Takes `units` buffer slots for data of the program unit being filled. The data arrives at `received`.
     #[inline(always)]
     pub(super) fn let_in(&mut self, units: u32, received: Instant) {
         self.used += units;
@@ -402,14 +410,14 @@ impl Placement {
         self.being_filled().data += units;
     }
 
-    /// The next place of the program unit being filled.
+    /// Takes the next place in the program unit being filled, and returns it.
     #[inline(always)]
     pub(super) fn append(&mut self) -> PhysicalUnit {
         self.stream.append()
     }
 
-    /// The program unit being filled is full, or padded: returns what it is, its number, and when its data is
-    /// there.
+    /// Seals the program unit being filled, which is full or padded. Returns the filled program unit, its
+    /// number, and the moment at which its data is in the buffer.
     #[inline(always)]
     pub(super) fn seal(&mut self, geometry: &Geometry) -> (FilledProgram, u64, Instant) {
         let filled = self.fill(geometry);
@@ -417,7 +425,7 @@ impl Placement {
         (filled, self.filling, self.received_until)
     }
 
-    /// Notes that the program unit being filled is full; returns what it is.
+    /// Notes that the program unit being filled is full, and returns it.
     #[inline(always)]
     fn fill(&mut self, geometry: &Geometry) -> FilledProgram {
         let filled = self.stream.finish_program(geometry);
@@ -427,7 +435,7 @@ impl Placement {
         filled
     }
 
-    /// Gives program unit `number`, which holds nothing from now on but what it holds, its number on the flash.
+    /// Gives program unit `number`, whose contents are final, its sequence number.
     #[inline(always)]
     fn take_number(&mut self, number: u64) {
         let sequence = self.next_number();
@@ -435,26 +443,27 @@ impl Placement {
         self.under_way[place as usize].number = sequence;
     }
 
-    /// The numbers of program units that are not over, without one that was begun and holds nothing.
+    /// Returns the range of numbers from the first incomplete program unit on, without the last one if it is
+    /// still empty.
     #[inline(always)]
     pub(super) fn numbers(&self) -> std::ops::Range<u64> {
         let is_empty = self.stream.room() > 0 && !self.stream.is_partial();
         self.log.low_water()..self.log.next() - u64::from(is_empty)
     }
 
-    /// Returns true if all program units of these numbers are over.
+    /// Returns true if all program units with these numbers have completed.
     pub(super) fn are_over(&self, numbers: std::ops::Range<u64>) -> bool {
         numbers.is_empty() || self.log.are_over(numbers.start..=numbers.end - 1)
     }
 
-    /// The number of the program unit being filled, or of the one that was filled last.
+    /// Returns the number of the program unit being filled, or of the one that was filled last.
     #[inline(always)]
     pub(super) fn latest(&self) -> u64 {
         self.filling
     }
 
-    /// Something has arrived that program unit `number` waits for. Returns it when it is sent with that: nothing
-    /// is missing, and its die was sent what it has to program to the block before.
+    /// Notes one of the events that program unit `number` waits for. Returns the program unit if it is sent
+    /// now: nothing is missing, and its die has been sent all that it must program to the block before.
     #[inline(always)]
     pub(super) fn arrived(&mut self, number: u64, geometry: &Geometry) -> Option<HostProgram> {
         let place = (number - self.log.low_water()) as usize;
@@ -479,7 +488,8 @@ impl Placement {
         *program
     }
 
-    /// Returns true if a die has to program something else to its block before a program unit. That is late then.
+    /// Returns true if the die must first program an earlier program unit of the same block that has not been
+    /// sent. The program unit at `place` is then marked as late.
     #[inline(never)]
     fn is_before_its_turn(&mut self, place: usize, geometry: &Geometry) -> bool {
         let HostProgram { first, block, index, .. } = self.under_way[place];
@@ -487,7 +497,8 @@ impl Placement {
             return false;
         }
         let row = geometry.stripe() * geometry.units_per_program();
-        // Of several lives of the block it is the latest.
+        // If the block is in flight more than once (erased and written again), the latest earlier program unit
+        // counts.
         let is_first = |it: &&HostProgram| it.block == block && it.first.0 + row == first.0;
         let usual = place.checked_sub(geometry.dies() as usize).map(|it| &self.under_way[it]);
         let before = usual
@@ -501,7 +512,8 @@ impl Placement {
         waits
     }
 
-    /// The program unit that could not be sent before program unit `number` was, which is `program` and sent now.
+    /// Returns the program unit that had to wait until program unit `number` (`program`, just sent) was sent,
+    /// and marks it as sent; `None` if there is none or it is not ready.
     #[inline(always)]
     pub(super) fn next_in_turn(
         &mut self,
@@ -528,7 +540,7 @@ impl Placement {
         if geometry.block_of(PhysicalUnit(behind)) != program.block {
             return None;
         }
-        // The block may be written again already: what comes then is not behind this one.
+        // The block may already be written again after an erase: those program units do not follow this one.
         let after = (number - low) as usize + 1;
         let usual = after - 1 + geometry.dies() as usize;
         let is_usual = self
@@ -545,8 +557,8 @@ impl Placement {
         is_ready.then(|| (low + place as u64, self.send(place)))
     }
 
-    /// Program unit `number` is over: its data leaves the buffer. Returns where it starts, and the block
-    /// that is full and programmed with it.
+    /// Ends program unit `number`: its data leaves the buffer. Returns its first unit, and its block if that is
+    /// now full and programmed.
     #[inline(always)]
     pub(super) fn end(
         &mut self,
@@ -565,18 +577,18 @@ impl Placement {
         (first, closes.then_some(block))
     }
 
-    /// Returns where program unit `number` starts, which is under way.
+    /// Returns the first unit of program unit `number`, which is in flight.
     pub(super) fn first_of(&self, number: u64) -> PhysicalUnit {
         self.under_way[(number - self.log.low_water()) as usize].first
     }
 
-    /// The number after that of the last program unit of `block` that is not over; zero if there is none.
+    /// Returns the number after that of the last program unit of `block` that is in flight; 0 if there is none.
     pub(super) fn end_of_block(&self, block: BlockIndex) -> u64 {
         let place = self.under_way.iter().rposition(|program| program.block == block);
         place.map_or(0, |place| self.log.low_water() + place as u64 + 1)
     }
 
-    /// Returns true if those of `block` before number `end` are over.
+    /// Returns true if all program units of `block` with numbers before `end` have completed.
     #[inline(always)]
     pub(super) fn are_over_in(&self, block: BlockIndex, end: u64) -> bool {
         let low = self.log.low_water();
@@ -587,18 +599,19 @@ impl Placement {
         before.all(|(number, it)| it.block != block || self.log.are_over(number..=number))
     }
 
-    /// Returns true if nothing more is added to program unit `number`, which is not over.
+    /// Returns true if the contents of program unit `number`, which has not completed, are final.
     pub(super) fn is_settled(&self, number: u64) -> bool {
         self.under_way[(number - self.log.low_water()) as usize].number.0 > 0
     }
 
-    /// The smallest number of the program units that are full and not known to be over.
+    /// Returns the smallest sequence number of the full program units from the first incomplete one on; `None`
+    /// if there is none.
     pub(super) fn oldest_full(&self) -> Option<SequenceNumber> {
         let numbers = self.under_way.iter().map(|program| program.number);
         numbers.filter(|number| number.0 > 0).min()
     }
 
-    /// Notes whether the data of the program unit with `unit` is in RAM.
+    /// Records whether the data of the program unit that holds `unit` is in RAM.
     #[inline(always)]
     pub(super) fn set_buffered(&mut self, unit: PhysicalUnit, geometry: &Geometry, is_there: bool) {
         let program = geometry.program_of(unit) as usize;
@@ -617,34 +630,37 @@ impl Placement {
         &self.stream
     }
 
-    /// The write frontier of a drive that is restored, recovered or preconditioned.
+    /// Returns the write frontier for changes, while a drive is restored, recovered or preconditioned.
     pub(super) fn stream_mut(&mut self) -> &mut WriteStream {
         &mut self.stream
     }
 
-    /// Forgets where it writes to, once nothing is under way.
+    /// Forgets the open blocks.
+    ///
+    /// # Panics
+    /// Panics if a program unit is in flight.
     pub(super) fn begin_anew(&mut self, geometry: &Geometry) {
         assert!(self.numbers().is_empty(), "nothing is under way");
         self.stream = WriteStream::new(geometry);
     }
 
-    /// The number of the latest program unit or trim.
+    /// Returns the sequence number of the latest program unit or trim.
     pub(super) fn latest_number(&self) -> SequenceNumber {
         self.sequence
     }
 
-    /// Has numbers follow `latest`.
+    /// Continues sequence numbers after `latest`.
     pub(super) fn go_on_from(&mut self, latest: SequenceNumber) {
         self.sequence = latest;
     }
 
-    /// Writes the state of a drive that was shut down. The latest number is saved elsewhere.
+    /// Writes the state of a drive that was shut down. The latest sequence number is saved elsewhere.
     pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let Placement {
             // From the configuration.
             capacity: _,
             is_protected: _,
-            // Nothing, of a drive that was shut down.
+            // Unused after a shutdown.
             filling: _,
             filling_aside: _,
             log,
@@ -681,8 +697,8 @@ mod tests {
     use super::*;
     use crate::ssd::tests::small_configuration;
 
-    /// A block may be emptied, and written again, while its first program unit waits for the rest of a unit that
-    /// was written in part.
+    /// A block may be reclaimed and written again while its first program unit still waits for the read of a
+    /// read-modify-write.
     #[test]
     fn a_die_programs_a_block_in_order_also_where_it_is_written_again_meanwhile() {
         let configuration = small_configuration(&[]);

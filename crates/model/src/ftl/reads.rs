@@ -1,10 +1,11 @@
-//! Host reads: from the buffer, from what was read ahead, or from the flash.
+//! Host reads: from the write buffer, from read-ahead data, or from the flash.
 //!
-//! A request becomes flash page reads: units that lie on one page cost one read of it, and pages of one
-//! multi-plane group in one request are sensed together. It is answered when its last unit has arrived.
+//! A request becomes flash page reads: units that lie on one page cost one read of the page, and pages of one
+//! multi-plane group in one request are sensed together. The request is answered when its last unit has
+//! arrived.
 //!
 //! A unit that collection is moving is read from its new place, although the old copy would do as long as the
-//! new one is not programmed: either way it is one page read on some die.
+//! new one is not programmed: either way the read costs one page read on some die.
 
 use std::collections::VecDeque;
 
@@ -21,17 +22,17 @@ use crate::read_ahead::{Arrival, ReadAhead, is_whole};
 use crate::ssd::Configuration;
 use crate::units::{ByteLength, Instant, LogicalUnit, PhysicalUnit, SectorCount};
 
-/// Pages of a request that are compared with the next unit's. A page's units are neighbours of
-/// each other unless some were overwritten since, and then the strays lie between them. It bounds
-/// the work for a large read: a page with more strays than that in between is sensed again.
+/// Number of latest pages of a request that are searched for the page of its next unit. The units of a page
+/// follow each other in a request, unless some were overwritten since; the strays then come in between. The
+/// limit bounds the work for a large read: a page with more strays in between is sensed again.
 const LOOK_BACK: usize = 8;
 
-/// Where a piece of a request comes from.
+/// Source of a piece of a read request.
 #[derive(Clone, Copy, Debug)]
 enum From {
-    /// The buffer, what was read ahead, or nowhere.
+    /// RAM: the write buffer, or read-ahead data. Also an unmapped unit, which needs no flash.
     Ram,
-    /// A segment that is being read ahead.
+    /// The read-ahead segment in flight with this number.
     Segment(u32),
     /// The flash page of this unit.
     Page(PhysicalUnit),
@@ -43,19 +44,19 @@ struct Piece {
     units: u32,
 }
 
-/// A segment that is being read ahead.
+/// A read-ahead segment in flight.
 #[derive(Clone, Debug, Default)]
 struct Fetch {
     pages_left: u32,
-    /// Pieces of reads that wait for it.
+    /// Pieces of reads that wait for the segment.
     waiting: Vec<(ReadId, PieceIndex)>,
 }
 
-/// Segments under way, by number, oldest first.
+/// Read-ahead segments in flight, by number, oldest first.
 #[derive(Clone, Debug, Default)]
 struct Fetches {
     under_way: VecDeque<Fetch>,
-    /// The number of the first; wraps.
+    /// Number of the first segment; wraps.
     first: u32,
 }
 
@@ -66,13 +67,14 @@ impl Fetches {
         number & kind::NUMBER
     }
 
-    /// Segment `number`, unless all of it is there.
+    /// Returns segment `number`; `None` if all of it has arrived.
     fn get(&mut self, number: u32) -> Option<&mut Fetch> {
         let place = number.wrapping_sub(self.first) & kind::NUMBER;
         self.under_way.get_mut(place as usize).filter(|fetch| fetch.pages_left > 0)
     }
 
-    /// Another page of segment `number` is there. Returns who waits for it, if it was the last.
+    /// Notes that another page of segment `number` has arrived. If it was the last, returns the pieces that
+    /// wait for the segment.
     fn note_page(&mut self, number: u32) -> Vec<(ReadId, PieceIndex)> {
         let fetch = self.get(number).expect("it is under way");
         fetch.pages_left -= 1;
@@ -88,15 +90,15 @@ impl Fetches {
     }
 }
 
-/// What reads need besides the map.
+/// State of reads: read-ahead, and the pieces of the request being executed.
 #[derive(Clone, Debug)]
 pub(super) struct Reads {
     ahead: ReadAhead,
     fetches: Fetches,
-    /// Sectors of reads of parts of units that do not add up to a unit yet.
+    /// Sectors read by requests for parts of units that do not add up to a unit yet.
     part_sectors: u64,
     pieces: Vec<Piece>,
-    /// The pieces that are pages, by their place in the list, to look back at.
+    /// Flash pages of the request, each with the index of its piece in `pieces`.
     pages: Vec<(u32, u32)>,
 }
 
@@ -112,7 +114,7 @@ impl Reads {
         }
     }
 
-    /// Forgets what was read ahead of `units` units from `first`, which the host changes.
+    /// Drops read-ahead data of `units` units from `first`, which the host changes.
     #[inline(always)]
     pub(super) fn forget(&mut self, first: LogicalUnit, units: u32, counters: &mut Counters) {
         let lost = self.ahead.forget(first.0, units);
@@ -121,8 +123,8 @@ impl Reads {
         }
     }
 
-    /// Adds sectors read to those that do not add up to a unit yet; returns the whole units that they then are,
-    /// and takes those out.
+    /// Adds sectors read to those that do not add up to a unit yet. Returns the number of whole units in the
+    /// sum, and takes these units out of it.
     pub(super) fn whole_units_of(&mut self, count: SectorCount, geometry: &Geometry) -> u64 {
         let shift = geometry.sectors_per_unit_shift();
         self.part_sectors += count.0;
@@ -153,7 +155,7 @@ impl Reads {
         self.pieces.push(Piece { from: From::Page(unit), units: 1 });
     }
 
-    /// Forgets what was read ahead and which streams there are, as at power-on.
+    /// Forgets read-ahead data and the streams that were detected, as at power-on.
     pub(super) fn begin_anew(&mut self) {
         self.ahead = self.ahead.renewed();
         self.fetches = Fetches::default();
@@ -162,7 +164,8 @@ impl Reads {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Returns where `unit` has to be read from the flash; nothing when it is in the buffer or nowhere.
+    /// Returns the physical unit from which `unit` has to be read; `None` if it is in the buffer or nowhere.
+    /// Counts both of these cases.
     #[inline(always)]
     fn place_in_flash(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         let Some(physical) = self.map.get(unit).or_else(|| self.marked_place_of(unit)) else {
@@ -176,7 +179,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some(physical)
     }
 
-    /// Returns where a unit that was trimmed can still be read, on a drive that goes there.
+    /// Returns the place at which a trimmed unit can still be read, on a drive that does not say what is read
+    /// after a trim.
     #[cold]
     pub(super) fn marked_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         self.trim_marks.as_ref()?.still_at(unit, self.blocks.flash())
@@ -197,7 +201,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.read_mapped(nand, tag, first, units);
     }
 
-    /// Reads units of which it is known where they lie.
+    /// Reads units whose map entries are in RAM.
     #[inline(always)]
     pub(super) fn read_mapped(
         &mut self,
@@ -283,7 +287,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Returns how much of the first and of the last unit of a request the host did not ask for.
+    /// Returns the number of bytes of the first and of the last unit of a request that the host did not ask
+    /// for.
     fn left_out(&self, tag: RequestTag) -> [ByteLength; 2] {
         let Command::ReadSectors { first, count } = self.requests.get(tag).command else {
             return [ByteLength::ZERO; 2];
@@ -292,7 +297,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         [parts.head, parts.tail].map(SectorCount::length)
     }
 
-    /// Collects the pages that `units` units from `first` lie on.
+    /// Collects the flash pages of `units` units from `first`.
     fn gather(&mut self, first: LogicalUnit, units: u32) {
         for unit in first.0..first.0 + units {
             match self.place_in_flash(LogicalUnit(unit)) {
@@ -302,8 +307,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Collects what a request needs that continues a sequential stream: what was read ahead, and the pages
-    /// of the rest.
+    /// Collects the pieces of a request of a sequential stream: read-ahead segments, and the flash pages of the
+    /// rest.
     fn gather_sequential(&mut self, stream: usize, first: LogicalUnit, units: u32) {
         let segment_units = self.reads.ahead.parameters().segment;
         let (mut unit, end) = (first.0, first.0 + units);
@@ -327,7 +332,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Has the segments read that a stream has room for in its window.
+    /// Starts to read the segments that fit into the read-ahead window of a stream.
     fn fetch_ahead(&mut self, nand: &mut Nand, stream: usize) {
         let segment = self.reads.ahead.parameters().segment;
         let logical_units = self.geometry.logical_units();
@@ -363,8 +368,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Arrival::WithFetch(number)
     }
 
-    /// Takes a page that was gathered, if it was not taken and, where `sense` names some, is sensed with those;
-    /// returns what is sensed with it, too.
+    /// Takes the gathered page `index`, and returns it with the group of pages that are sensed together with
+    /// it. `None` if it was taken before, or if `sense` names another group.
     fn take_gathered(&mut self, index: usize, sense: Option<u32>) -> Option<(Page, u32)> {
         let piece = &mut self.reads.pieces[self.reads.pages[index].1 as usize];
         let From::Page(unit) = piece.from else { return None };
@@ -377,14 +382,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some((Page { unit, units, sense: self.page_read_of(unit) }, together))
     }
 
-    /// A page of a segment that is read ahead is there.
+    /// Notes that a page of a read-ahead segment has arrived.
     pub(super) fn page_fetched(&mut self, nand: &mut Nand, tag: Tag) {
         for (read, piece) in self.reads.fetches.note_page(tag.0) {
             nand.piece_arrived(read, piece);
         }
     }
 
-    /// All of a read is with the host at `at`.
+    /// Counts and answers a read whose data is all with the host at `at`.
     #[inline(always)]
     pub(super) fn read_is_over<H: Host>(
         &mut self,

@@ -1,10 +1,11 @@
-//! After a power cut: a drive is opened from what is on its flash. The rules are those of
-//! [`crate::recovery`]; here is what follows from what was found.
+//! Recovery after a power cut: a drive is opened from the contents of its flash. The rules are those of
+//! [`crate::recovery`]; this file carries out what follows from what was found.
 //!
-//! The controller reads spare areas and what is saved of the map, and takes no command meanwhile. Then all is
-//! decided at once, and the flash work follows. Where collection has to make room, the host waits
-//! until all of that is on the flash: it could fill the last erased block meanwhile, and leave none to copy to
-//! if power is cut again. What capacitors have saved is written again after that.
+//! The controller reads spare areas (out-of-band bytes) and the saved parts of the map, and takes no command
+//! meanwhile. Then the FTL decides everything at once, and the flash operations follow. If collection has to
+//! reclaim blocks, the host waits until all copies are on the flash: its writes could fill the last erased
+//! block, and leave none to copy to if power is cut again. Data that capacitors have saved is written again
+//! after that.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -22,23 +23,24 @@ use crate::recovery::{FlashContents, ProgramUnit, Recovery, RecoveryError};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
-/// Who fills a block further.
+/// Streams that continue partly written blocks. In each group of dies the emptiest such block goes to the
+/// first, the next one to the second. Where copies go to the host's block there is only the second.
 const FILLED_FURTHER: [BlockState; 2] = [BlockState::OpenForCollection, BlockState::OpenForHost];
 
-/// A drive that recovers from a power cut and takes no command yet.
+/// A drive that is recovering from a power cut and takes no command yet.
 #[derive(Clone, Debug)]
 pub struct Opening<M: Mapping, D: Media> {
     ssd: Ssd<M, D>,
     recovery: Recovery,
-    /// What capacitors have saved of the write buffer.
+    /// Units of the write buffer that capacitors have saved.
     saved: Vec<LogicalUnit>,
     left: Left,
 }
 
-/// What is left to do before the host is let in.
+/// Work that is left before the host is let in.
 #[derive(Clone, Copy, Debug)]
 enum Left {
-    /// Room is being made that the host waits for.
+    /// Blocks are being reclaimed or gaps filled, and the host waits for that.
     Room,
     /// Units that capacitors have saved are to be written again, from this one on.
     Saved(usize),
@@ -46,15 +48,15 @@ enum Left {
 }
 
 impl<M: Mapping, D: FlashContents> Ssd<M, D> {
-    /// Opens a drive from what is on its flash, from `at` on, with an empty `map`. It takes commands
-    /// from `ready_at` on, which is its time then. Nothing is done to the flash before it is certain
+    /// Opens a drive from the contents of its flash, from `at` on, with an empty `map`. The drive takes
+    /// commands from `ready_at` on, which is its time then. Nothing is done to the flash before it is certain
     /// that the drive can be opened.
     ///
     /// # Errors
-    /// When the flash holds what this drive cannot have written, or has no room left.
+    /// Returns an error if the flash holds something that this drive cannot have written, or has no room left.
     ///
     /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that.
+    /// Panics if the write buffer holds less than two program units; profiles check that.
     pub fn open(
         configuration: &Configuration,
         map: M,
@@ -66,7 +68,7 @@ impl<M: Mapping, D: FlashContents> Ssd<M, D> {
 }
 
 impl<M: Mapping, D: FlashContents> Opening<M, D> {
-    /// Reads what is on the flash, from `at` on, and decides what follows.
+    /// Reads the flash, from `at` on, and decides what has to be done.
     ///
     /// # Errors
     /// As [`Ssd::open`].
@@ -90,7 +92,7 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         ssd.ftl.check_saved()?;
         ssd.ftl.take_over_bad_blocks()?;
         let ready_at = at + ssd.ftl.time_to_read(&scan);
-        // Nothing is under way until then.
+        // Nothing is in flight until then.
         ssd.nand.set_alarm(ready_at, Tag(kind::READY));
         ssd.run_until(ready_at, &mut Nobody);
         let mut recovery = ssd.ftl.take_over_contents(&scan, ready_at);
@@ -99,7 +101,7 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         ssd.ftl.write_map_anew(context.nand);
         ssd.ftl.note_slc_blocks(&scan.blocks)?;
         ssd.ftl.sort_blocks(context.nand, &scan.blocks, &mut recovery);
-        // A drive that takes no more writes needs no room for them.
+        // A read-only drive needs no free space for writes.
         let made_room = match ssd.ftl.log_blocks.is_some() {
             true => ssd.ftl.begin_to_reclaim_surplus(context),
             false => ssd.ftl.make_room_for_host(context),
@@ -115,25 +117,25 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         Ok(Opening { ssd, recovery, saved, left })
     }
 
-    /// Returns the drive as it is now, whose power can be cut.
+    /// Returns the drive in its present state; its power can be cut.
     pub fn drive(&self) -> &Ssd<M, D> {
         &self.ssd
     }
 
-    /// Lets the next thing happen while the host waits. Returns whether there was any.
+    /// Executes the next event while the host waits. Returns true if there was one.
     pub fn step(&mut self) -> bool {
         let is_any = self.next_due().is_some() && self.ssd.step(LATEST, &mut Nobody);
         self.go_on();
         is_any
     }
 
-    /// Lets everything happen that is due until `until`.
+    /// Executes all events that are due until `until`.
     pub fn run_until(&mut self, until: Instant) {
         self.ssd.run_until(until, &mut Nobody);
         self.go_on();
     }
 
-    /// Returns the instant at which the next thing happens while the host waits, if anything will.
+    /// Returns the instant of the next event while the host waits; `None` if there is none.
     pub fn next_due(&self) -> Option<Instant> {
         match self.left {
             Left::Room | Left::Saved(1..) => self.ssd.next_due(),
@@ -141,10 +143,10 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         }
     }
 
-    /// Lets the host in, when there is room. Returns the drive and what recovery did.
+    /// Completes recovery, so that the host is let in. Returns the drive and a record of what recovery did.
     ///
     /// # Panics
-    /// Never: whatever is waited for comes.
+    /// Never: everything that recovery waits for completes.
     pub fn finish(mut self) -> (Ssd<M, D>, Recovery) {
         self.go_on();
         while !matches!(self.left, Left::Nothing) {
@@ -157,7 +159,7 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         (ssd, recovery)
     }
 
-    /// Does what can be done now of what is left.
+    /// Does as much of the remaining work as can be done now.
     fn go_on(&mut self) {
         let Ssd { nand, ftl } = &mut self.ssd;
         let context = &mut Context { nand, host: &mut Nobody };
@@ -184,7 +186,8 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
 }
 
 impl<M: Mapping, D: FlashContents> Ftl<M, D> {
-    /// Checks what capacitors have saved of the write buffer.
+    /// Checks the units that capacitors have saved from the write buffer: the drive has each, and none was
+    /// saved twice.
     fn check_saved(&self) -> Result<(), RecoveryError> {
         let units = self.geometry.logical_units();
         let mut seen = HashSet::new();
@@ -199,7 +202,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         Ok(())
     }
 
-    /// Makes the table of bad blocks anew from what was written down.
+    /// Rebuilds the table of bad blocks from its records.
     fn take_over_bad_blocks(&mut self) -> Result<(), RecoveryError> {
         let mut records = self.media.bad_blocks().to_vec();
         records.sort_by_key(|record| record.number);
@@ -212,8 +215,8 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         Ok(())
     }
 
-    /// Returns how long it takes to read what was read: every die its pages of the saved map, which cross the channels
-    /// whole, and its spare areas, one by one.
+    /// Returns the time that reading the flash takes: every die reads its pages of the saved map, which cross
+    /// the channels whole, and its spare areas, one by one.
     fn time_to_read(&self, scan: &Scan) -> Nanoseconds {
         let (dies, pages) = (u64::from(self.geometry.dies()), scan.known.pages);
         let page = self.geometry.unit_size() * u64::from(self.geometry.units_per_page());
@@ -229,7 +232,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         channels.into_iter().fold(longest, Nanoseconds::max)
     }
 
-    /// Fills the map and the block table with what was found.
+    /// Fills the map and the block table with what was found. Returns the record of the recovery.
     fn take_over_contents(&mut self, scan: &Scan, now: Instant) -> Recovery {
         self.placement.go_on_from(scan.latest);
         self.counters.unsafe_shutdowns += 1;
@@ -258,7 +261,8 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         }
     }
 
-    /// Takes over the spare areas of all that was programmed.
+    /// Fills the reverse map from the spare areas of all program units, and takes over the erase counts of
+    /// blocks.
     fn note_spare_areas(&mut self, blocks: &[FoundBlock]) {
         let flash = self.blocks.flash_mut();
         for (found, block) in blocks.iter().zip(0..) {
@@ -278,7 +282,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         }
     }
 
-    /// Notes which blocks are in SLC mode.
+    /// Records the blocks that are in SLC mode.
     fn note_slc_blocks(&mut self, blocks: &[FoundBlock]) -> Result<(), RecoveryError> {
         for (found, block) in blocks.iter().zip(0..) {
             let block = BlockIndex(block);
@@ -321,11 +325,11 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
             }
         }
         if self.log_blocks.is_some() {
-            // What a block is for is found out when all are known.
+            // The use of a block is found out when all blocks are known.
             self.sort_log_blocks(blocks);
             return;
         }
-        // Where room has to be made, no erased place is left empty.
+        // If blocks have to be reclaimed, no erased place is given up.
         let fills_gaps = self.has_to_make_room();
         let mut room: Vec<Vec<(u32, BlockIndex)>> =
             vec![Vec::new(); self.geometry.groups() as usize];
@@ -360,7 +364,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         }
     }
 
-    /// Returns the program units of a block that are not erased, in their order.
+    /// Returns the indices of the program units of a block that are not erased, in ascending order.
     fn used_programs(&self, block: BlockIndex, found: FoundBlock) -> Vec<u32> {
         let first = self.geometry.first_unit(block).0;
         let unit = |program| PhysicalUnit(first + program * self.geometry.units_per_program());
@@ -368,7 +372,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         (0..found.programs).filter(is_used).collect()
     }
 
-    /// Has a stream fill what is erased of `block`.
+    /// Has stream `by` fill the erased program units of `block`.
     fn fill_further(&mut self, block: BlockIndex, found: FoundBlock, by: BlockState) {
         let used = self.used_programs(block, found);
         let units = used.len() as u32 * self.geometry.units_per_program();
@@ -382,13 +386,14 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         stream.fill_gaps(group, block, &used);
     }
 
-    /// Returns true if an erased place is left in front of one that is programmed, in a block that is filled further.
+    /// Returns true if an erased program unit lies before a programmed one, in a block that a stream continues.
     fn has_gaps(&self) -> bool {
         self.placement.stream().has_gaps() || self.collector.stream.has_gaps()
     }
 
-    /// Programs what was copied to places in front of others that are programmed, where it does not fill its program
-    /// unit. Returns whether the flash is busy: places behind these on the same die are programmed after them.
+    /// Pads the program units of copies and of the host that lie in gaps (before others that are programmed),
+    /// so that they are sent. Returns true if the flash is busy: program units behind these on the same die
+    /// have to wait.
     fn finish_copies_in_gaps(&mut self, context: &mut Context<'_, Nobody>) -> bool {
         if self.collector.stream.is_partial() && self.collector.stream.has_gaps() {
             self.pad_collection_program(context.nand);
@@ -399,8 +404,8 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         !context.nand.is_idle()
     }
 
-    /// Programs empty what a power cut has left erased in front of something that is programmed, in the blocks that are
-    /// filled further. Returns whether there was any.
+    /// Programs padding to the gaps that a power cut has left: erased program units before programmed ones, in
+    /// the blocks that streams continue. Returns true if there were any.
     fn pad_gaps(&mut self, nand: &mut ssdlab_nand::Nand, recovery: &mut Recovery) -> bool {
         let aside = self.streams.iter_mut().flat_map(|it| it.put_aside_mut());
         let streams = [self.placement.stream_mut(), &mut self.collector.stream].into_iter();
@@ -434,8 +439,8 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         nand.program(tag, NandProgram { unit: first, units, program, after: None });
     }
 
-    /// Writes again what was in the buffer: `index` of what was saved of it. Returns whether it could, and has not
-    /// to wait for a merge.
+    /// Writes again the unit with number `index` of those that were saved from the write buffer. Returns false
+    /// if it has to wait for a merge.
     fn restore_unit(
         &mut self,
         context: &mut Context<'_, Nobody>,
@@ -476,7 +481,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         flash.close(block, BlockState::Closed);
     }
 
-    /// Returns where the program unit starts that recovery leaves empty and that is programmed as `tag`.
+    /// Returns the first unit of the padding program unit that recovery programs as `tag`.
     pub(super) fn unit_of_empty(&self, tag: Tag) -> PhysicalUnit {
         PhysicalUnit((tag.0 & kind::NUMBER) * self.geometry.units_per_program())
     }

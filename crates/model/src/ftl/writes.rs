@@ -1,4 +1,5 @@
-//! Host writes: into the buffer, into the open program unit, and on to a die when that is full.
+//! Execution of commands, and host writes: into the write buffer, into the program unit being filled, and on to
+//! a die when that is full.
 
 use ssdlab_nand::{ProgramUnit, Tag};
 
@@ -11,17 +12,17 @@ use crate::media::{Media, SpareArea, SpareMark};
 use crate::stream::FilledProgram;
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
 
-/// What a unit is that no finished program unit holds.
+/// Origin of a unit whose program unit is not final yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unsent {
     /// Written by the host.
     Written,
-    /// Copied from a block that waits to be erased, or is being emptied.
+    /// Copied from a block that is being collected, or waits to be erased.
     Copy,
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// The controller acts on a command.
+    /// Executes a command that the controller has fetched.
     #[inline(always)]
     pub(super) fn act<H: Host>(&mut self, context: &mut Context<'_, H>, tag: RequestTag) {
         self.counters.requests += 1;
@@ -49,7 +50,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// The units that a request touches.
+    /// Returns the first unit that a request touches, and the number of units.
     #[inline(always)]
     pub(super) fn units_of(&self, tag: RequestTag) -> (LogicalUnit, u32) {
         match self.requests.get(tag).command {
@@ -64,7 +65,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Acts on a command for `units` units from `first`, once their extents are found.
+    /// Executes a command for `units` units from `first`, whose extents are found.
     #[inline(always)]
     pub(super) fn act_found<H: Host>(
         &mut self,
@@ -84,7 +85,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Answers a write at `at`.
+    /// Answers a write that has waited until `at`; the latency of its data comes on top.
     #[inline(always)]
     pub(super) fn answer_write<H: Host>(
         &mut self,
@@ -97,7 +98,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.answer(context, tag, sent, at);
     }
 
-    /// Notes that what a write waits for is over at `at`; returns when it is answered.
+    /// Counts a write that has waited until `at`, with its latency. Returns the moment at which it is answered.
     #[inline(always)]
     pub(super) fn note_write(&mut self, tag: RequestTag, at: Instant) -> Instant {
         let request = self.requests.get(tag);
@@ -146,7 +147,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             && self.map.cache().is_none()
             && !self.metadata.makes_durable(force)
         {
-            // The most common write of all: it goes into the program unit being filled, and is answered.
+            // Fast path for the most common write: it fits the program unit being filled, and is answered.
             self.media.receive_for(tag);
             let received = self.let_in(context, next..end, ready);
             if self.placement.room() == 0 {
@@ -169,8 +170,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Lets data into the buffer in the order in which it came, as much at a time as goes into one program
-    /// unit.
+    /// Admits the data of waiting writes to the buffer in order of arrival, up to one program unit at a time.
     #[inline(always)]
     pub(super) fn let_waiting_in<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while let Some(&mut waiting) = self.placement.first_waiting() {
@@ -178,7 +178,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 waiting;
             self.media.receive_for(tag);
             if self.streams.is_some() {
-                // Others may have written to another stream since it began.
+                // Other writes may have changed the active stream since this one began.
                 self.choose_stream(LogicalUnit(next), hint);
             }
             let let_in = match in_part {
@@ -205,7 +205,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 self.counters.fua_writes += u64::from(force);
                 self.pad_host_program(context);
                 let programs = match self.log_blocks.is_some() {
-                    // Their numbers are in no order, and all have been sent.
+                    // With log blocks these numbers are in no order, and all program units have been sent: the
+                    // write waits for all.
                     true => self.placement.numbers(),
                     false => program..latest + 1,
                 };
@@ -217,8 +218,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         context.nand.note_full(false);
     }
 
-    /// Lets as many of `units` into the buffer as go into one program unit; returns how many, and when their
-    /// data is there. Nothing where there is no room.
+    /// Admits as many of `units` to the buffer as go into one program unit. Returns their number, and the
+    /// moment at which their data is there; `None` if the buffer has no free space.
     #[inline(always)]
     pub(super) fn let_whole_in<H: Host>(
         &mut self,
@@ -243,7 +244,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some((count, received))
     }
 
-    /// Lets the next of a write that covers units in part into the buffer.
+    /// Admits the next units of a write that covers units in part to the buffer. Returns their number, and the
+    /// moment at which their data is there; `None` if the buffer has no free space.
     #[inline(never)]
     fn let_in_by_parts<H: Host>(
         &mut self,
@@ -266,8 +268,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some((1, received))
     }
 
-    /// Gives units their places in the program unit being filled, and moves their data over the link; returns
-    /// when that is there.
+    /// Gives units their places in the program unit being filled, and moves their data over the host link.
+    /// Returns the moment at which the data is in the buffer.
     #[inline(always)]
     fn let_in<H>(
         &mut self,
@@ -292,15 +294,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         received
     }
 
-    /// Puts units whose data is there at `received` where their data lies in the buffer, if it does; else at the
-    /// next places.
+    /// Puts units whose data arrives at `received` in the place of their old data, if that is in a program unit
+    /// which is not final yet; otherwise at the next places.
     #[inline(never)]
     fn place_or_replace(&mut self, units: std::ops::Range<u32>, received: Instant) {
         self.placement.note_received(received);
         for unit in units.map(LogicalUnit) {
             match self.map.get(unit) {
                 Some(lies) if self.placement.holds_unsent(lies, &self.geometry) => {
-                    // All of it is replaced; like a part of it, where the rest lies already.
+                    // The whole unit is replaced in place, in the way in which a part of it would be.
                     self.media.receive_part(lies, unit, Some(lies));
                 }
                 _ => {
@@ -319,7 +321,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.lies_at(unit, physical);
     }
 
-    /// Gives one unit the next place, and returns that.
+    /// Gives one unit the next place, and returns the place.
     #[inline(always)]
     pub(super) fn give_place(&mut self, unit: LogicalUnit) -> PhysicalUnit {
         let physical = self.placement.append();
@@ -327,23 +329,24 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         physical
     }
 
-    /// One unit lies at the place that it was given, and where it lay before no longer.
+    /// Maps `unit` to `physical`, and invalidates its old place.
     #[inline(always)]
     pub(super) fn lies_at(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
         if let Some(old) = self.map.set(unit, physical)
             && self.blocks.flash_mut().lose_unit(self.geometry.block_of(old))
             && self.forget_unsent(old) == Some(Unsent::Copy)
         {
-            // The copy was to replace what a block holds that waits to be erased. Now what the host has just
-            // written replaces it.
+            // The old place held a copy of a unit on a block that waits to be erased. From now on that block
+            // has to wait for the data that the host has just written.
             if self.placement.is_volatile() {
                 self.collector.await_host(self.placement.latest() + 1);
             }
         }
     }
 
-    /// Leaves `old`, which is no longer current, empty if its program unit is still being filled: a program
-    /// unit holds only what is current when it takes its number (see [`crate::media`]).
+    /// Clears `old`, which is no longer valid, if its program unit is not final yet: a program unit holds only
+    /// units that are valid when it takes its number (see [`crate::media`]). Returns the origin of the unit;
+    /// `None` if nothing was cleared.
     #[inline(never)]
     pub(super) fn forget_unsent(&mut self, old: PhysicalUnit) -> Option<Unsent> {
         let is_aside = self.streams.as_ref().is_some_and(|streams| streams.hold_aside(old))
@@ -362,7 +365,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     pub(super) fn begin_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
         if self.placement.is_partial() {
-            // It was held back for the rest of its last unit, which goes elsewhere or comes too late.
+            // The program unit was held back for the rest of its last unit, which goes elsewhere or comes too
+            // late.
             self.seal_host_program(context);
         }
         if self.collector.copies_to_host {
@@ -398,14 +402,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.hold_for_reserve();
     }
 
-    /// The host's program unit is full: it is sent when its data is there.
+    /// Seals the host's program unit, which is full: it is sent when its data has arrived.
     #[inline(always)]
     pub(super) fn seal_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.seal(context, 0, 0);
     }
 
-    /// The program unit being filled is full, with `padding` units that are empty and `copies` by a merge of
-    /// log blocks.
+    /// Seals the program unit being filled: `padding` of its units are empty, and `copies` are copies by a
+    /// merge of log blocks.
     pub(super) fn seal<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -422,8 +426,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.settle(context, (filled, number, received), padding, copies);
     }
 
-    /// Has the program unit that is full wait in the buffer, where what is written again is replaced, and those that
-    /// wait longest go. A padded one goes at once, and all before it.
+    /// Keeps the full program unit in the buffer for coalescing, and sends those kept longest if too many are
+    /// kept. A program unit with padding or merged copies is sent at once, after all that were kept before it.
     fn keep_or_settle<H: Host>(&mut self, context: &mut Context<'_, H>, padding: u32, copies: u32) {
         let filled = self.placement.keep(&self.geometry);
         if filled.closes {
@@ -437,14 +441,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Has all program units that wait in the buffer go.
+    /// Sends all program units that are kept for coalescing.
     pub(super) fn settle_all<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while let Some(program) = self.placement.take_kept(&self.geometry, true) {
             self.settle(context, program, 0, 0);
         }
     }
 
-    /// Has those program units go that wait in the buffer and have numbers before `end`.
+    /// Sends the program units that are kept for coalescing and have numbers before `end`.
     pub(super) fn settle_before<H: Host>(&mut self, context: &mut Context<'_, H>, end: u64) {
         while self.placement.keeps_any_before(end)
             && let Some(program) = self.placement.take_kept(&self.geometry, true)
@@ -453,7 +457,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// What a program unit holds is settled: it is sent when its data is there.
+    /// Makes the contents of a program unit final: it is sent when its data has arrived.
     #[inline(always)]
     fn settle<H: Host>(
         &mut self,
@@ -487,7 +491,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.map_changed(context.nand, filled.units - padding, sequence, Some(number));
     }
 
-    /// Fills what is left of the host's program unit with nothing.
+    /// Pads and seals the program unit being filled of each host stream, and sends all that are kept for
+    /// coalescing.
     pub(super) fn pad_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
         if self.log_blocks.is_some() {
             return self.pad_frontiers(context);
@@ -498,7 +503,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.settle_all(context);
     }
 
-    /// Fills what is left of the program unit being filled with nothing.
+    /// Pads the program unit being filled with empty units, and seals it.
     pub(super) fn pad_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>) {
         let padding = self.placement.room();
         for _ in 0..padding {
@@ -509,14 +514,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.seal(context, padding, 0);
     }
 
-    /// Data has arrived that a program unit waits for.
+    /// Notes that the data of a program unit has arrived.
     #[inline(always)]
     pub(super) fn data_received<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
         let number = number_of(tag, self.placement.numbers().start);
         self.arrived(context, number);
     }
 
-    /// Something is there that a program unit waits for, which is sent when that was the last.
+    /// Notes one of the events that program unit `number` waits for. If it was the last, sends the program unit
+    /// to its die, and then those that had to wait for it.
     #[inline(always)]
     pub(super) fn arrived<H: Host>(&mut self, context: &mut Context<'_, H>, number: u64) {
         let mut next = self.placement.arrived(number, &self.geometry).map(|it| (number, it));
@@ -569,7 +575,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.note_durable(context);
     }
 
-    /// A block of the host's is full and programmed.
+    /// Notes that a block that the host filled is full and programmed.
     fn close(&mut self, block: crate::units::BlockIndex) {
         let flash = self.blocks.flash_mut();
         if flash.state(block) == BlockState::Closing {
