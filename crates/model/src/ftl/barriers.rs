@@ -1,4 +1,4 @@
-//! Flush and FUA: who waits for which program units, journal pages and records of trims.
+//! Flush and FUA: requests that wait for program units, journal pages and trim records.
 
 use std::ops::Range;
 
@@ -8,17 +8,17 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::Instant;
 
-/// A request that waits for what makes it durable.
+/// A request that waits until it is durable.
 #[derive(Clone, Debug)]
 pub(super) struct Barrier {
     tag: RequestTag,
-    /// The host's program units that it waits for.
+    /// Host program units that the request waits for.
     programs: Range<u64>,
-    /// Journal pages that it has programmed once those are over.
+    /// Journal pages to be programmed once those program units have completed.
     pages: Range<u64>,
-    /// Pages of records of trims that it waits for are those before.
+    /// The request waits for the pages of trim records before this number.
     trim_pages: u64,
-    /// When it had nothing else to wait for.
+    /// Moment from which the request waits for nothing else.
     ready: Instant,
 }
 
@@ -35,8 +35,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.wait_until_durable(context, tag, self.placement.numbers(), trim_pages, now);
     }
 
-    /// Has a request wait for `programs`, for the journal pages that are about them, and for the pages of records of
-    /// trims before number `trim_pages`. It had nothing else to wait for at `ready`.
+    /// Has a request wait for `programs`, for the journal pages of their changes, and for the pages of trim
+    /// records before number `trim_pages`. From `ready` on it waits for nothing else.
     #[inline(never)]
     pub(super) fn wait_until_durable<H: Host>(
         &mut self,
@@ -51,7 +51,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.answer_durable(context);
     }
 
-    /// Something became durable: goes on with what waits for that.
+    /// Notes that something became durable, and resumes the requests and erases that wait for that.
     #[inline(always)]
     pub(super) fn note_durable<H: Host>(&mut self, context: &mut Context<'_, H>) {
         if self.metadata.is_anybody_waiting() {
@@ -90,7 +90,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Returns true if the request of a barrier waits for map pages, too.
+    /// Returns true if the request of a barrier also waits for map pages.
     fn awaits_map(&self, place: usize) -> bool {
         let tag = self.metadata.barriers[place].tag;
         self.requests.get(tag).command != Command::Flush && self.traffic.awaits_map(tag)

@@ -1,12 +1,13 @@
-//! Condensing: a full table of extents gets room by making one run of a region's fragments.
+//! Extent compaction (condensing): when the table of extents is full, the fragments of one region are written
+//! as one run.
 //!
 //! The region with the most extents is read, wherever its units lie, and written to a free block in logical
-//! order. Units that lie nowhere are written as zeros, because an extent cannot leave any out. A region is as
-//! large as a collection unit, so the run fills a block, and the block that the region lay in before is left
-//! without valid units once its fragments are gone too: what hybrid mapping schemes call a full merge.
+//! order. Unmapped units are written as zeros, because an extent cannot leave any out. A region is as large as
+//! a collection unit, so the run fills a block, and the block that the region lay in before is left without
+//! valid units once its fragments are gone too: what hybrid mapping schemes call a full merge.
 //!
-//! What the host changes waits until the run is programmed. The run is read some rows of program units ahead of
-//! the one that is programmed; reads of the host go before its programs as before any.
+//! Writes and trims wait until the run is programmed. The run is read some rows of program units ahead of the
+//! one that is programmed; host reads have priority over its programs, as over any.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,15 +21,15 @@ use crate::mapping::Mapping;
 use crate::media::{Media, SequenceNumber};
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
-/// How many program units of each die are read ahead of the one that is programmed: one is sensed and moved
-/// while the one before it is programmed.
+/// Number of program units of each die that are read ahead of the one that is programmed: one is sensed and
+/// transferred while the one before it is programmed.
 const ROWS_AHEAD: u32 = 2;
 
-/// Extents that a trim adds at most: one at each end. What it covers lies nowhere afterwards, one extent in
-/// each region, and was no fewer before.
+/// Maximum number of extents that a trim adds: one at each end. The units that it covers become one unmapped
+/// extent in each region, and had no fewer extents before.
 const NEEDED_FOR_TRIM: u32 = 2;
 
-/// A page that is read for a run, until it is asked for.
+/// A page to read for a run; removed when the read is issued.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     unit: PhysicalUnit,
@@ -40,24 +41,24 @@ struct Source {
 struct RunProgram {
     sources: Vec<Source>,
     reads_left: u32,
-    /// The erase of its place that was not over when it was begun.
+    /// Erase that the program has to wait for.
     after: Option<EraseId>,
     number: SequenceNumber,
     is_sent: bool,
 }
 
-/// A region on its way to one block.
+/// A run in flight: a region that is written to one block.
 #[derive(Clone, Debug)]
 struct Run {
     number: u64,
     block: BlockIndex,
     programs: Vec<RunProgram>,
-    /// Program units whose pages were asked for, and those that are over.
+    /// Number of program units whose reads were issued (`asked`), and of those that are programmed (`over`).
     asked: u32,
     over: u32,
 }
 
-/// Runs under way, and the requests that wait for them.
+/// Runs in flight, and the requests that wait for them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Condenser {
     runs: VecDeque<Run>,
@@ -66,20 +67,20 @@ pub(super) struct Condenser {
 }
 
 impl Condenser {
-    /// Returns true if the runs before number `number` are programmed. Until then no block is erased that units of them
-    /// lay in.
+    /// Returns true if the runs before number `number` are programmed. No block that held their units is erased
+    /// before.
     #[inline(always)]
     pub(super) fn are_over_before(&self, number: u64) -> bool {
         self.log.low_water() >= number
     }
 
-    /// The number of the run that begins next.
+    /// Returns the number of the run that begins next.
     #[inline(always)]
     pub(super) fn next(&self) -> u64 {
         self.log.next()
     }
 
-    /// The smallest number of a program unit of the runs that are not over.
+    /// Returns the smallest sequence number of a program unit of the runs in flight; `None` if there is no run.
     pub(super) fn oldest(&self) -> Option<SequenceNumber> {
         self.runs.front()?.programs.first().map(|program| program.number)
     }
@@ -91,15 +92,15 @@ impl Condenser {
     }
 }
 
-/// The tag of program unit `index` of run `number`.
+/// Returns the tag of program unit `index` of run `number`.
 fn tag_of(number: u64, index: u32, programs_per_block: u32) -> Tag {
     let first = (number as u32).wrapping_mul(programs_per_block);
     Tag(kind::RUN | first.wrapping_add(index) & kind::NUMBER)
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Looks up the extents of a request that is acted on; whether it can be gone on with at once. Else it is when
-    /// they are found, and the table has room for what it adds.
+    /// Looks up the extents of a request that is being executed. Returns true if the request can go on at once.
+    /// Otherwise it goes on when the lookup is done and the table has space for the extents that it adds.
     #[inline(always)]
     pub(super) fn find_extents<H: Host>(
         &mut self,
@@ -126,7 +127,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         false
     }
 
-    /// Returns true if a request can be gone on with whose extents are found; else it waits for the runs under way.
+    /// Returns true if a request whose extents are found can go on; otherwise the request waits for the runs in
+    /// flight. Condenses regions first if the table is short of entries.
     pub(super) fn has_table_room<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -149,9 +151,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         false
     }
 
-    /// Makes one run of the region with the most extents.
+    /// Writes the region with the most extents as one run.
     fn condense<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        // What waits for the run fills no program unit that others wait for.
+        // Writes that wait for the run fill no program units meanwhile. So those kept for coalescing, which
+        // others may wait for, are sent now.
         self.settle_all(context);
         let table = self.map.extents().expect("there is a table of extents");
         let (region, extents) = table.most_fragmented();
@@ -193,7 +196,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collect_for(context, per_block);
     }
 
-    /// Gives the units of a program unit of a run their places; returns what has to be read for it.
+    /// Gives the units of a program unit of a run their places. Returns the program unit, with the pages that
+    /// have to be read for it.
     fn place_part_of_run(&mut self, block: BlockIndex, index: u32, part: Range<u32>) -> RunProgram {
         let per_program = self.geometry.units_per_program();
         let first = self.geometry.first_unit(block).0 + index * per_program;
@@ -227,7 +231,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         RunProgram { sources, reads_left, after, number, is_sent: false }
     }
 
-    /// Puts one unit at its place in a run.
+    /// Moves one unit to its place in a run; an unmapped unit is filled with zeros.
     fn place_in_run(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
         self.blocks.flash_mut().note_written(physical, unit);
         match self.map.get(unit) {
@@ -235,7 +239,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 self.media.copy(old, physical);
                 self.map.relocate(unit, physical);
                 if self.blocks.flash_mut().lose_unit(self.geometry.block_of(old)) {
-                    // What replaces it is programmed with the run.
+                    // The unit that replaces it is programmed with the run.
                     self.forget_unsent(old);
                 }
             }
@@ -247,7 +251,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Asks for the pages of the next program unit of a run, if there is one.
+    /// Issues the reads for the next program unit of a run, if there is one.
     fn read_next_of_run(&mut self, nand: &mut Nand, run: usize) {
         let Run { number, ref mut programs, ref mut asked, .. } = self.condenser.runs[run];
         let index = *asked;
@@ -268,8 +272,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.geometry.units_per_block() / self.geometry.units_per_program()
     }
 
-    /// Sends a program unit of a run whose pages are there, and those that its die has to program after it and
-    /// whose pages were there before; nothing as long as the die has to program another before it.
+    /// Sends a program unit of a run whose pages are in RAM, and those that its die has to program after it and
+    /// whose pages came earlier. Sends none as long as the die has to program another one first.
     fn program_parts_of_run(&mut self, nand: &mut Nand, run: usize, index: u32) {
         let stripe = self.geometry.stripe();
         let mut next = index;
@@ -304,13 +308,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         PhysicalUnit(first.0 + index * self.geometry.units_per_program())
     }
 
-    /// Returns where the program unit of a run starts that `tag` names.
+    /// Returns the first unit of the program unit of a run that `tag` names.
     pub(super) fn first_of_run_program(&self, tag: Tag) -> PhysicalUnit {
         let (run, index) = self.run_of(tag);
         self.place_in_runs(run, index)
     }
 
-    /// The run and the program unit of it that `tag` names.
+    /// Returns the place in `runs` of the run that `tag` names, and the index of its program unit.
     fn run_of(&self, tag: Tag) -> (usize, u32) {
         let per_block = self.programs_per_block();
         let index_in = |run: &Run| {
@@ -322,7 +326,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         run.expect("the run is under way")
     }
 
-    /// A page is there that was read for a run.
+    /// Notes that a page for a run is in RAM.
     pub(super) fn run_page_loaded(&mut self, nand: &mut Nand, tag: Tag) {
         let (run, index) = self.run_of(tag);
         let program = &mut self.condenser.runs[run].programs[index as usize];
@@ -332,7 +336,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// A program unit of a run is over.
+    /// Notes that a program unit of a run is programmed. If no run is left, resumes the requests that wait.
     pub(super) fn run_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
         let (run, index) = self.run_of(tag);
         let first = self.place_in_runs(run, index);
@@ -362,7 +366,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// The extents of a request are found: goes on with it, if the table has room.
+    /// Resumes a request whose extents are found, if the table has space.
     pub(super) fn extents_found<H: Host>(&mut self, context: &mut Context<'_, H>, tag: RequestTag) {
         let (first, units) = self.units_of(tag);
         if self.has_table_room(context, tag, (first, units)) {

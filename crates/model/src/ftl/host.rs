@@ -1,4 +1,4 @@
-//! The host's side: what it asks for, and how it is answered.
+//! Host interface: commands, answers, and the port through which commands are sent.
 
 use ssdlab_nand::{Nand, Tag};
 
@@ -6,59 +6,59 @@ use super::requests::Requests;
 use crate::geometry::Geometry;
 use crate::units::{Instant, LogicalUnit, Sector, SectorCount};
 
-/// The number by which the host knows a request; free for another when that one is answered. Small
+/// Number by which the host knows a request; free for another request when that one is answered. Tags are small
 /// numbers, since the drive keeps a table of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestTag(pub u32);
 
-/// What the host asks for.
+/// A command of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// `units` units from `first`.
+    /// Reads `units` units from `first`.
     Read {
         /// The first unit.
         first: LogicalUnit,
-        /// How many.
+        /// Number of units.
         units: u32,
     },
-    /// That `units` units from `first` be kept.
+    /// Writes `units` units from `first`.
     Write {
         /// The first unit.
         first: LogicalUnit,
-        /// How many.
+        /// Number of units.
         units: u32,
-        /// True if they are durable when answered (FUA).
+        /// True if the data is durable when the write is answered (FUA).
         force: bool,
     },
-    /// Sectors that are no whole units.
+    /// Reads sectors that are not whole units.
     ReadSectors {
         /// The first sector.
         first: Sector,
-        /// How many.
+        /// Number of sectors.
         count: SectorCount,
     },
-    /// That sectors be kept that are no whole units.
+    /// Writes sectors that are not whole units.
     WriteSectors {
         /// The first sector.
         first: Sector,
-        /// How many.
+        /// Number of sectors.
         count: SectorCount,
-        /// True if they are durable when answered (FUA).
+        /// True if the data is durable when the write is answered (FUA).
         force: bool,
     },
-    /// That `units` units from `first` be forgotten.
+    /// Trims `units` units from `first`: the drive forgets their data.
     Trim {
         /// The first unit.
         first: LogicalUnit,
-        /// How many.
+        /// Number of units.
         units: u32,
     },
-    /// That all that was answered be durable.
+    /// Makes all that was answered durable.
     Flush,
 }
 
 impl Command {
-    /// Returns whether it writes.
+    /// Returns true if the command is a write.
     pub fn is_write(&self) -> bool {
         matches!(self, Command::Write { .. } | Command::WriteSectors { .. })
     }
@@ -67,28 +67,28 @@ impl Command {
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The request.
+    /// Tag of the request.
     pub tag: RequestTag,
-    /// When it was sent.
+    /// Moment at which the request was sent.
     pub sent: Instant,
-    /// When it is answered: now, or as soon as its data has crossed the link.
+    /// Moment of the answer: now, or as soon as the data has crossed the link.
     pub at: Instant,
 }
 
-/// Who sends requests and is answered.
+/// A host, which sends commands and gets answers.
 pub trait Host {
-    /// Declares that while time passes commands are sent by [`Host::answered`] alone, so none before the answer
-    /// that it follows. A host that several drives share, and one that sends when something else happens,
-    /// is not alone: then things happen in the order of their time to the nanosecond, at some cost.
+    /// True if commands are sent by [`Host::answered`] alone while time passes, so none before the answer that
+    /// it follows. False for a host that several drives share, and for one that sends a command when something
+    /// else happens: then events happen in the order of their time to the nanosecond, at some cost.
     const IS_ALONE: bool = true;
 
-    /// A request is answered; others may be sent through `port`, not before `answer.at`. May return a unit that
-    /// will be requested some requests from now: asking the memory for its map entry about 32 requests
-    /// ahead hides the latency of that, and changes nothing else.
+    /// Called when a request is answered. Other commands may be sent through `port`, not before `answer.at`.
+    /// May return a unit that will be requested some requests from now: prefetching its map entry about 32
+    /// requests ahead hides the latency of memory, and changes nothing else.
     fn answered(&mut self, port: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit>;
 }
 
-/// Where requests are sent.
+/// Port of a drive through which commands are sent.
 pub struct Port<'a> {
     nand: &'a mut Nand,
     requests: &'a mut Requests,
@@ -99,12 +99,12 @@ impl<'a> Port<'a> {
         Port { nand, requests }
     }
 
-    /// Returns the drive's shape.
+    /// Returns the drive's geometry.
     pub(super) fn geometry(&self) -> &Geometry {
         self.nand.geometry()
     }
 
-    /// Returns the most sectors that one trim command may forget.
+    /// Returns the maximum number of sectors of one trim command.
     pub(super) fn trim_most(&self) -> SectorCount {
         self.requests.trim_parameters().command_most()
     }
@@ -112,7 +112,7 @@ impl<'a> Port<'a> {
     /// Sends a command at `at`.
     ///
     /// # Panics
-    /// When its range is empty or does not lie within the drive.
+    /// Panics if the range does not lie within the drive, or is empty and not that of a trim in units.
     #[inline(always)]
     pub fn submit(&mut self, at: Instant, tag: RequestTag, command: Command) {
         let longer = self.requests.begin(at, tag, command);

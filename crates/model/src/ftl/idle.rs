@@ -1,4 +1,4 @@
-//! Trim, and what a drive does when it is left alone.
+//! Trim, and idle time: programming the contents of the buffer, folding, and background garbage collection.
 
 use ssdlab_nand::Tag;
 
@@ -11,11 +11,11 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
-/// Rest of the drive.
+/// Idle time of the drive.
 #[derive(Clone, Debug)]
 pub(super) struct Rest {
     idle_before_flush: Nanoseconds,
-    /// The latest rest: since when, until when, and the requests that had come by then.
+    /// Latest idle period: its start, its end, and the number of requests executed by then.
     latest: Option<(Instant, Instant, u64)>,
 }
 
@@ -24,9 +24,10 @@ impl Rest {
         Rest { idle_before_flush, latest: None }
     }
 
-    /// Since when a drive has been idle that is left alone from `from` until `until`, and when it
-    /// has been idle for as long as it takes to program what its buffer holds; nothing where that is later, or was before. A rest that follows
-    /// another, with no request in between, goes on with it.
+    /// Returns the start of the idle period that a rest from `from` until `until` belongs to, and the moment of
+    /// the rest at which the drive has been idle long enough to program the contents of its buffer. That moment
+    /// is `from` if it was earlier, and `None` if it is later than `until`. A rest that follows another one,
+    /// with no request in between, continues its idle period.
     fn idle_between(
         &mut self,
         from: Instant,
@@ -40,13 +41,13 @@ impl Rest {
         (since, (idle <= until).then_some(idle.max(from)))
     }
 
-    /// Forgets the latest rest, as at power-on.
+    /// Forgets the latest idle period, as at power-on.
     pub(super) fn begin_anew(&mut self) {
         self.latest = None;
     }
 }
 
-/// A rest under way.
+/// A rest in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Resting {
     until: Instant,
@@ -55,25 +56,25 @@ pub struct Resting {
 }
 
 impl Resting {
-    /// Returns when it is over.
+    /// Returns the moment at which the rest ends.
     pub fn until(&self) -> Instant {
         self.until
     }
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Leaves the drive alone from `from` for `duration`: it does what it still has to do, programs what waits
-    /// in the buffer, and collects ahead. Nothing that is valid is put in a better order: no drive that was
-    /// tested did that.
+    /// Leaves the drive idle from `from` for `duration`. The drive completes its pending work, programs the
+    /// contents of its buffer, and collects blocks ahead of need. It does not put valid data in a better order:
+    /// no drive that was tested did that.
     ///
     /// # Panics
-    /// When a request is under way.
+    /// Panics if a request is in flight.
     pub fn rest(&mut self, from: Instant, duration: Nanoseconds) {
         let mut resting = self.begin_rest(from, duration);
         while self.step_at_rest(&mut resting) {}
     }
 
-    /// Begins to leave the drive alone from `from` for `duration`, event by event: see [`Ssd::rest`].
+    /// Begins to leave the drive idle from `from` for `duration`, event by event: see [`Ssd::rest`].
     pub fn begin_rest(&mut self, from: Instant, duration: Nanoseconds) -> Resting {
         let until = from + duration;
         let (since, idle) = self.ftl.rest.idle_between(from, until, self.ftl.counters.requests);
@@ -86,10 +87,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         Resting { until, duration, has_looked_at_ages: false }
     }
 
-    /// Lets the next thing happen of what a drive does that is left alone. Returns whether there was any.
+    /// Executes the next event of an idle drive. Returns true if there was one.
     ///
     /// # Panics
-    /// When a request is under way.
+    /// Panics if a request is in flight.
     pub fn step_at_rest(&mut self, resting: &mut Resting) -> bool {
         loop {
             if self.step(resting.until, &mut Nobody) {
@@ -111,25 +112,26 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Programs what the buffer holds.
+    /// Programs the contents of the buffer, and the trim records.
     pub(super) fn idle_for_long<H: Host>(&mut self, context: &mut Context<'_, H>) {
         match self.log_blocks.is_some() {
-            // The sequence may go on.
+            // Only the random log is padded: the host may continue the sequential log block.
             true => self.pad_log(context),
             false => self.pad_host_program(context),
         }
         self.make_trims_durable(context.nand);
     }
 
-    /// Collects a block, if fewer are free than are wanted when the drive is idle; whether it did.
+    /// Folds a block of the SLC cache, or collects a block if fewer are free than an idle drive keeps. Returns
+    /// true if it did.
     fn collect_ahead<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
         if self.log_blocks.is_some() {
-            // It merges nothing that it need not.
+            // A drive with log blocks does not merge ahead of need.
             return false;
         }
         let is_folding = self.collector.victim.is_none() && self.begin_fold(context.nand);
         let is_enough = self.blocks_coming() >= self.collector.high_water;
-        // To level wear is put off until something is written: no rest would be long enough.
+        // Wear levelling is put off until the host writes: no rest would be long enough.
         let has_victim = is_folding
             || !is_enough
                 && (self.collector.victim.is_some() || self.begin_victim_with_gain(context.nand));
@@ -175,13 +177,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             let pages = self.trims_before_erase(context.nand);
             self.collector.await_trims(pages);
         }
-        // A block may wait to be erased for what the host had written anew, which is now not written at all.
+        // A reclaimed block may wait for new data of the host that the trim has just discarded. It waits for
+        // the trim record instead.
         if from_written && self.collector.awaits_host(self.placement.latest()) {
             let pages = self.trims_before_erase(context.nand);
             self.collector.await_trims_with_host(self.placement.latest(), pages);
         }
-        // So may a write that is answered when it is durable, of which the buffer has taken a part: what it has let in is
-        // not programmed now, and what lay there before comes back after a power cut.
+        // So does a write that is answered when it is durable and of which a part is in the buffer. If the trim
+        // has discarded that data, it is not programmed, and the older data would come back after a power cut.
         let is_begun = |write: &mut WaitingWrite| write.program.is_some();
         if from_written && self.placement.first_waiting().is_some_and(is_begun) {
             let pages = self.trims_before_erase(context.nand);

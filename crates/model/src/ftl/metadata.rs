@@ -1,8 +1,8 @@
-//! Pages of the metadata blocks: the map journal, the saved map, and records of trims.
+//! Metadata pages: the map journal, the saved map (checkpoint), and trim records.
 //!
-//! Pages go round the dies; the metadata blocks are written in turn, and each is erased before it is written
-//! again. A journal page waits for the data that its changes are about; copies change the map that is
-//! journalled when they are programmed.
+//! Pages go round the dies. The metadata blocks are written in turn, and each is erased before it is written
+//! again. A journal page is programmed after the data that its changes are about. Copies enter the journal when
+//! they are programmed.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,20 +20,21 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
 
-/// Bytes that one change of the map takes: two unit numbers of 32 bits.
+/// Bytes of one change of the map in the journal: two unit numbers of 32 bits.
 const CHANGE: ByteLength = ByteLength::new(8);
 
-/// Bytes of the record of a trim: first unit and number of units, 32 bits each, and the number.
+/// Bytes of a trim record: first unit and number of units, 32 bits each, and the sequence number.
 const RECORD: ByteLength = ByteLength::new(16);
 
 #[derive(Clone, Debug)]
 struct Journal {
     program: Nanoseconds,
     changes_per_page: u64,
-    /// Changes that no page holds.
+    /// Number of changes that are in no journal page yet.
     pending: u64,
     log: ProgramLog,
-    /// Full pages that were not programmed, with the host's program unit that their last change is in.
+    /// Full pages that wait for their data, each with the number of the host program unit that holds its last
+    /// change.
     full: VecDeque<(u64, u64)>,
 }
 
@@ -41,17 +42,18 @@ struct Journal {
 pub(super) struct Metadata {
     /// True if flush and FUA have anything to wait for.
     waits: bool,
-    /// True if every write waits like one with FUA.
+    /// True if every write is answered only when it is durable, like one with FUA.
     write_through: bool,
     journal: Option<Journal>,
     checkpoints: Option<Box<Checkpoints>>,
-    /// Records of trims that no page holds.
+    /// Trim records that are in no page yet.
     records: Vec<TrimRecord>,
-    /// Pages of such records that are not over.
+    /// Pages of trim records in flight.
     records_under_way: Vec<(Tag, Vec<TrimRecord>)>,
-    /// Pages of the map and its journal that are not over: of program units up to which number they say all.
+    /// Pages of the saved map and of the journal in flight. Each covers all program units up to the sequence
+    /// number.
     map_pages_under_way: Vec<(Tag, SequenceNumber)>,
-    /// The program unit that the latest change of the map is about.
+    /// Sequence number of the program unit that the latest change of the map is about.
     latest: SequenceNumber,
     trim_log: ProgramLog,
     pub(super) barriers: Vec<Barrier>,
@@ -90,7 +92,7 @@ impl Metadata {
         }
     }
 
-    /// Returns how long programming a page takes.
+    /// Returns the time that programming a metadata page takes.
     pub(super) fn program(&self) -> Nanoseconds {
         self.program
     }
@@ -100,31 +102,31 @@ impl Metadata {
         self.waits
     }
 
-    /// Returns true if a write, with FUA if `force`, is answered when it is durable.
+    /// Returns true if a write, with FUA if `force`, is answered only when it is durable.
     #[inline(always)]
     pub(super) fn makes_durable(&self, force: bool) -> bool {
         self.write_through || force && self.waits
     }
 
-    /// Returns true if a request waits for something durable, or a journal page for its data.
+    /// Returns true if a request waits for durability, or a journal page for its data.
     #[inline(always)]
     pub(super) fn is_anybody_waiting(&self) -> bool {
         !self.barriers.is_empty()
             || self.journal.as_ref().is_some_and(|journal| !journal.full.is_empty())
     }
 
-    /// The numbers of journal pages that are not over.
+    /// Returns the range of numbers from the first journal page in flight to the next one.
     pub(super) fn journal_pages(&self) -> Range<u64> {
         self.journal.as_ref().map_or(0..0, |it| it.log.low_water()..it.log.next())
     }
 
-    /// The numbers of pages with records of trims that are not over.
+    /// Returns the range of numbers from the first page of trim records in flight to the next one.
     pub(super) fn trim_pages(&self) -> Range<u64> {
         self.trim_log.low_water()..self.trim_log.next()
     }
 
-    /// Gives what the journal lacks its pages, to be programmed when their data is. All pages so far are those
-    /// before the end of the range.
+    /// Numbers journal pages for all pending changes, to be programmed when the data of the changes is. Returns
+    /// the range of their numbers: all journal pages so far are before its end.
     pub(super) fn number_journal_pages(&mut self) -> Range<u64> {
         let Some(journal) = &mut self.journal else { return 0..0 };
         let first = journal.log.next();
@@ -135,21 +137,20 @@ impl Metadata {
         first..journal.log.next()
     }
 
-    /// The records of trims that no page holds that is programmed.
+    /// Returns the trim records that no programmed page holds.
     pub(super) fn trims_in_ram(&self) -> Vec<TrimRecord> {
         let under_way = self.records_under_way.iter().flat_map(|it| &it.1);
         under_way.chain(&self.records).copied().collect()
     }
 
-    /// After a power cut: so many pieces of the map were saved before.
+    /// After a power cut: continues after `pieces` pages of the saved map.
     pub(super) fn go_on_from(&mut self, pieces: u64) {
         if let Some(checkpoints) = &mut self.checkpoints {
             checkpoints.go_on_from(pieces);
         }
     }
 
-    /// Writes the state of a drive that was shut down, which has programmed `journal_pages` pages of the
-    /// journal.
+    /// Writes the state of a drive that was shut down and has programmed `journal_pages` pages of the journal.
     pub(super) fn save(
         &self,
         to: &mut Encoder<'_>,
@@ -160,7 +161,7 @@ impl Metadata {
             waits: _,
             write_through: _,
             program: _,
-            // Nothing, of a drive that was shut down.
+            // Unused after a shutdown.
             records_under_way: _,
             map_pages_under_way: _,
             latest: _,
@@ -182,7 +183,8 @@ impl Metadata {
             let is_done = journal.pending == 0 && journal.full.is_empty();
             assert!(is_done && is_over(&journal.log), "the drive was shut down");
             to.long(journal_pages)?;
-            // Where drives were saved whose requests were computed at once: when all pages were programmed.
+            // Once the moment at which all pages were programmed, for drives whose requests were computed at
+            // once.
             to.long(0)?;
         }
         Ok(())
@@ -193,7 +195,7 @@ impl Metadata {
             checkpoints.restore(from)?;
         }
         if self.journal.is_some() {
-            // The counters say it, too; all pages were programmed.
+            // The number of pages is in the counters, too, and all pages were programmed.
             let (_pages, _programmed_until) = (from.long()?, from.long()?);
         }
         Ok(())
@@ -201,8 +203,8 @@ impl Metadata {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Notes that `changes` entries of the map have changed, with the program unit `number`: one of the host's
-    /// or, where `program` is none, one that is over.
+    /// Notes that `changes` entries of the map have changed with the program unit of sequence number `number`.
+    /// `program` is its number if it is one of the host's in flight; `None` if the program unit has completed.
     #[inline(always)]
     pub(super) fn map_changed(
         &mut self,
@@ -224,7 +226,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             let number = self.counters.checkpoint_pages;
             self.counters.checkpoint_pages += 1;
             let tag = self.program_metadata_page(nand, kind::PIECE_OF_MAP, number);
-            // A piece says nothing of what is not programmed.
+            // A page of the saved map covers nothing that is not programmed.
             let lacking = self.lacking().into_iter().chain(self.placement.oldest_full()).min();
             self.note_map_page(tag, lacking);
         }
@@ -252,7 +254,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     pub(super) fn program_journal_page(&mut self, nand: &mut Nand, page: u64) {
-        // Counted after its place was found: that goes by the pages so far.
+        // The page is counted after its place was found, which depends on the number of pages so far.
         let tag = self.program_metadata_page(nand, kind::JOURNAL, page);
         self.counters.journal_pages += 1;
         let is_behind = self.metadata.journal.as_ref().is_some_and(|it| it.pending > 0);
@@ -261,13 +263,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.note_map_page(tag, lacking);
     }
 
-    /// The smallest number of a program unit of copies that is not over, so that the journal does not have it.
+    /// Returns the smallest sequence number of a program unit of copies or of a run that has not completed, and
+    /// so is missing in the journal.
     fn lacking(&self) -> Option<SequenceNumber> {
         let oldest = [self.collector.copies.oldest_full(), self.condenser.oldest()];
         oldest.into_iter().flatten().min()
     }
 
-    /// Notes that the page of the map that is on its way as `tag` says all of program units before `lacking`.
+    /// Records that the page in flight as `tag` covers all program units before `lacking`, or all so far.
     fn note_map_page(&mut self, tag: Tag, lacking: Option<SequenceNumber>) {
         let latest = self.placement.latest_number();
         let before = |number: SequenceNumber| SequenceNumber(number.0.saturating_sub(1));
@@ -275,7 +278,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.metadata.map_pages_under_way.push((tag, through));
     }
 
-    /// Writes down that `units` units from `first` were trimmed.
+    /// Records that `units` units from `first` were trimmed. A full page of records is programmed.
     pub(super) fn record_trim(&mut self, nand: &mut Nand, first: LogicalUnit, units: u32) {
         let number = self.placement.next_number();
         self.metadata.records.push(TrimRecord { first, units, number });
@@ -297,7 +300,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.metadata.records_under_way.push((tag, records));
     }
 
-    /// Pages of records of trims that a block waits for that was emptied now: those before.
+    /// Returns the number up to which pages of trim records must be programmed before a block that is reclaimed
+    /// now is erased, and programs the records so far. 0 if the buffer survives a power cut.
     pub(super) fn trims_before_erase(&mut self, nand: &mut Nand) -> u64 {
         if !self.placement.is_volatile() {
             return 0;
@@ -306,7 +310,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.metadata.trim_pages().end
     }
 
-    /// Returns true if the pages of records of trims before number `pages` are programmed.
+    /// Returns true if the pages of trim records before number `pages` are programmed.
     #[inline(always)]
     pub(super) fn are_trims_durable(&self, pages: u64) -> bool {
         self.metadata.trim_log.low_water() >= pages
@@ -320,7 +324,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         tag
     }
 
-    /// A unit of data that lies on `die`: metadata blocks have no units of their own.
+    /// Returns a data unit on `die`, to stand for a metadata page: metadata blocks have no units of their own.
     pub(super) fn unit_on(&self, die: DieIndex) -> PhysicalUnit {
         let stripe = self.geometry.stripe();
         let (group, lane) = (die.0 / stripe, die.0 % stripe);
@@ -328,7 +332,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         PhysicalUnit(self.geometry.first_unit(block).0 + lane * self.geometry.units_per_program())
     }
 
-    /// Sees to it that the next page of metadata has a place: returns its die, and the erase before it.
+    /// Prepares the place of the next metadata page. Returns its die, and the erase that its program waits for.
     fn begin_metadata_page(&mut self, nand: &mut Nand) -> (DieIndex, Option<EraseId>) {
         let page = self.counters.metadata_pages();
         self.counters.program_units_metadata += u64::from(self.geometry.units_per_page());
@@ -350,7 +354,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         (die, Some(erase))
     }
 
-    /// A page of metadata is programmed.
+    /// Notes that a metadata page is programmed.
     pub(super) fn metadata_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
         let pages = &mut self.metadata.map_pages_under_way;
         if let Some(place) = pages.iter().position(|it| it.0 == tag) {

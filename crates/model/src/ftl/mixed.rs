@@ -1,13 +1,12 @@
-//! Copies in the host's open block: one write frontier for both, in the order in which they come.
+//! Copies in the host's open block: host writes and gc copies share one write frontier.
 //!
-//! A copy takes the next place of the host's program unit, as a unit does that the host writes. The program
-//! unit is sent when it is full and all that it waits for has been read. So blocks hold what was written and
-//! what was copied at about the same time, and data of different age lies together.
+//! A copy takes the next place of the host's program unit, like a unit that the host writes. The program unit
+//! is sent when it is full and all its copies have been read. So blocks hold data that was written and data
+//! that was copied at about the same time: data of different ages lies together.
 //!
-//! Copies take slots of the write buffer as well, so that what waits for the dies stays as little as without
-//! them.
+//! Copies take slots of the write buffer as well, so that no more data waits for the dies than without copies.
 //!
-//! The host begins a program unit only while collection has its reserve: what it fills could be the last place
+//! The host begins a program unit only while collection has its reserve: its data could fill the last place
 //! that there is for copies.
 
 use std::ops::Range;
@@ -22,8 +21,8 @@ use crate::media::Media;
 use crate::units::{BlockIndex, PhysicalUnit};
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Moves what is valid in program unit `program` of `block`, a victim, to the host's open block; returns
-    /// how many units that was.
+    /// Moves the valid units in program unit `program` of `block`, a victim, to the host's open block; returns
+    /// their number.
     pub(super) fn move_to_host_block<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -45,7 +44,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         moved
     }
 
-    /// Moves what is valid of the units in `sensed`, which one read senses; returns how many that is.
+    /// Moves the valid units in `sensed`, which one read senses; returns their number.
     fn move_sensed_to_host_block<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -53,7 +52,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     ) -> u32 {
         self.prefetch_for_copies(&sensed);
         let mut pages = Pages::NONE;
-        // Of these, `here` are in the program unit being filled.
+        // Of the units moved, `here` are in the program unit being filled.
         let (mut moved, mut here, mut last) = (0, 0, PhysicalUnit(sensed.start));
         let mut sensed_pages = 0;
         for from in sensed.map(PhysicalUnit) {
@@ -89,8 +88,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         moved
     }
 
-    /// Reads `units` copies, one of which lies at `from`, by so many senses into the program unit being filled, which
-    /// waits for them; `is_sensed` where they ride on the read before.
+    /// Reads `units` copies, one of which lies at `from`, by `senses` senses for the program unit being filled,
+    /// which waits for them. `is_sensed` says that the read before has sensed them.
     fn read_copies(
         &mut self,
         nand: &mut Nand,
@@ -110,8 +109,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Begins a program unit of the host's, which finds that none is being filled and that collection keeps
-    /// its reserve; unless copies have begun one for that.
+    /// Makes sure that collection has its reserve, and begins a host program unit, unless copies have begun one
+    /// meanwhile.
     pub(super) fn begin_beside_copies<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.ensure_free_beyond(context, self.collector.reserve);
         if self.placement.room() == 0 {
@@ -119,10 +118,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Begins a program unit for copies, in a block that was emptied where no other is left.
+    /// Begins a program unit for copies, in a reclaimed block if no other block is left.
     fn begin_program_for_copies<H: Host>(&mut self, context: &mut Context<'_, H>) {
         if self.placement.is_partial() {
-            // It was held back for the rest of its last unit.
+            // The program unit was held back for the rest of its last unit.
             self.seal_host_program(context);
         }
         let is_short = self.blocks.free() == 0 && !self.placement.stream().can_take(1);
@@ -141,7 +140,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.hold_for_reserve();
     }
 
-    /// Returns true if all that was on the block that was emptied first lies in full program units.
+    /// Returns true if all copies from the oldest reclaimed block that is not yet free lie in full program
+    /// units.
     pub(super) fn is_oldest_emptied_copied(&self) -> bool {
         if !self.collector.copies_to_host {
             return self.collector.is_oldest_emptied_copied();
@@ -150,7 +150,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.oldest_emptied().is_some_and(|it| !is_in(it.host))
     }
 
-    /// Asks for the map entries that the next copies will touch.
+    /// Prefetches the map entries that the next copies will touch.
     #[inline(always)]
     fn prefetch_for_copies(&self, sensed: &Range<u32>) {
         let flash = self.blocks.flash();
@@ -170,7 +170,7 @@ mod tests {
     use crate::ssd::tests::small_configuration;
     use crate::units::{BlockIndex, Instant, LogicalUnit};
 
-    /// Fills a drive, then writes a share of it at random, with the policy that takes cold data, too.
+    /// Fills a drive, then writes a share of it at random, with a policy that collects cold data, too.
     fn worn(copies: &str, share: f64) -> Ssd {
         let changes = [
             ("collection.copies", copies),

@@ -1,18 +1,18 @@
-//! Requests that cover a mapping unit only in part.
+//! Requests that cover a mapping unit only in part: read-modify-write.
 //!
-//! Flash is written by units, because the map knows nothing smaller and the error correction is
-//! taken to cover exactly one. So what the host does not write of a unit comes from where the unit
-//! lies: it is read, merged with what the host sent, and programmed as a whole in a new place. The
-//! host does not wait for that: it is answered when its data is in the buffer. The program unit that the
-//! merged unit goes into is sent only when the read is done.
+//! Flash is written in units, because the map has no smaller entries and the error correction is taken to cover
+//! exactly one. So a write of part of a unit is a read-modify-write: the drive reads the unit, merges it with
+//! what the host sent, and programs it as a whole in a new place. The host does not wait for that: it is
+//! answered when its data is in the buffer. The program unit that the merged unit goes into is sent only when
+//! the read is done.
 //!
-//! What is in the buffer is merged there: a unit of the program unit being filled is changed in
-//! place, so that small writes in a row become one unit; one that is being programmed is copied
-//! from RAM. What is not mapped is zeros.
+//! Data in the buffer is merged in RAM: a unit of the program unit being filled is changed in place, so that
+//! small writes in a row become one unit; a unit that is being programmed is copied from RAM. The rest of an
+//! unmapped unit is zeros.
 //!
-//! A program unit whose last unit the host has begun but not written to its end is held back, so
-//! that the next small write completes the unit in RAM. It is sent when that has come, when
-//! the next unit needs a place, and when the buffer is flushed.
+//! A program unit whose last unit the host has begun but not written to its end is held back, so that the next
+//! small write completes the unit in RAM. The program unit is sent when that write has come, when the next unit
+//! needs a place, and when the buffer is flushed.
 
 use ssdlab_nand::{Nand, Page, Tag};
 
@@ -23,13 +23,13 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::{Instant, LogicalUnit, PhysicalUnit, Sector, SectorCount};
 
-/// A range of sectors by units.
+/// A range of sectors, expressed in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parts {
-    /// The first unit that the range touches, and the first behind it that it does not.
+    /// First unit that the range touches, and (`end`) the first unit behind the range.
     pub(super) first: u32,
     pub(super) end: u32,
-    /// Sectors of the first and the last unit that are not in the range.
+    /// Number of sectors of the first unit before the range, and (`tail`) of the last unit behind it.
     pub(super) head: SectorCount,
     pub(super) tail: SectorCount,
 }
@@ -38,7 +38,7 @@ impl Parts {
     /// Returns the parts of `count` sectors from `first`.
     ///
     /// # Panics
-    /// When the range is empty or does not lie within the drive.
+    /// Panics if the range is empty or does not lie within the drive.
     pub(super) fn of(first: Sector, count: SectorCount, shift: u32, logical_units: u32) -> Parts {
         let behind = (first + count).0;
         let (unit, end) = (first.0 >> shift, behind.div_ceil(1 << shift));
@@ -52,14 +52,14 @@ impl Parts {
         }
     }
 
-    /// Sectors of `unit` that are in the range, and whether they are its last ones.
+    /// Returns the number of sectors of `unit` that are in the range, and true if they are its last ones.
     pub(super) fn of_unit(&self, unit: u32, shift: u32) -> (SectorCount, bool) {
         let head = if unit == self.first { self.head.0 } else { 0 };
         let tail = if unit + 1 == self.end { self.tail.0 } else { 0 };
         (SectorCount((1 << shift) - head - tail), tail == 0)
     }
 
-    /// The first unit from `unit` on that is in the range in part only, or the end.
+    /// Returns the first unit from `unit` on that is in the range in part only, or the end of the range.
     pub(super) fn whole_until(&self, unit: u32) -> u32 {
         if unit == self.first && self.head.0 > 0 {
             return unit;
@@ -76,7 +76,7 @@ pub(super) fn read(geometry: &Geometry, first: Sector, count: SectorCount) -> Co
     }
 }
 
-/// Returns the command that writes them.
+/// Returns the command that writes `count` sectors from `first`, with FUA if `force`.
 pub(super) fn write(
     geometry: &Geometry,
     first: Sector,
@@ -89,8 +89,8 @@ pub(super) fn write(
     }
 }
 
-/// Returns the command that forgets `count` sectors from `first`, but for units that the range covers in
-/// part: ATA and NVMe let a drive ignore any part of a trim.
+/// Returns the command that trims `count` sectors from `first`, without units that the range covers in part:
+/// ATA and NVMe let a drive ignore any part of a trim.
 pub(super) fn trim(geometry: &Geometry, first: Sector, count: SectorCount) -> Command {
     let shift = geometry.sectors_per_unit_shift();
     let parts = Parts::of(first, count, shift, geometry.logical_units());
@@ -100,8 +100,8 @@ pub(super) fn trim(geometry: &Geometry, first: Sector, count: SectorCount) -> Co
     Command::Trim { first: LogicalUnit(first.min(end)), units }
 }
 
-/// Returns how many of `count` sectors from `first` one trim command may forget where it takes `most`: all of
-/// them, or whole units where others follow.
+/// Returns the number of sectors, of `count` from `first`, that go into one trim command if it takes `most`:
+/// all of them, or whole units if other commands follow.
 pub(super) fn first_of_trim(
     geometry: &Geometry,
     most: SectorCount,
@@ -116,7 +116,7 @@ pub(super) fn first_of_trim(
     SectorCount(((first.0 + most.0) >> shift << shift) - first.0)
 }
 
-/// The units that sectors are, if they are whole ones.
+/// Returns the first unit and the number of units, if the sectors are whole units.
 fn whole_units(
     geometry: &Geometry,
     first: Sector,
@@ -146,8 +146,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.request(at, command)
     }
 
-    /// Forgets what `count` sectors from `first` hold, but for units that the range covers in part: ATA and
-    /// NVMe let a drive ignore any part of a trim. Returns when the host is told so.
+    /// Trims `count` sectors from `first`, except units that the range covers in part: ATA and NVMe let a drive
+    /// ignore any part of a trim. Returns when the host is answered.
     pub fn trim_sectors(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         let command = trim(self.geometry(), first, count);
         self.request(at, command)
@@ -159,18 +159,18 @@ impl Port<'_> {
     /// Sends a read of `count` sectors from `first` at `at`.
     ///
     /// # Panics
-    /// When the range is empty or does not lie within the drive.
+    /// Panics if the range is empty or does not lie within the drive.
     #[inline(always)]
     pub fn read(&mut self, at: Instant, tag: RequestTag, first: Sector, count: SectorCount) {
         let command = read(self.geometry(), first, count);
         self.submit(at, tag, command);
     }
 
-    /// Sends a write of `count` sectors from `first` at `at`, which is durable when it is answered if `force`
-    /// (FUA).
+    /// Sends a write of `count` sectors from `first` at `at`. With `force` (FUA) its data is durable when the
+    /// write is answered.
     ///
     /// # Panics
-    /// When the range is empty or does not lie within the drive.
+    /// Panics if the range is empty or does not lie within the drive.
     #[inline(always)]
     pub fn write(
         &mut self,
@@ -184,25 +184,27 @@ impl Port<'_> {
         self.submit(at, tag, command);
     }
 
-    /// Sends a trim of `count` sectors from `first` at `at`. Units that the range covers in part stay.
+    /// Sends a trim of `count` sectors from `first` at `at`. Units that the range covers in part are not
+    /// trimmed.
     ///
     /// # Panics
-    /// When the range is empty or does not lie within the drive.
+    /// Panics if the range is empty or does not lie within the drive.
     pub fn trim(&mut self, at: Instant, tag: RequestTag, first: Sector, count: SectorCount) {
         let command = trim(self.geometry(), first, count);
         self.submit(at, tag, command);
     }
 
-    /// Returns how many of `count` sectors from `first` one trim command may forget: all that the drive takes
-    /// at a time, and whole units where others follow, since one that two commands share would stay.
+    /// Returns the number of sectors, of `count` from `first`, that one trim command may hold: all that the
+    /// drive takes at a time, and whole units if other commands follow, since a unit that two commands share
+    /// would not be trimmed.
     pub fn trim_command(&self, first: Sector, count: SectorCount) -> SectorCount {
         first_of_trim(self.geometry(), self.trim_most(), first, count)
     }
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Writes `count` sectors of `unit`, up to its last one if they are `last`; returns when they are in the
-    /// buffer, or nothing where that has no room.
+    /// Admits `count` sectors of `unit` to the buffer; `last` says that they are its last ones. Returns the
+    /// moment at which they are in the buffer; `None` if the buffer has no free space.
     pub(super) fn let_part_in<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -252,7 +254,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some(received)
     }
 
-    /// Reads a unit of which the host replaces a part, into the program unit being filled.
+    /// Reads a unit of which the host replaces a part, for the program unit being filled.
     fn read_for_merge(&mut self, nand: &mut Nand, unit: PhysicalUnit) {
         self.counters.flash_page_reads_merge += 1;
         self.placement.await_more();
@@ -261,7 +263,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         nand.load_page(tag, Page { unit, units: 1, sense }, false);
     }
 
-    /// The rest of a unit is there that the host wrote in part.
+    /// Notes that data read for a program unit of the host is in RAM (read-modify-write, copies, merges).
     pub(super) fn merged<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
         let number = number_of(tag, self.placement.numbers().start);
         self.arrived(context, number);

@@ -1,4 +1,4 @@
-//! What those have to know who keep the data of a drive: the model itself has none.
+//! Interface for those who keep the data of a drive: the model itself keeps none.
 
 use super::Ssd;
 use super::wrappers::Nobody;
@@ -9,58 +9,58 @@ use crate::streams::StreamId;
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Returns where `unit` lies, or will lie when it is programmed; `None` where it was never written
-    /// or was trimmed.
+    /// Returns the physical unit to which `unit` is programmed or will be; `None` if it was never written or
+    /// was trimmed.
     ///
     /// # Panics
-    /// When the drive has no such unit.
+    /// Panics if the drive has no such unit.
     #[inline(always)]
     pub fn place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         self.ftl.map.get(unit)
     }
 
-    /// Returns where a read of `unit` finds its data: where it lies, or where it lay when it was
-    /// trimmed, if the drive goes there; `None` where the read takes no flash.
+    /// Returns the physical unit where a read of `unit` finds its data. After a trim that is the old place, if
+    /// the drive still reads it. `None` if the unit has no place.
     ///
     /// # Panics
-    /// When the drive has no such unit.
+    /// Panics if the drive has no such unit.
     #[inline(always)]
     pub fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         self.ftl.map.get(unit).or_else(|| self.ftl.marked_place_of(unit))
     }
 
-    /// Returns the first unit from `from` on that is mapped, and where it lies or will lie. Costs
-    /// nothing for stretches that were never written.
+    /// Returns the first mapped unit from `from` on, and its physical unit. Costs nothing for stretches that
+    /// were never written.
     pub fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)> {
         self.ftl.map.next_mapped(from)
     }
 
-    /// Returns what its flash keeps.
+    /// Returns the medium, which keeps the data.
     pub fn media(&self) -> &D {
         &self.ftl.media
     }
 
-    /// Returns what its flash keeps, to see to it between requests.
+    /// Returns the medium for changes between requests.
     #[inline(always)]
     pub fn media_mut(&mut self) -> &mut D {
         &mut self.ftl.media
     }
 
-    /// Returns the records of trims that no page holds that is programmed. Where capacitors protect the drive
-    /// they outlive a power cut all the same.
+    /// Returns the trim records that no programmed page holds. On a drive with PLP they outlive a power cut all
+    /// the same.
     pub fn unrecorded_trims(&self) -> Vec<TrimRecord> {
         self.ftl.metadata.trims_in_ram()
     }
 
-    /// Returns the number of the latest program unit or trim.
+    /// Returns the sequence number of the latest program unit or trim.
     pub fn latest_number(&self) -> SequenceNumber {
         self.ftl.placement.latest_number()
     }
 
-    /// Says which stream the next write belongs to, as NVMe's streams directive does.
+    /// Names the stream of the next write, as NVMe's streams directive does.
     ///
     /// # Panics
-    /// When the drive has no such stream.
+    /// Panics if the drive has no such stream.
     pub fn hint_stream(&mut self, stream: StreamId) {
         match &mut self.ftl.streams {
             Some(streams) => streams.hint(stream),
@@ -68,15 +68,15 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         }
     }
 
-    /// Has everything done that is due until `at`.
+    /// Executes all events that are due until `at`.
     ///
     /// # Panics
-    /// When a request is answered meanwhile.
+    /// Panics if a request is answered meanwhile.
     pub fn catch_up(&mut self, at: Instant) {
         self.run_until(at, &mut Nobody);
     }
 
-    /// Returns what is in RAM of a map that lies on flash; `None` for other maps.
+    /// Returns the part of a map on flash that is in RAM; `None` for other maps.
     pub fn map_in_ram(&mut self) -> Option<InRam> {
         self.ftl.map.cache().map(|cache| cache.in_ram())
     }

@@ -1,4 +1,4 @@
-//! A used drive built at once, from theory: the tables of a new one are filled (see [`crate::age`]).
+//! Preconditioning from theory: the tables of a new drive are filled directly (see [`crate::age`]).
 
 use super::Ssd;
 use crate::age::{AgeError, OneByOne, Past, Tables, Workers, check_scheme};
@@ -9,16 +9,16 @@ use crate::media::Null;
 use crate::ssd::Configuration;
 
 impl Ssd<PageMap, Null> {
-    /// Returns a full drive in the steady state of random writes. Takes some nanoseconds a unit.
+    /// Returns a full drive in the steady state of random writes. Takes some nanoseconds per unit.
     ///
     /// # Errors
-    /// When there is no closed form for the drive's policy or mapping scheme under such writes, or
-    /// no such drive.
+    /// Returns an error if there is no closed form for the drive's policy or mapping scheme under such writes,
+    /// or no such drive.
     pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
         Ssd::aged_by(configuration, past, &OneByOne)
     }
 
-    /// Returns the drive that [`Ssd::aged`] returns, made by `workers`.
+    /// Returns the drive that [`Ssd::aged`] returns, computed by `workers`.
     ///
     /// # Errors
     /// As [`Ssd::aged`].
@@ -50,7 +50,7 @@ impl Ssd<CachedMap, Null> {
     /// Returns a full drive in the steady state of random writes, with no map page in RAM.
     ///
     /// # Errors
-    /// When there is no closed form for the drive's policy under such writes, or no such drive.
+    /// Returns an error if there is no closed form for the drive's policy under such writes, or no such drive.
     pub fn aged_with_cached_map(
         configuration: &Configuration,
         past: Past,
@@ -58,7 +58,7 @@ impl Ssd<CachedMap, Null> {
         Ssd::aged_with_cached_map_by(configuration, past, &OneByOne)
     }
 
-    /// Returns the drive that [`Ssd::aged_with_cached_map`] returns, made by `workers`.
+    /// Returns the drive that [`Ssd::aged_with_cached_map`] returns, computed by `workers`.
     ///
     /// # Errors
     /// As [`Ssd::aged_with_cached_map`].
@@ -78,8 +78,8 @@ impl Ssd<ExtentMap, Null> {
     /// Returns a full drive after random writes of single units for a long time.
     ///
     /// # Errors
-    /// When it was written otherwise, collects other than greedily, its spare area does not hold
-    /// what fragments are left, or there is no such drive.
+    /// Returns an error if the drive was written otherwise, its policy is not greedy, its over-provisioning
+    /// does not hold the fragments that are left, or there is no such drive.
     pub fn aged_with_extent_map(
         configuration: &Configuration,
         past: Past,

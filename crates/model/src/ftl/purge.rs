@@ -1,13 +1,12 @@
-//! Purge: format and secure erase, and the flash work that they are.
+//! Purge: format and secure erase, and the flash operations that they take.
 //!
-//! A format (NVMe Format NVM without erase, SES = 0) begins the map anew: four bytes for each logical
-//! unit are programmed, program unit by program unit on all dies at once (of a map on flash, four for
-//! each map page: its directory), and the blocks that held data are collected later, when they are
-//! empty anyway. A secure erase (SES = 1, ATA Security Erase) also erases every block that was written
-//! to before it is answered: `blocks of a die x erase time`, seconds for most drives. The wear of that
-//! stays.
+//! A format (NVMe Format NVM without erase, SES = 0) writes a new, empty map: four bytes for each logical unit
+//! are programmed, program unit by program unit on all dies at once (of a map on flash, four for each map page:
+//! its directory). The blocks that held data are collected later, when they have no valid unit anyway. A secure
+//! erase (SES = 1, ATA Security Erase) also erases every block that was written to before it is answered:
+//! `blocks of a die x erase time`, seconds for most drives. The wear of these erases stays.
 //!
-//! Both wait for what is under way, as after a flush. No command is taken meanwhile.
+//! Both shut the drive down first, which completes all work in flight. No command is taken meanwhile.
 
 use ssdlab_nand::{EraseId, Nand, ProgramUnit, Tag};
 
@@ -23,27 +22,26 @@ use crate::units::{BlockIndex, ByteLength, DieIndex, Instant, LogicalUnit};
 const MAP_ENTRY: ByteLength = ByteLength::new(4);
 
 impl<M: Mapping> Ssd<M, Null> {
-    /// Begins the map anew; returns when the host is told so.
+    /// Formats the drive: writes a new, empty map. Returns when the host is answered.
     ///
     /// # Errors
-    /// When the drive is read-only.
+    /// Returns an error if the drive is read-only.
     ///
     /// # Panics
-    /// When a request is under way.
+    /// Panics if a request is in flight.
     pub fn format(&mut self, at: Instant) -> Result<Instant, FormatError> {
         self.begin_map_anew(at)?;
         self.run_until(LATEST, &mut Nobody);
         Ok(self.now())
     }
 
-    /// Begins the map anew and erases every block that was written to; returns when the host is told
-    /// so.
+    /// Formats the drive, and erases every block that was written to. Returns when the host is answered.
     ///
     /// # Errors
     /// As [`Ssd::format`].
     ///
     /// # Panics
-    /// When a request is under way.
+    /// Panics if a request is in flight.
     pub fn secure_erase(&mut self, at: Instant) -> Result<Instant, FormatError> {
         self.begin_map_anew(at)?;
         self.ftl.erase_all(&mut self.nand);
@@ -64,7 +62,7 @@ impl<M: Mapping> Ssd<M, Null> {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Forgets what every logical unit holds.
+    /// Unmaps every logical unit.
     fn forget_data(&mut self) {
         let flash = self.blocks.flash_mut();
         for unit in (0..self.geometry.logical_units()).map(LogicalUnit) {
@@ -77,7 +75,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Programs the whole map, which says of no unit where it lies, on all dies at once.
+    /// Programs the whole map, in which no unit is mapped, on all dies at once.
     fn program_new_map(&mut self, nand: &mut Nand) {
         let entries = match self.map.cache() {
             Some(cache) => cache.pages(),
@@ -92,7 +90,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Erases every block that was written to. Nothing on them is valid.
+    /// Erases every block that was written to. None of them has a valid unit.
     fn erase_all(&mut self, nand: &mut Nand) {
         self.placement.begin_anew(&self.geometry);
         self.collector.begin_anew(&self.geometry);

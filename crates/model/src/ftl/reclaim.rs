@@ -1,4 +1,4 @@
-//! Free space after a power cut: made before the host may write, as nothing can be relied on then.
+//! Free space after a power cut: reclaimed before the host may write, since no reserve can be relied on then.
 
 use super::host::Host;
 use super::{Context, Ftl};
@@ -8,9 +8,9 @@ use crate::media::Media;
 use crate::units::BlockIndex;
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Makes sure that the host can take a block while collection keeps its reserve. The block with
-    /// the fewest valid units comes first, whatever the policy. Returns whether anything had to be done for that;
-    /// if it cannot be done, the units that are left to copy to and those to be copied.
+    /// Makes sure that the host can take a block while collection keeps its reserve. Collects the block with
+    /// the fewest valid units first, whatever the policy. Returns true if anything had to be done. If it cannot
+    /// be done, returns as an error the number of units that are left to copy to, and of those to be copied.
     pub(super) fn make_room_for_host<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -24,9 +24,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             let room = self.room_for_copies();
             let is_copied = self.is_oldest_emptied_copied();
             let is_emptied = self.collector.emptied() > 0;
-            // What the host was to fill further is the last resort, when no block can be erased or
-            // nothing is gained by that: a program unit is padded for each, and what is valid on one
-            // block may fill another.
+            // The host's open blocks are the last resort, for when no block can be erased or erasing gains
+            // nothing: a program unit is padded for each erase, and the valid units of one block may fill
+            // another.
             let is_last_resort = !is_emptied || step >= 2 * blocks;
             let of_host = match self.collector.copies_to_host {
                 true => 0,
@@ -56,7 +56,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.blocks.free() <= self.collector.reserve + reserved
     }
 
-    /// Has copies fill the blocks that the host was to fill further, where nothing else is left.
+    /// Gives the host's open blocks to the stream of copies, if no other place is left.
     pub(super) fn take_over_from_host(&mut self) {
         if self.blocks.free() > 0 || self.collector.can_take(1) {
             return;
@@ -67,7 +67,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// The closed block with the fewest valid units; walks all of them.
+    /// Returns the closed block with the fewest valid units, and their number. Walks all blocks.
     fn fewest_valid(&self) -> Option<(BlockIndex, u32)> {
         let flash = self.blocks.flash();
         let blocks = (0..self.geometry.blocks()).map(BlockIndex);
@@ -77,14 +77,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             .min_by_key(|&(_, valid)| valid)
     }
 
-    /// Returns true if as many blocks are free as there are groups of dies, or some block can be moved to the places that
-    /// are left.
+    /// Returns true if as many blocks are free as there are groups of dies, or the valid units of some block
+    /// fit the places that are left.
     pub(super) fn can_collect(&self) -> bool {
         self.blocks.free() >= self.geometry.groups()
             || self.fewest_valid().is_some_and(|(_, valid)| valid <= self.room_for_copies())
     }
 
-    /// Units that can be copied before a block has to be erased.
+    /// Returns the number of units that can be copied before a block has to be erased.
     fn room_for_copies(&self) -> u32 {
         let in_free_blocks = self.blocks.free() * self.geometry.units_per_block();
         let open = match self.collector.copies_to_host {

@@ -1,8 +1,7 @@
-//! Moving what is valid on a victim: from one of its program units to collection's stream.
+//! Copies of garbage collection: moving valid units from a victim's program unit to the stream of copies.
 //!
-//! Which units are still valid is what chance has left, and cannot be foreseen. So the units that
-//! one read senses are gone through without a branch for each, and the program units that they
-//! fill are seen to afterwards.
+//! A CPU cannot predict which units are still valid. So the units that one read senses are processed without a
+//! branch for each, and the program units that they fill are finished afterwards.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;
@@ -16,40 +15,40 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::{BlockIndex, PhysicalUnit};
 
-/// How far ahead of its use collection asks for a map entry, in units.
+/// Number of units by which collection prefetches a map entry ahead of its use.
 pub(super) const PREFETCH_UNITS: u32 = 24;
 
-/// Units that are gone through together: all that is asked for each is known when compiling.
+/// Number of units that are processed together, by a loop of constant length.
 const TOGETHER: usize = 8;
 
-/// As many where fewer are left. They lie on one page.
+/// Number of units that are processed together if fewer than `TOGETHER` are left. They lie on one page.
 const FEW: usize = TOGETHER / 2;
 
-/// The flash pages that something is moved from, gone through in their order.
+/// Counter of the flash pages that units are moved from. Pages are visited in their order.
 pub(super) struct Pages {
     latest: u32,
     count: u32,
 }
 
 impl Pages {
-    /// None so far; no page has the largest number.
+    /// No page so far; no page has the largest number.
     pub(super) const NONE: Pages = Pages { latest: u32::MAX, count: 0 };
 
-    /// Notes whether something of `page` is moved.
+    /// Counts `page` if a unit of it is moved and it is not counted yet.
     #[inline(always)]
     pub(super) fn note(&mut self, page: u32, is_moved: bool) {
         self.count += u32::from(is_moved & (page != self.latest));
         self.latest = if is_moved { page } else { self.latest };
     }
 
-    /// Returns how many they are.
+    /// Returns the number of pages.
     pub(super) fn count(&self) -> u32 {
         self.count
     }
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Moves what is valid in program unit `program` of `block`, a victim; returns how many units that was.
+    /// Moves the valid units in program unit `program` of `block`, a victim; returns their number.
     pub(super) fn move_program_unit<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -75,8 +74,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         moved
     }
 
-    /// Moves what is valid of `units` units from `first`, which one read senses, page by page if it is of a whole word
-    /// line; returns how many that is.
+    /// Moves the valid units among `units` units from `first`, which one read senses (page by page if the read
+    /// is of a whole word line). Returns their number.
     #[inline(always)]
     fn move_sensed_together(&mut self, nand: &mut Nand, first: u32, units: u32) -> u32 {
         let flash = self.blocks.flash();
@@ -116,7 +115,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         moved
     }
 
-    /// Returns how often a read for copies senses, of which so many pages hold something.
+    /// Returns the number of senses of a read for copies, if `pages` of its pages hold valid units.
     #[inline(always)]
     pub(super) fn senses_of(&self, pages: u32) -> u32 {
         match self.collector.reads_word_lines {
@@ -134,8 +133,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Moves what is valid of the units in `from` to the places `to`, as far as those go; returns the first
-    /// unit that was not looked at, and how many were moved. Counts the pages of those.
+    /// Moves the valid units in `from` to the places `to`, as far as those suffice. Returns the first unit that
+    /// was not looked at, and the number of units moved. Counts the pages of the moved units.
     #[inline(always)]
     fn relocate(&mut self, from: Range<u32>, to: Range<u32>, pages: &mut Pages) -> (u32, u32) {
         let held = self.blocks.flash_mut().held_mut();
@@ -173,8 +172,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         (next, place - to.start)
     }
 
-    /// The next places of collection's stream, where those in its open blocks are used up. If the pool has to
-    /// give it a block, that is done once there is something to move: `next` goes on to that, or to `end`.
+    /// Returns the next places of the stream of copies, when those in its open blocks are used up. A block is
+    /// taken from the pool only if there is a unit to move: `next` advances to that unit, or to `end`.
     #[inline(never)]
     fn places_for(&mut self, nand: &mut Nand, next: &mut u32, end: u32) -> Range<u32> {
         let places = self.collector.places_ahead(&self.geometry);
@@ -192,8 +191,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.collector.places_ahead(&self.geometry)
     }
 
-    /// Notes that the next `units` places of collection's stream are taken, and sees to the program units that
-    /// are full with that.
+    /// Takes the next `units` places of the stream of copies, and finishes the program units that are full with
+    /// them.
     #[inline(always)]
     fn take_places(&mut self, nand: &mut Nand, units: u32) {
         let mut left = units;
@@ -210,8 +209,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Sees to it that what is valid of the units in `sensed` can be copied, at least of the first of them;
-    /// returns before which. Not while they are: programs that wait for their read cannot be carried out.
+    /// Makes sure that the valid units in `sensed` can be copied, or at least the first of them. Returns the
+    /// end of those that can. This must not be done during the copying: programs that wait for their read
+    /// cannot be carried out.
     #[inline(always)]
     fn make_room_for_copies<H: Host>(
         &mut self,
@@ -224,9 +224,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if is_short { self.make_room_with_emptied(context, sensed) } else { sensed.end }
     }
 
-    /// Makes room where only the blocks that were emptied last are left to copy to, which wait for what
-    /// replaces them to be durable. What is filled for that is filled with copies: units that stay empty would
-    /// have to be collected, too.
+    /// Makes room if only the blocks reclaimed last are left to copy to, whose erases wait until their copies
+    /// are durable. The program unit that has to be filled for that is filled with copies: units that stay
+    /// empty would have to be collected, too.
     #[inline(never)]
     fn make_room_with_emptied<H: Host>(
         &mut self,
@@ -262,7 +262,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.keep_reserve_of_copies(nand, number);
     }
 
-    /// Collection's program unit is full: it goes to its die when its data was read.
+    /// Finishes the program unit of copies, which is full: it goes to its die when its data was read. `padding`
+    /// of its units are empty.
     #[inline(always)]
     fn finish_collection_program(&mut self, padding: u32) {
         let filled = self.collector.stream.finish_program(&self.geometry);
@@ -279,7 +280,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Fills what is left of collection's program unit with nothing.
+    /// Pads the program unit being filled with copies, and finishes it.
     pub(super) fn pad_collection_program(&mut self, nand: &mut Nand) {
         let padding = self.collector.stream.room();
         for _ in 0..padding {
@@ -293,8 +294,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 }
 
-/// Moves what is valid of `UNITS` units from `from` to the places from `to` on, of which there are as
-/// many; returns how many of the first [`FEW`] and how many of all that was.
+/// Moves the valid units among `UNITS` units from `from` to the places from `to` on, of which there are as
+/// many. Returns the number of units moved of the first [`FEW`], and of all.
 #[inline(always)]
 fn relocate_together<const UNITS: usize, M: Mapping, D: Media>(
     map: &mut M,
@@ -312,7 +313,7 @@ fn relocate_together<const UNITS: usize, M: Mapping, D: Media>(
             few = count;
         }
         let (from, place) = (PhysicalUnit(from + index as u32), PhysicalUnit(to + count));
-        // A place is noted first and kept if the unit turns out to be valid.
+        // The place is filled first, and kept if the unit turns out to be valid.
         places[count as usize % UNITS] = unit;
         let is_moved = map.relocate_held(unit, from, place);
         if is_moved {
@@ -320,7 +321,8 @@ fn relocate_together<const UNITS: usize, M: Mapping, D: Media>(
         }
         count += u32::from(is_moved);
     }
-    // How many they are is chance, and no branch: where all were kept, the last stays as it is.
+    // Without a branch, since the count cannot be predicted: clears the place behind the last unit kept. If all
+    // were kept, the last place stays as it is.
     let last = (count as usize).min(UNITS - 1);
     places[last] = select_unpredictable(count < UNITS as u32, 0, places[last]);
     (few, count)

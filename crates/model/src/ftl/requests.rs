@@ -1,4 +1,4 @@
-//! Requests under way, by tag.
+//! Requests in flight, by tag.
 
 use super::host::{Command, RequestTag};
 use super::parts::Parts;
@@ -13,14 +13,14 @@ pub(super) struct Request {
     pub(super) sent: Instant,
 }
 
-/// All requests, and how long their commands keep the controller.
+/// Table of requests, and the times for which their commands keep the controller busy.
 #[derive(Clone, Debug)]
 pub(super) struct Requests {
     requests: Vec<Request>,
     flush_overhead: Nanoseconds,
     trim: TrimParameters,
     data_time: DataTime,
-    /// What a unit of a command costs by `data_time`.
+    /// Controller occupancy and added latency per unit of a command, by `data_time`.
     occupancy_per_unit: Nanoseconds,
     latency_per_unit: Nanoseconds,
     sectors_per_unit_shift: u32,
@@ -42,7 +42,7 @@ impl Requests {
         }
     }
 
-    /// Begins a request; returns for how much longer than others it keeps the controller.
+    /// Begins a request. Returns the time for which it keeps the controller busy beyond that of every command.
     #[inline(always)]
     pub(super) fn begin(
         &mut self,
@@ -75,7 +75,7 @@ impl Requests {
         longer
     }
 
-    /// The units of a range of sectors.
+    /// Returns the units of a range of sectors.
     pub(super) fn parts(&self, first: Sector, count: SectorCount) -> Parts {
         Parts::of(first, count, self.sectors_per_unit_shift, self.logical_units)
     }
@@ -91,8 +91,8 @@ impl Requests {
         self.requests[tag.0 as usize]
     }
 
-    /// Returns how much later than its data a request is answered, and how long its length keeps the controller beside
-    /// what every command does.
+    /// Returns the latency that the length of a request adds after its data, and the time for which its length
+    /// keeps the controller busy beyond that of every command.
     #[inline(always)]
     pub(super) fn data_time(&self, command: &Command) -> (Nanoseconds, Nanoseconds) {
         match *command {
@@ -108,7 +108,7 @@ impl Requests {
         }
     }
 
-    /// Returns how much data a request moves.
+    /// Returns the number of bytes that a request moves.
     pub(super) fn moved(&self, tag: RequestTag) -> ByteLength {
         match self.get(tag).command {
             Command::Read { units, .. } | Command::Write { units, .. } => {
@@ -121,7 +121,7 @@ impl Requests {
         }
     }
 
-    /// Returns how the drive trims.
+    /// Returns the trim parameters of the drive.
     pub(super) fn trim_parameters(&self) -> TrimParameters {
         self.trim
     }

@@ -1,24 +1,26 @@
-//! The reserve: at each moment at which power may be cut, recovery finds a row of erased places (a program unit on
-//! each die) besides those that copies in line have.
+//! Reserve for power cuts: whenever power is cut, recovery finds a row of erased places (a program unit on each
+//! die) besides those of the copies in line.
 //!
-//! A block that collection has emptied is free as soon as its erase is announced, so that the host's data has a
-//! place at once. But until its copies are programmed a power cut gives it back what was valid on it. Those copies
-//! have places, which a cut leaves erased, but for what is being programmed just then: a program unit on each die
-//! is torn. So recovery needs a row more. It is there as long as there is
+//! A reclaimed block is free as soon as its erase is announced, so that the host's data has a place at once.
+//! But if power is cut before its copies are programmed, its old units are valid again. The places of those
+//! copies are still erased then, except that a program unit on each die may be torn. So recovery needs one more
+//! row. There is such a row as long as there is
 //!
 //! - an erased block that nothing is programmed to; or
-//! - that much room in the block that the host has open: recovery copies to it where nothing else is left.
+//! - as much room in the block that the host has open: recovery copies to that block if nothing else is left.
 //!
-//! The host's programs, which go before copies, would use up both. So where no other block is left that is erased or
-//! can be, the first programs to a block wait until the copies of the block announced last are programmed, and so
-//! do those to its last row, each for what was announced when it was begun. Nothing waits in a circle: a block that
-//! was announced by then waits only for programs that were begun before.
+//! Host programs, which have priority over copies, would use up both. So if no other block is left that is
+//! erased or can be erased, the first programs to a block wait until the copies of the block announced last are
+//! programmed. So do the programs to its last row. Each waits for what was announced when it was begun. There
+//! is no circular wait: a block that was announced by then waits only for programs that were begun before.
 //!
-//! Copies that are begun before such a program of the host's is over wait for its end, where no other erased block
-//! is left. They would fill the one that was erased for it, and a cut that tears the program would leave no place.
+//! Copies that are begun before such a host program has completed wait for its end, if no other erased block is
+//! left. They would otherwise fill the block that was erased for it, and a power cut that tears the program
+//! would leave no place.
 //!
-//! A row is enough for one cut. Another one while recovery copies tears another row: of blocks that have so few that
-//! this can be the last, collection keeps one more (`CollectionParameters::blocks_kept`).
+//! A row is enough for one power cut. Another cut while recovery copies tears another row. Where blocks have so
+//! few rows that this can be the last one, collection keeps one block more
+//! (`CollectionParameters::blocks_kept`).
 
 use std::collections::VecDeque;
 
@@ -32,20 +34,23 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::BlockIndex;
 
-/// What the host has begun and does not program before others' blocks can be erased.
+/// Blocks and program units that the host has begun, but that are not programmed before reclaimed blocks can be
+/// erased.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reserve {
-    /// Blocks, each with how many erases of emptied blocks have to be issued in all before.
+    /// Blocks, each with the total number of erases of reclaimed blocks that have to be issued before it is
+    /// programmed.
     blocks: Vec<(BlockIndex, u64)>,
-    /// The host's program units, by number, in the same way.
+    /// Numbers of host program units, each with the total number of erases that have to be issued before it is
+    /// sent.
     programs: Vec<(u64, u64)>,
-    /// Erases of emptied blocks that were issued.
+    /// Number of erases of reclaimed blocks that were issued.
     issued: u64,
-    /// The host's program units that had to wait and are not over, by number, and those of them that may be filled
-    /// further.
+    /// Numbers of the host program units that had to wait and have not completed. Those in `open` may still be
+    /// filled.
     held: VecDeque<u64>,
     open: Vec<u64>,
-    /// In the order in which they were begun.
+    /// Program units of copies that wait, in the order in which they were begun.
     copies: VecDeque<HeldCopies>,
 }
 
@@ -53,28 +58,28 @@ pub(super) struct Reserve {
 #[derive(Clone, Copy, Debug)]
 struct HeldCopies {
     number: CopyNumber,
-    /// The last program unit of the host's that had to wait when it was begun.
+    /// Number of the last host program unit that was held when the copies were begun.
     host: u64,
     /// True once no more copies are added.
     is_full: bool,
 }
 
 impl Reserve {
-    /// Returns true if programs to some block wait.
+    /// Returns true if the programs to some block have to wait.
     #[inline(always)]
     fn is_waited_for(&self) -> bool {
         !self.blocks.is_empty()
     }
 
-    /// Has the host's program unit with this number wait until so many erases are issued in all.
+    /// Has host program unit `number` wait until `after` erases of reclaimed blocks have been issued in all.
     fn hold(&mut self, number: u64, after: u64) {
         self.programs.push((number, after));
         self.held.push_back(number);
         self.open.push(number);
     }
 
-    /// Returns true if a program unit of copies, which is full now, waits for one of the host's:
-    /// [`Reserve::host_programmed`] completes it then.
+    /// Returns true if a program unit of copies, which is full now, waits for one of the host's;
+    /// [`Reserve::host_programmed`] then completes it.
     #[inline(always)]
     pub(super) fn holds(&mut self, number: CopyNumber) -> bool {
         let is_before = |it: &HeldCopies| it.number != number && it.number.is_not_after(number);
@@ -83,8 +88,8 @@ impl Reserve {
         held.map(|it| it.is_full = true).is_some()
     }
 
-    /// The host's program unit with this number is over: lets the copies go on that have waited for it and for no
-    /// other.
+    /// Notes that host program unit `number` has completed, and releases the copies that waited for it and for
+    /// no other.
     #[inline(always)]
     pub(super) fn host_programmed(&mut self, nand: &mut Nand, number: u64) {
         let Ok(place) = self.held.binary_search(&number) else { return };
@@ -98,7 +103,8 @@ impl Reserve {
         }
     }
 
-    /// Notes that the erase of another emptied block is issued, and lets those go on that have waited for it.
+    /// Notes that the erase of another reclaimed block is issued, and releases the blocks and program units
+    /// that waited for it.
     #[inline(always)]
     pub(super) fn note_issued(&mut self, nand: &mut Nand) {
         self.issued += 1;
@@ -117,8 +123,8 @@ impl Reserve {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Returns where no block is left that is erased or can be, how many erases of emptied blocks have to be issued
-    /// until one is, and the last of them.
+    /// If no free block is erased or being erased, returns the total number of erases of reclaimed blocks after
+    /// which one is, and the last of those erases; otherwise `None`.
     fn keeps_waiting(&self) -> Option<(u64, EraseId)> {
         let announced = self.collector.announced_blocks();
         let (count, last) = announced.clone().fold((0, None), |all, it| (all.0 + 1, Some(it)));
@@ -126,14 +132,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         (!self.has_erased_block()).then_some((self.reserve.issued + count, last))
     }
 
-    /// Returns true if a block is free that is erased, or whose erase was issued.
+    /// Returns true if a free block is erased, or its erase was issued.
     fn has_erased_block(&self) -> bool {
         let is_free = |block| self.blocks.flash().state(block) == BlockState::Free;
         let announced = self.collector.announced_blocks();
         self.blocks.free() > announced.filter(|&(it, _)| is_free(it)).count() as u32
     }
 
-    /// Notes that a program unit of copies is begun.
+    /// Holds a program unit of copies that is begun, if it has to wait for one of the host's.
     #[inline(always)]
     pub(super) fn keep_reserve_of_copies(&mut self, nand: &mut Nand, number: CopyNumber) {
         if !self.reserve.held.is_empty() {
@@ -151,11 +157,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return;
         }
         let host = self.reserve.held.back().copied().expect("some are held");
-        // What the host would fill one of them with may wait for these copies.
+        // Host data that would fill one of the held program units may wait for these copies: the held ones are
+        // padded.
         let context = &mut Context { nand, host: &mut Nobody };
         let being_written = self.streams.as_ref().map(|streams| streams.active());
         self.settle_before(context, host + 1);
-        // Also one that is full and held back for the rest of its last unit.
+        // This includes a program unit that is full and held back for the rest of its last unit.
         while self.holds_open() && (self.choose_begun_stream() || self.choose_partial_stream()) {
             self.pad_program_unit(context);
             self.settle_before(context, host + 1);
@@ -168,20 +175,21 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.reserve.copies.push_back(HeldCopies { number, host, is_full: false });
     }
 
-    /// Returns true if something can be added to a program unit that is held.
+    /// Returns true if units can still be added to a held program unit.
     fn holds_open(&mut self) -> bool {
         let placement = &self.placement;
         self.reserve.open.retain(|&number| !placement.is_settled(number));
         !self.reserve.open.is_empty()
     }
 
-    /// The same for what is to be programmed to `block`, which was just taken from the pool. What waits for its own
-    /// erase waits for no other.
+    /// Returns the result of `keeps_waiting` for programs to `block`, which was just taken from the pool;
+    /// `None` if the erase of `block` itself is announced and not issued, since those programs wait for that
+    /// erase only.
     fn keeps_waiting_with(&self, block: BlockIndex) -> Option<(u64, EraseId)> {
         self.keeps_waiting().filter(|_| self.collector.announced_blocks().all(|it| it.0 != block))
     }
 
-    /// Notes that the host has begun to fill `block`.
+    /// Notes that the host has begun to fill `block`, whose programs may have to wait.
     pub(super) fn keep_reserve(&mut self, block: BlockIndex) {
         if self.log_blocks.is_none()
             && let Some((after, _)) = self.keeps_waiting_with(block)
@@ -190,7 +198,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Has the program unit of the host's that was just begun wait for what has to be erased before.
+    /// Has the host program unit that was just begun wait for the erases that the reserve requires.
     #[inline(always)]
     pub(super) fn hold_for_reserve(&mut self) {
         if self.reserve.is_waited_for() || self.collector.has_announced() {
@@ -211,7 +219,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// The erase that programs of a run to `block`, which was just begun, wait for.
+    /// Returns the erase that programs of a run to `block`, which was just begun, wait for.
     pub(super) fn erase_before_run(&self, block: BlockIndex) -> Option<EraseId> {
         self.keeps_waiting_with(block).map(|(_, erase)| erase)
     }

@@ -1,4 +1,4 @@
-//! Turning a drive off properly: all work ends, and what RAM held for convenience is forgotten.
+//! Shutdown: all work in flight is completed, and volatile state is dropped.
 
 use ssdlab_nand::{Nand, Tag};
 
@@ -10,14 +10,13 @@ use crate::media::Media;
 use crate::units::Instant;
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Ends all work, as a host does that turns the drive off properly: what the buffer holds is
-    /// programmed, the block under collection is emptied and erased, and of a map on flash all that RAM
-    /// has changed is written. Returns when that is so; the drive can be used on from there. What it
-    /// kept in RAM for its own convenience (read-ahead, map pages, page registers) begins anew, as after
-    /// power-on.
+    /// Shuts the drive down, as a host does that turns it off properly: the contents of the buffer are
+    /// programmed, the block under collection is emptied and erased, and of a map on flash all that RAM has
+    /// changed is written. Returns the moment at which this is done; the drive can be used on from there. State
+    /// in RAM that only saves time (read-ahead, map pages, page registers) begins anew, as after power-on.
     ///
     /// # Panics
-    /// When a request is under way.
+    /// Panics if a request is in flight.
     pub fn shut_down(&mut self, at: Instant) -> Instant {
         let at = at.max(self.now());
         self.nand.set_alarm(at, Tag(kind::IDLE));
@@ -30,7 +29,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             }
             self.run_until(LATEST, &mut Nobody);
         }
-        // The flash does nothing; its page registers are empty after power-on.
+        // The flash is idle; this empties its page registers, as after power-on.
         self.nand.cut_power();
         self.ftl.forget_what_is_volatile();
         self.now()
@@ -38,8 +37,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Announces all that has to be done before the drive can be turned off. That may bring about
-    /// more, which is announced by another call when this is done.
+    /// Enqueues the work that has to be done before the drive can be turned off. That work may bring about
+    /// more, which another call enqueues when it is done.
     fn end_all_work<H: Host>(&mut self, context: &mut Context<'_, H>) {
         match self.log_blocks.is_some() {
             true => self.end_log(context),
@@ -60,21 +59,22 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Writes all of a map on flash that differs from it, and ends the map's collection. Nothing for a map in RAM.
+    /// Writes all pages of a map on flash that differ from it, and ends the collection of the map area. Does
+    /// nothing for a map in RAM.
     fn write_whole_map(&mut self, nand: &mut Nand) {
         if self.map.cache().is_none() {
             return;
         }
         self.end_map_batch();
         while self.write_moved_map_page(nand) {}
-        // With none left to write, none is owed with each step of collection.
+        // No page is left to write, so no page is due with each step of collection any more.
         self.end_map_batch();
         self.write_changed_map_pages(nand);
         self.complete_map_victim(nand);
         self.pad_map_program(nand);
     }
 
-    /// What a drive knows after power-on is what it has on flash.
+    /// Drops volatile state: after power-on a drive knows only what it has on flash.
     fn forget_what_is_volatile(&mut self) {
         self.collector.forget_copies();
         self.reads.begin_anew();

@@ -1,4 +1,4 @@
-//! The state of the flash and of what collects it, for those who look at a drive from outside.
+//! State of the flash and of garbage collection, for observers of a drive.
 
 use super::{Ftl, Ssd};
 use crate::bad_blocks::SpareBlocks;
@@ -7,7 +7,8 @@ use crate::media::Media;
 use crate::units::{BlockIndex, ByteLength, LogicalUnit, Nanoseconds, Sector};
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Returns how many closed blocks (collection units) hold 0, 1, 2 .. valid units.
+    /// Returns the number of closed blocks (collection units) that hold 0, 1, 2 .. valid units. Blocks whose
+    /// victims are chosen apart from others (those of the SLC cache or of a hot stream) are left out.
     pub fn blocks_by_valid_units(&self) -> Vec<u32> {
         let flash = self.ftl.blocks.flash();
         let mut blocks = vec![0; self.ftl.geometry.units_per_block() as usize + 1];
@@ -17,48 +18,49 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         blocks
     }
 
-    /// Returns the number of blocks that are erased, or will be when their dies find time.
+    /// Returns the number of free blocks: those that are erased, or will be when their dies find time.
     pub fn free_blocks(&self) -> u32 {
         self.ftl.blocks.free()
     }
 
-    /// Returns the erased flash beyond the blocks that collection keeps free.
+    /// Returns the size of the erased flash beyond the blocks that collection keeps free.
     ///
-    /// A drive collects once its free blocks run short, and from then on keeps about as many as it has.
-    /// What is free beyond that was never written, or not since the flash was erased as a whole. Until the
-    /// host has filled it, write amplification is 1 however little spare area there is: the drive is far
-    /// from a steady state, and looks steady.
+    /// A drive collects once its free blocks run short, and from then on keeps about as many as it has. Flash
+    /// that is free beyond that was never written, or not since all flash was erased. Until the host has filled
+    /// it, write amplification is 1 however little over-provisioning there is: the drive is far from a steady
+    /// state, and looks steady.
     pub fn unused_flash(&self) -> ByteLength {
         let Ftl { blocks, collector, geometry, slc, log_blocks, .. } = &self.ftl;
         let cache = slc.as_ref().map_or(0, |slc| slc.reserved());
         let unused = match log_blocks {
-            // Its merges free a block for each they take, so that as many stay free as its data leaves.
+            // Merges of log blocks free a block for each one they take, so that as many stay free as the data
+            // leaves.
             Some(_) => blocks.pool().never_used(),
             None => blocks.free().saturating_sub(collector.kept_free() + cache),
         };
         geometry.unit_size() * (u64::from(unused) * u64::from(geometry.units_per_block()))
     }
 
-    /// Returns how many superblocks are in SLC mode.
+    /// Returns the number of superblocks in SLC mode.
     pub fn slc_blocks(&self) -> u32 {
         self.ftl.slc.as_ref().map_or(0, |slc| slc.in_use())
     }
 
-    /// Returns what is left to replace bad blocks; `None` where none goes bad.
+    /// Returns the blocks left to replace bad ones; `None` if no block of this drive goes bad.
     pub fn spare_blocks(&self) -> Option<SpareBlocks> {
         self.ftl.blocks.spare()
     }
 
-    /// Returns whether the drive has come to the end of its life and refuses writes.
+    /// Returns true if the drive has come to the end of its life and refuses writes.
     pub fn is_read_only(&self) -> bool {
         self.ftl.blocks.is_read_only()
     }
 
-    /// Stores the drive for `duration` without power, at `now` by its own clock: its data ages, and
-    /// nothing else happens. Returns whether data of this drive ages at all.
+    /// Stores the drive for `duration` without power, at `now` by its own clock: its data ages, and reads after
+    /// a trim find no old data any more. Returns true if data of this drive ages at all.
     ///
     /// # Panics
-    /// When the drive has existed for five hundred years.
+    /// Panics if the drive has existed for five hundred years.
     pub fn store(&mut self, now: Nanoseconds, duration: Nanoseconds) -> bool {
         let Ftl { trim_marks, retention, blocks, .. } = &mut self.ftl;
         if let Some(marks) = trim_marks {
@@ -69,7 +71,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         true
     }
 
-    /// Asks for the memory of the map entry of a sector that will be requested some requests from now;
+    /// Prefetches into the CPU cache the map entry of a sector that will be requested some requests from now;
     /// see [`Ssd::prefetch_map`].
     #[inline(always)]
     pub fn prefetch_map_of_sector(&self, sector: Sector) {
@@ -77,16 +79,16 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.prefetch_map(LogicalUnit((sector.0 >> shift) as u32));
     }
 
-    /// Asks for the memory of what the map entry of a sector that will be written soon points to.
+    /// Prefetches what the FTL knows of the block that now holds a sector which will be written soon.
     #[inline(always)]
     pub fn prefetch_target_of_sector(&self, sector: Sector) {
         let shift = self.ftl.geometry.sectors_per_unit_shift();
         self.prefetch_target(LogicalUnit((sector.0 >> shift) as u32));
     }
 
-    /// Asks for the memory of what the map entry of a unit that will be written soon points to. Calling
-    /// this about 16 requests ahead, and [`Ssd::prefetch_map`] about 32 ahead, hides the latency of
-    /// memory; leaving it out changes nothing but the speed.
+    /// Prefetches what the FTL knows of the block that now holds a unit which will be written soon. Calling
+    /// this about 16 requests ahead, and [`Ssd::prefetch_map`] about 32 ahead, hides the latency of memory;
+    /// leaving it out changes nothing but the speed.
     #[inline(always)]
     pub fn prefetch_target(&self, unit: LogicalUnit) {
         let Ftl { map, blocks, geometry, .. } = &self.ftl;

@@ -1,4 +1,4 @@
-//! Requests that are answered at once: submitted, and time passes until the answer.
+//! Synchronous requests: a call sends one command, and time passes until the answer.
 
 use super::host::{Answer, Command, Host, Port, RequestTag};
 use super::{Ftl, Ssd, parts};
@@ -7,13 +7,13 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::{Instant, LogicalUnit, Sector, SectorCount};
 
-/// The tag of a request that somebody waits for: the first, since it is the only one.
+/// Tag of a synchronous request, which is the only one in flight.
 const ONLY: RequestTag = RequestTag(0);
 
-/// As late as anything is: nothing is due behind it.
+/// Latest instant: no event is due after it.
 pub(super) const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 
-/// A host that has no request under way.
+/// A host that has no request in flight.
 pub(super) struct Nobody;
 
 impl Host for Nobody {
@@ -36,8 +36,8 @@ impl Host for One {
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Sends a command at `at`, or now if that is past, when no other is under way, and lets time pass until it
-    /// is answered; returns when that is.
+    /// Sends a command at `at`, or now if that is past, and lets time pass until it is answered. No other
+    /// request may be in flight. Returns the moment of the answer.
     pub fn request(&mut self, at: Instant, command: Command) -> Instant {
         let mut host = One::default();
         let at = at.max(self.now());
@@ -66,17 +66,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.request(at, Command::Flush)
     }
 
-    /// Forgets what `units` units from `first` hold; returns when the host is told so.
+    /// Trims `units` units from `first`; returns when the host is answered.
     pub fn trim(&mut self, at: Instant, first: LogicalUnit, units: u32) -> Instant {
         self.request(at, Command::Trim { first, units })
     }
 
-    /// Trims `count` sectors from `first` as a host does that keeps to the drive's limits: one command
-    /// after the other ([`Ssd::trim_command`]), each sent when the one before is answered. Returns when the last
-    /// one is answered.
+    /// Trims `count` sectors from `first` within the drive's limits: by one command after the other
+    /// ([`Ssd::trim_command`]), each sent when the one before is answered. Returns when the last one is
+    /// answered.
     ///
     /// # Panics
-    /// When the range is empty or does not lie within the drive.
+    /// Panics if the range is empty or does not lie within the drive.
     pub fn trim_by_commands(&mut self, at: Instant, first: Sector, count: SectorCount) -> Instant {
         let (mut at, mut left) = (at, Some((first, count)));
         while let Some((first, count)) = left {
@@ -92,18 +92,17 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         parts::read(self.geometry(), first, count)
     }
 
-    /// Returns the command that writes `count` sectors from `first`, so that they are durable when it is answered if
-    /// that is to be by `force`.
+    /// Returns the command that writes `count` sectors from `first`, with FUA if `force`.
     pub fn write_command(&self, first: Sector, count: SectorCount, force: bool) -> Command {
         parts::write(self.geometry(), first, count, force)
     }
 
-    /// Returns the first command of a host that trims `count` sectors from `first` and keeps to the drive's limits,
-    /// and what it leaves to the next. A command that others follow ends where
-    /// a unit does (hosts know that as the discard granularity): one that two commands share would stay.
+    /// Returns the first command to trim `count` sectors from `first` within the drive's limits, and the
+    /// sectors left to the next commands. A command that others follow ends where a unit does (hosts know that
+    /// as the discard granularity): a unit that two commands share would not be trimmed.
     ///
     /// # Panics
-    /// When the range is empty or does not lie within the drive.
+    /// Panics if the range is empty or does not lie within the drive.
     pub fn trim_command(
         &self,
         first: Sector,
@@ -116,7 +115,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         (parts::trim(self.geometry(), first, piece), behind)
     }
 
-    /// Returns where the time of all requests so far went.
+    /// Returns the attribution of the time of all requests so far.
     pub fn attribution(&self) -> Attribution {
         let timing = &self.ftl.timing;
         self.ftl.delays.clone().attribution(timing.command_occupancy + timing.command_latency)
@@ -124,7 +123,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Divides what writes waited for room by what the dies have done since the last time.
+    /// Attributes the time that writes waited for buffer space, by what the dies have done since the last call.
     #[inline(never)]
     pub(super) fn divide_waits_for_room(&mut self) {
         let times = FlashTimes {
