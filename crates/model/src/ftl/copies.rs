@@ -1,4 +1,4 @@
-//! Program units of copies: which are under way, and which of them units of one read go into.
+//! Program units of gc copies: those in flight, and those that the units of one read go into.
 
 use std::collections::VecDeque;
 
@@ -11,9 +11,9 @@ use crate::units::PhysicalUnit;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copy {
     pub(super) first: PhysicalUnit,
-    /// Its number, once it is full; the largest before.
+    /// Sequence number of the program unit, once it is full; the largest number before.
     pub(super) number: SequenceNumber,
-    /// Copies in it, once it is full.
+    /// Number of copies in the program unit, once it is full.
     pub(super) units: u32,
 }
 
@@ -21,17 +21,17 @@ pub(super) struct Copy {
 pub(super) struct Copies {
     log: ProgramLog,
     under_way: VecDeque<Copy>,
-    /// The one being filled, and the one begun last.
+    /// Program unit being filled, and (`latest`) the one that was begun last.
     filling: Option<CopyNumber>,
     latest: Option<CopyNumber>,
-    /// The program units that the read under consideration goes into.
+    /// Program units that the units of the present read go into.
     into: [Option<CopyNumber>; 2],
-    /// Those that are full with it.
+    /// Program units that are full with the units of the present read.
     full: [Option<CopyNumber>; 2],
 }
 
 impl Copies {
-    /// The number that the next one begun will have.
+    /// Returns the number of the program unit that begins next.
     #[inline(always)]
     pub(super) fn next(&self) -> u64 {
         self.log.next()
@@ -42,20 +42,20 @@ impl Copies {
         self.latest
     }
 
-    /// Returns true if all before number `number` are over.
+    /// Returns true if all program units before number `number` have completed.
     #[inline(always)]
     pub(super) fn are_over_before(&self, number: u64) -> bool {
         self.log.low_water() >= number
     }
 
-    /// Another read is considered.
+    /// Begins another read.
     #[inline(always)]
     pub(super) fn begin_read(&mut self) {
         self.into = [self.filling, None];
         self.full = [None; 2];
     }
 
-    /// One is begun with units of the read.
+    /// Notes that a program unit is begun with units of the read.
     #[inline(always)]
     pub(super) fn begin(&mut self, number: CopyNumber, first: PhysicalUnit) {
         self.log.begin();
@@ -66,7 +66,8 @@ impl Copies {
         self.into[place] = Some(number);
     }
 
-    /// The one being filled is full, with `units` copies, and takes this number. Returns where it starts.
+    /// Notes that the program unit being filled is full, with `units` copies, and gives it its sequence number.
+    /// Returns its first physical unit.
     #[inline(always)]
     pub(super) fn fill(&mut self, units: u32, sequence: SequenceNumber) -> PhysicalUnit {
         let copy = self.under_way.back_mut().expect("one is being filled");
@@ -77,19 +78,20 @@ impl Copies {
         first
     }
 
-    /// The program units that the read goes into.
+    /// Returns the program units that the units of the read go into.
     #[inline(always)]
     pub(super) fn of_read(&self) -> [Option<CopyNumber>; 2] {
         self.into
     }
 
-    /// Takes out those that are full.
+    /// Takes out the program units that the read has filled.
     #[inline(always)]
     pub(super) fn take_full(&mut self) -> [Option<CopyNumber>; 2] {
         std::mem::take(&mut self.full)
     }
 
-    /// One is over. Returns it, and whether more are over now with all before them.
+    /// Ends a program unit. Returns it, and true if more program units than before have completed with all
+    /// before them.
     #[inline(always)]
     pub(super) fn end(&mut self, number: CopyNumber) -> (Copy, bool) {
         let low = self.log.low_water();
@@ -107,17 +109,18 @@ impl Copies {
         number.index().wrapping_sub(self.log.low_water() as u32) & (u32::MAX >> 1)
     }
 
-    /// The place of one that is not over.
+    /// Returns the first physical unit of a program unit in flight.
     pub(super) fn first_of(&self, number: CopyNumber) -> PhysicalUnit {
         self.under_way[self.place_of(number) as usize].first
     }
 
-    /// The smallest number of those that are full and not over.
+    /// Returns the smallest sequence number of a program unit in flight: the largest number there is if none is
+    /// full, `None` if none is in flight.
     pub(super) fn oldest_full(&self) -> Option<SequenceNumber> {
         self.under_way.front().map(|copy| copy.number)
     }
 
-    /// Returns true if one is being filled or is not over.
+    /// Returns true if a program unit is being filled or in flight.
     pub(super) fn is_any(&self) -> bool {
         self.log.low_water() < self.log.next()
     }

@@ -1,7 +1,7 @@
-//! The inside of a drive as somebody sees who looks at it: the state of every block, to draw or to record.
+//! View of a drive's inside, to draw or to record: the state of every block.
 //!
-//! A look changes nothing and costs some nanoseconds a block. A view is a few words that can be kept: what
-//! is recorded of a drive is bounded by its blocks, however much was written to it.
+//! A look changes nothing and costs some nanoseconds per block. A view of a block is a few words that can be
+//! kept: the size of a recording depends on the number of blocks, however much was written to the drive.
 
 use super::Ssd;
 use crate::flash::BlockState;
@@ -13,47 +13,48 @@ use crate::units::{BlockIndex, DieIndex, LogicalUnit};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BlockUse {
-    /// It holds nothing: it is erased, or will be when its dies find time.
+    /// The block holds nothing: it is erased, or will be when its dies find time.
     Free = 0,
-    /// The host's writes go to it.
+    /// The host's writes go to the block.
     OpenForHost = 1,
-    /// Garbage collection copies to it.
+    /// Garbage collection copies to the block.
     OpenForCollection = 2,
-    /// It is full.
+    /// The block is full.
     Full = 3,
-    /// Its valid units are being copied away, or it waits to be erased after that.
+    /// The valid units of the block are being copied away, or the block waits to be erased after that.
     Victim = 4,
-    /// It went bad and is not used again.
+    /// The block went bad and is not used again.
     Retired = 5,
 }
 
 /// A block (collection unit) at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockView {
-    /// Units that are valid; of an open block, those as well that are not written yet.
+    /// Number of valid units; of an open block, units not yet written included.
     pub valid: u32,
-    /// How often it was erased.
+    /// Number of erases of the block.
     pub erases: u32,
-    /// Blocks that were opened after it; `None` if it was not opened since the drive was made or restored, as
-    /// all blocks of a preconditioned drive.
+    /// Number of blocks that were opened after this one; `None` if it was not opened since the drive was made
+    /// or restored, as all blocks of a preconditioned drive.
     pub age: Option<u32>,
-    /// What it is used for.
+    /// Use of the block.
     pub usage: BlockUse,
-    /// True if garbage collection filled it, not the host.
+    /// True if garbage collection filled the block, not the host.
     pub by_collection: bool,
-    /// True if it is in SLC mode.
+    /// True if the block is in SLC mode.
     pub is_slc: bool,
 }
 
 /// Bytes of a cell of [`Ssd::fill_cells`].
 pub const CELL_BYTES: usize = 4;
 
-/// The age of a cell of which that is not known.
+/// Age byte of a cell whose age is not known.
 const NO_AGE: u8 = 255;
 
 impl BlockView {
-    /// Its use (three bits), 8 if collection filled it and 16 in SLC mode; its valid share in 255ths of `full`
-    /// units; its age in 128ths of the number of blocks, or 255; its erases beyond the `least`.
+    /// Returns the cell of the block: its use (three bits), 8 if collection filled it and 16 in SLC mode; its
+    /// valid share in 255ths of `full` units; its age in 128ths of the number of blocks, or 255; its erases
+    /// beyond the `least`.
     fn cell(self, full: u32, blocks: u32, least: u32) -> [u8; CELL_BYTES] {
         let in_128ths = |age: u32| (u64::from(age) * 128 / u64::from(blocks)).min(254) as u8;
         [
@@ -65,10 +66,10 @@ impl BlockView {
     }
 }
 
-/// One cell for neighbours: what happens in one of them, their mean valid share, the age of the youngest and the
-/// erases of the most worn.
+/// Returns one cell for neighbouring blocks: the use of that block which comes first in `ORDER`, the mean valid
+/// share, the age of the youngest block, and the erases of the most worn one.
 fn merged(cells: &[[u8; CELL_BYTES]]) -> [u8; CELL_BYTES] {
-    // Something open or being collected is seen, however few they are; what is full rather than what is free.
+    // Open blocks and victims are shown, however few they are, and full blocks rather than free ones.
     const ORDER: [BlockUse; 6] = [
         BlockUse::Victim,
         BlockUse::OpenForHost,
@@ -86,10 +87,11 @@ fn merged(cells: &[[u8; CELL_BYTES]]) -> [u8; CELL_BYTES] {
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Replaces `cells` by a picture of the inside, four bytes a cell: the use of a block ([`BlockUse`], three
-    /// bits), 8 if collection filled it and 16 in SLC mode; its valid share in 255ths; its age in 128ths of the
-    /// number of blocks, 255 if it is not known; its erases beyond those of the least worn block. Neighbours
-    /// share a cell where there would be more than `most`. Returns how many blocks a cell stands for.
+    /// Replaces `cells` by a picture of the inside, four bytes per cell: the use of a block ([`BlockUse`],
+    /// three bits), 8 if collection filled it and 16 in SLC mode; its valid share in 255ths; its age in 128ths
+    /// of the number of blocks, 255 if the age is not known; its erases beyond those of the least worn block.
+    /// Neighbouring blocks share a cell if there would be more than `most` cells. Returns the number of blocks
+    /// that a cell stands for.
     pub fn fill_cells(&self, cells: &mut Vec<u8>, most: usize) -> usize {
         let geometry = self.geometry();
         let (full, blocks) = (geometry.units_per_block(), geometry.blocks());
@@ -106,8 +108,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         together
     }
 
-    /// Returns how many flash pages of each die a read of `units` units from `first` needs. What lies nowhere or in the
-    /// write buffer alone needs none.
+    /// Returns, for each die, the number of flash pages that hold the `units` units from `first`. Unmapped
+    /// units count nowhere; units in the write buffer count at the place where they will be programmed.
     pub fn pages_by_die(&self, first: LogicalUnit, units: u32) -> Vec<u32> {
         let geometry = self.geometry();
         let places = (first.0..first.0 + units).filter_map(|unit| self.place_of(LogicalUnit(unit)));

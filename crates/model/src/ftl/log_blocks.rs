@@ -1,15 +1,15 @@
-//! Mapping by block, with log blocks (FAST): where the host's data goes.
+//! Block mapping with log blocks (FAST): placement of host writes.
 //!
-//! Each logical block (as many units as a collection unit) has at most one data block, in which every unit
-//! lies at its own offset. Writes never go there. A write that begins a logical block at its first unit opens
-//! the sequential log block, and what continues it follows; all other writes are appended to random log
-//! blocks, of which there are `mapping.log_blocks`, mapped by unit. The merges that this asks for
-//! (`merges`) take the place of collection; writes wait for them, and that is how such drives stall.
+//! Each logical block (as many units as a collection unit) has at most one data block, in which every unit lies
+//! at its own offset. Writes never go to a data block. A write that begins a logical block at its first unit
+//! opens the sequential log block, and writes that continue it follow there. All other writes are appended to
+//! random log blocks, of which there are `mapping.log_blocks`, mapped by unit. Merges of log blocks (`merges`)
+//! take the place of garbage collection; writes wait for merges, and that is how such drives stall.
 //!
-//! Lee, Park, Chung, Lee, Park, Song: A log buffer-based flash translation layer using fully-associative
-//! sector translation, ACM Transactions on Embedded Computing Systems 6(3), 2007. Where each unit lies is kept
-//! in the drive's map: it says the same as the block map and the tables of the log blocks, and leaves the rules
-//! to say what goes where.
+//! Lee, Park, Chung, Lee, Park, Song: A log buffer-based flash translation layer using fully-associative sector
+//! translation, ACM Transactions on Embedded Computing Systems 6(3), 2007. The places of units are kept in the
+//! drive's map, which says the same as the block map and the tables of the log blocks; this file has only the
+//! rules of placement.
 
 mod merges;
 mod recovered;
@@ -37,7 +37,7 @@ use merges::Merges;
 /// The write frontiers of a drive with log blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
-    /// The random log.
+    /// The random log block that is being filled.
     Log,
     /// The sequential log block, also while it is merged.
     Sequence,
@@ -50,7 +50,7 @@ enum Writes {
 struct Sequence {
     logical_block: u32,
     block: BlockIndex,
-    /// The offset that continues it.
+    /// Offset of the unit that continues the sequence.
     next: u32,
 }
 
@@ -61,23 +61,23 @@ struct OpenLog {
     programs: u32,
 }
 
-/// A block on which nothing is valid any more, until its erase is issued.
+/// A block without valid units whose erase has not been issued.
 #[derive(Clone, Copy, Debug)]
 struct Replaced {
     block: BlockIndex,
-    /// It waits for what was sealed before this one.
+    /// The erase waits for the program units that were sealed before this number.
     sealed: u64,
-    /// It waits for the pages of records of trims before this one.
+    /// The erase waits for the pages of trim records before this number.
     trims: u64,
 }
 
-/// A program unit that is sealed and not over.
+/// A program unit that is sealed and has not completed.
 #[derive(Clone, Copy, Debug)]
 struct Sealed {
-    /// Its number in placement, and that in the order of sealing.
+    /// Number of the program unit in placement, and (`place`) in the order of sealing.
     number: u64,
     place: u64,
-    /// True if a merge waits for it.
+    /// True if a merge waits for the program unit.
     is_of_merge: bool,
 }
 
@@ -92,24 +92,25 @@ pub(super) struct LogBlocks {
     open_log: Option<OpenLog>,
     sequence: Option<Sequence>,
     merges: Merges,
-    /// The frontier that placement writes; the others are aside, and in the place of that one is none.
+    /// Active frontier, which placement holds. The others are in `aside`, where the entry of the active one is
+    /// unused.
     active: Writes,
     aside: [Frontier; 3],
-    /// Program units in the order in which they were sealed. Numbers of placement are those in which they were
-    /// begun: one that is not full, such as the sequence's, may stay so for long.
+    /// Completion of program units in the order in which they were sealed. Placement numbers them in the order
+    /// in which they were begun, and one that is not full, such as that of the sequence, may stay so for long.
     order: ProgramLog,
     sealed: Vec<Sealed>,
     replaced: VecDeque<Replaced>,
     /// The group of dies that the latest block was taken from.
     group: u32,
-    /// Since when writes wait for a merge or an erased block.
+    /// Moment from which writes wait for a merge or an erased block; `None` if none waits.
     waits_since: Option<Instant>,
-    /// True if merges are those that make room after a power cut.
+    /// True while merges free blocks after a power cut.
     is_recovering: bool,
 }
 
 impl LogBlocks {
-    /// Returns the log blocks of a drive that has some.
+    /// Returns the log blocks of a new drive; `None` if the drive has another mapping scheme.
     pub(super) fn new(configuration: &Configuration) -> Option<Box<LogBlocks>> {
         let Configuration { geometry, mechanisms, .. } = configuration;
         (mechanisms.mapping == MappingScheme::LogBlock).then(|| {
@@ -141,12 +142,12 @@ impl LogBlocks {
         self.open_log = None;
     }
 
-    /// Returns true if `unit` lies in a program unit that is being filled and put aside.
+    /// Returns true if `unit` lies in the program unit being filled of an inactive frontier.
     pub(super) fn hold_aside(&self, unit: PhysicalUnit) -> bool {
         self.aside.iter().any(|frontier| frontier.holds(unit))
     }
 
-    /// Returns true if nothing is under way.
+    /// Returns true if no merge is in flight and no replaced block waits for its erase.
     pub(super) fn is_idle(&self) -> bool {
         !self.merges.are_under_way() && self.replaced.is_empty()
     }
@@ -165,7 +166,7 @@ impl LogBlocks {
         }
     }
 
-    /// Notes that program unit `number` is over.
+    /// Notes that program unit `number` has completed.
     fn note_programmed(&mut self, number: u64) {
         let index = self.sealed.iter().position(|it| it.number == number);
         let sealed = self.sealed.swap_remove(index.expect("it was sealed"));
@@ -175,10 +176,10 @@ impl LogBlocks {
         }
     }
 
-    /// Checks what must hold between requests.
+    /// Checks the invariants between requests.
     ///
     /// # Panics
-    /// When anything is wrong, saying what.
+    /// Panics with a description if an invariant does not hold.
     pub(super) fn check_invariants(
         &self,
         geometry: &Geometry,
@@ -213,9 +214,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.log_blocks.as_mut().expect("the drive has log blocks")
     }
 
-    /// Makes the frontier the one being written that up to `units` units from `first` go to, with room in its
-    /// program unit. Returns how many of them do; nothing where they wait for a merge, an erased block, or
-    /// room in the buffer.
+    /// Makes the frontier active that up to `units` units from `first` go to, with room in its program unit.
+    /// Returns the number of units that go there; `None` if they wait for a merge, an erased block, or space in
+    /// the buffer.
     fn choose_frontier<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -246,14 +247,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return Some(count);
         }
         if self.placement.is_partial() {
-            // It was held back for the rest of its last unit, which comes too late.
+            // The program unit was held back for the rest of its last unit, which comes too late.
             self.seal_host_program(context);
         }
         let (block, program) = match is_sequential {
             true => self.place_in_sequence(context, logical, offset)?,
             false => self.place_in_log(context)?,
         };
-        // What is begun is filled: nobody waits for a program unit without data.
+        // A program unit is begun only if the buffer has space for its data, so that nothing waits for an empty
+        // one.
         if !self.placement.has_room(count.min(self.geometry.units_per_program())) {
             return None;
         }
@@ -295,8 +297,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.log().open_log.map(|open| (open.block, open.programs))
     }
 
-    /// Lets the next of a write into the buffer, as much as goes into one program unit; returns how many units
-    /// that is, and when their data is there. Nothing where it waits.
+    /// Admits the next units of a write to the buffer, up to one program unit. Returns their number, and the
+    /// moment at which their data is there; `None` if the write has to wait.
     pub(super) fn let_in_by_log<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -320,7 +322,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some(let_in)
     }
 
-    /// Returns where the units end that a write covers as the next one: as a whole, or in part, and which part then.
+    /// Returns the end of the units that a write covers next as a whole; or, of a unit that it covers in part,
+    /// the end of that unit and the part.
     fn next_part_of(&self, waiting: &WaitingWrite) -> (u32, Option<(SectorCount, bool)>) {
         let &WaitingWrite { tag, next, end, in_part, .. } = waiting;
         let Command::WriteSectors { first, count, .. } = self.requests.get(tag).command else {
@@ -334,8 +337,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Makes the frontier the one being written that holds `unit` in a program unit that is not sealed. Returns
-    /// whether there is one, and no merge takes it.
+    /// Makes the frontier active that holds `unit` in a program unit which is not sealed. Returns false if
+    /// there is none, or a merge is in flight.
     fn go_back_to_unsent(&mut self, unit: LogicalUnit) -> bool {
         let Some(at) = self.map.get(unit).filter(|_| !self.log().merges.are_under_way()) else {
             return false;
@@ -365,8 +368,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some((1, received))
     }
 
-    /// Notes that `count` units from `first` have their places. A sequence is over when its last program unit is
-    /// sealed: one whose last unit is written in part is held back for the rest of it.
+    /// Notes that `count` units from `first` have their places. A sequence is over when its last program unit
+    /// is sealed. As long as the last unit is written in part only, that program unit is held back for the
+    /// rest.
     fn note_placed<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -380,7 +384,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let (logical, offset) = (first.0 / per_block, first.0 % per_block);
         let units = self.units_of_logical_block(logical);
         let sequence = self.log().sequence.as_mut().expect("it is written");
-        // What is written into RAM once more has its place already.
+        // A unit that is changed in RAM has its place already.
         sequence.next = sequence.next.max(offset + count);
         let is_held_back = self.placement.is_partial() && self.placement.room() == 0;
         if self.log().sequence.is_some_and(|it| it.next == units) && !is_held_back {
@@ -388,7 +392,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Makes a frontier the one being written.
+    /// Makes frontier `to` the active one.
     fn write_to(&mut self, to: Writes) {
         let log = self.log_blocks.as_mut().expect("the drive has log blocks");
         if log.active != to {
@@ -398,8 +402,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Sees to it that all is programmed that the buffer holds: the sequence is merged, if its last program
-    /// unit is not full, and what is left of the log's is filled with nothing.
+    /// Has all data in the buffer programmed: merges the sequence if its program unit holds data, and pads the
+    /// program unit of the random log.
     pub(super) fn pad_frontiers<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.write_to(Writes::Sequence);
         if self.placement.is_partial() {
@@ -408,7 +412,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.pad_log(context);
     }
 
-    /// Fills what is left of the random log's program unit with nothing.
+    /// Pads and seals the program unit of the random log, if it holds data.
     pub(super) fn pad_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.write_to(Writes::Log);
         if self.placement.is_partial() {
@@ -416,7 +420,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Units of a logical block; the last may be short.
+    /// Returns the number of units of a logical block; the last one may be short.
     fn units_of_logical_block(&self, logical: u32) -> u32 {
         let per_block = self.geometry.units_per_block();
         (self.geometry.logical_units() - logical * per_block).min(per_block)
@@ -424,16 +428,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     // ----- blocks
 
-    /// Takes an erased block, of the groups of dies in turn, if recovery is left one whenever power is cut.
+    /// Takes an erased block, from the groups of dies in turn. Returns `None` if a power cut could then leave
+    /// recovery without one.
     ///
-    /// A block that a sequence or a merge has replaced holds what a power cut leaves of it until what replaces
-    /// it is programmed, and so does what replaces it. A host that writes one logical block after the other
-    /// from the start has as many of both as the write buffer holds, and a cut would find no erased block left to
-    /// merge into. So the last blocks are not taken before those are erased.
+    /// A block that a sequence or a merge has replaced is needed until its replacement is programmed: after a
+    /// power cut both may hold valid data. A host that writes one logical block after the other from the start
+    /// has as many such pairs as the write buffer holds, and a power cut would find no erased block left to
+    /// merge into. So the last blocks are not taken before the replaced ones are erased.
     fn take_block(&mut self, nand: &Nand) -> Option<BlockIndex> {
         let log = self.log_blocks.as_mut()?;
         let replaced = log.replaced.len() as u32;
-        // Recovery may have to write a data block of each logical block that has none.
+        // Recovery may have to write a data block for each logical block that has none.
         let taken = log.data.len() + log.logs.len() + usize::from(log.sequence.is_some());
         let spare = self.geometry.blocks().saturating_sub(taken as u32);
         if replaced > 0 && spare <= 1 + replaced {
@@ -462,7 +467,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Hands on a block on which nothing is valid any more, to be erased when what replaces it is programmed.
+    /// Queues a block without valid units for its erase, which is issued when the data that replaces its data
+    /// is programmed.
     fn replace(&mut self, nand: &mut Nand, block: BlockIndex) {
         self.blocks.flash_mut().remove_victim(block);
         self.blocks.flash_mut().set_state(block, BlockState::Victim);
@@ -474,7 +480,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.erase_replaced(nand);
     }
 
-    /// Issues the erases of replaced blocks, as far as what replaces them is durable.
+    /// Issues the erases of replaced blocks, oldest first, as far as the data that replaces theirs is durable.
     fn erase_replaced(&mut self, nand: &mut Nand) {
         while let Some(&Replaced { block, sealed, trims }) = self.log().replaced.front() {
             if self.log().order.low_water() < sealed || !self.are_trims_durable(trims) {
@@ -488,27 +494,27 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     // ----- waiting
 
-    /// Notes that writes wait for a merge or an erased block.
+    /// Notes that writes wait for a merge or an erased block. Returns `None`.
     fn wait_for_merge<T>(&mut self, nand: &Nand) -> Option<T> {
         let now = nand.now();
         self.log().waits_since.get_or_insert(now);
         None
     }
 
-    /// Notes how long writes have waited for merges, which goes on no more.
+    /// Ends the waiting of writes for merges, and adds up the time that they waited.
     fn note_wait_for_merge(&mut self, now: Instant) {
         if let Some(since) = self.log().waits_since.take() {
             self.delays.writes.parts.merge += self.placement.note_wait(since, now);
         }
     }
 
-    /// A program unit of the host's or of a merge is over.
+    /// Notes that a program unit of the host's or of a merge is programmed.
     pub(super) fn log_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, number: u64) {
         self.log().note_programmed(number);
         self.go_on_with_log(context);
     }
 
-    /// Something became durable: goes on with merges, and with writes that wait for them.
+    /// Notes that something became durable, and resumes merges and the writes that wait for them.
     #[inline(never)]
     pub(super) fn go_on_with_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.erase_replaced(context.nand);

@@ -1,5 +1,5 @@
-//! Differences from one place or moment to another: blocks in SLC mode, pages of a word line, old data, several write
-//! streams, a drive that is too hot.
+//! Timing and placement that differ from block to block or over time: SLC mode and its cache, pages of a word
+//! line, retention age, write streams, thermal throttling.
 
 use ssdlab_nand::Nand;
 
@@ -11,7 +11,8 @@ use crate::slc::{SlcParameters, WhenFull};
 use crate::streams::StreamId;
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
-/// Rests shorter than this do not age data noticeably.
+/// A rest works out the ages of data anew if they are out of date by this much, or by its own length if that is
+/// less.
 const RETENTION_STEP: Nanoseconds = Nanoseconds::from_secs(3600);
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
@@ -21,7 +22,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.slc.as_ref().is_some_and(|slc| slc.holds(block))
     }
 
-    /// Notes the heat of what a command moves; keeps the controller longer while the drive is too hot.
+    /// Notes the heat of the data that a command moves, and keeps the controller busy longer while the drive is
+    /// too hot.
     #[inline(never)]
     pub(super) fn heat_up(&mut self, nand: &mut Nand, tag: RequestTag) {
         if let Some(thermal) = &mut self.thermal {
@@ -32,7 +34,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Returns how long sensing the page of `unit` takes.
+    /// Returns the time that sensing the page of `unit` takes.
     #[inline(always)]
     pub(super) fn page_read_of(&self, unit: PhysicalUnit) -> Nanoseconds {
         match self.page_reads.differ() || self.slc.is_some() || self.retention.is_some() {
@@ -47,8 +49,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.page_read_in(self.geometry.block_of(unit), of_page)
     }
 
-    /// Returns how long sensing a page of `block` takes, which takes `otherwise` where its data is fresh and the block
-    /// not in SLC mode.
+    /// Returns the time that sensing a page of `block` takes. `otherwise` is that time if the data is fresh and
+    /// the block is not in SLC mode.
     fn page_read_in(&self, block: BlockIndex, otherwise: Nanoseconds) -> Nanoseconds {
         let fresh = match &self.slc {
             Some(slc) if slc.holds(block) => slc.page_read(),
@@ -58,8 +60,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         fresh + longer
     }
 
-    /// Returns how long `senses` senses for copies take, one of which is of the page of `unit`. Of the pages of a word
-    /// line that are read in one go, each takes their mean.
+    /// Returns the time that `senses` senses for copies take, one of which is of the page of `unit`. If all
+    /// pages of a word line are read in one go, each sense takes their mean.
     #[inline(always)]
     pub(super) fn page_reads_of(&self, unit: PhysicalUnit, senses: u32) -> Nanoseconds {
         match self.collector.reads_word_lines {
@@ -71,7 +73,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Returns how long programming a program unit of `block` takes.
+    /// Returns the time that programming a program unit of `block` takes.
     #[inline(always)]
     pub(super) fn program_of(&self, block: BlockIndex) -> Nanoseconds {
         match &self.slc {
@@ -96,7 +98,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Works out how old data is after a rest of `duration` until `until`, if that is worth it.
+    /// Works out the age of data after a rest of `duration` until `until`, if the ages known are too old.
     pub(super) fn look_at_ages_at_rest(&mut self, until: Instant, duration: Nanoseconds) {
         if let Some(retention) = &mut self.retention {
             let flash = self.blocks.flash();
@@ -105,8 +107,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Makes the stream that a write of `first` belongs to the one being written: that of the host's hint, or
-    /// what the drive takes it to be.
+    /// Makes the stream of a write of `first` the active one: the stream that the host's hint names, or else
+    /// the one that the drive guesses.
     #[inline(always)]
     pub(super) fn choose_stream(&mut self, first: LogicalUnit, hint: Option<StreamId>) {
         if let Some(streams) = &mut self.streams {
@@ -116,7 +118,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Makes a stream that has a program unit open, if any has, the one being written; whether one has.
+    /// Makes a stream that has data in its program unit being filled the active one. Returns false if there is
+    /// none.
     pub(super) fn choose_partial_stream(&mut self) -> bool {
         if self.placement.is_partial() {
             return true;
@@ -130,8 +133,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         false
     }
 
-    /// Makes a stream that has begun a program unit, which may be empty, the one being written; whether one
-    /// has.
+    /// Makes a stream that has begun a program unit, which may be empty, the active one. Returns false if there
+    /// is none.
     pub(super) fn choose_begun_stream(&mut self) -> bool {
         if self.placement.room() > 0 {
             return true;
@@ -147,8 +150,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     // ----- the pseudo-SLC cache
 
-    /// Returns true if the next block of the host's stream is to be one in SLC mode; folds what has to be folded for
-    /// that.
+    /// Returns true if the next block of the host's stream is to be in SLC mode. Folds a block of the cache
+    /// first if that is necessary.
     pub(super) fn makes_room_in_cache<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
         let Some(slc) = &self.slc else {
             return false;
@@ -173,7 +176,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             && self.blocks.free() > 0
     }
 
-    /// Folds one block of the cache at once, and has it erased.
+    /// Folds one block of the cache now, and has it erased.
     fn fold_one<H: Host>(&mut self, context: &mut Context<'_, H>) {
         let is_folding = self.collector.victim.is_some_and(|victim| self.is_slc(victim.block));
         let before = self.counters.slc_erases;
@@ -189,7 +192,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Makes a full block of the cache the victim; whether there is one.
+    /// Makes a full block of the cache the victim. Returns false if there is none.
     pub(super) fn begin_fold(&mut self, nand: &mut Nand) -> bool {
         if self.slc.is_none() {
             return false;
@@ -201,8 +204,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         victim.is_some()
     }
 
-    /// Returns true if collection for free blocks begins with the cache's: a dynamic cache gives back what the drive
-    /// needs.
+    /// Returns true if collection for free blocks begins with blocks of the cache: a dynamic cache gives back
+    /// the blocks that the drive needs.
     pub(super) fn collects_cache_first(&self) -> bool {
         self.slc.as_ref().is_some_and(|slc| slc.is_borrowing())
     }

@@ -1,4 +1,4 @@
-//! Power cuts: what of the flash work under way is torn, and what never began.
+//! Power cuts: flash operations in progress are torn, and those that have not begun never happen.
 
 use ssdlab_nand::{FlashOperation, Progress, Tag, UnderWay};
 
@@ -7,7 +7,7 @@ use crate::mapping::Mapping;
 use crate::media::{Media, TrimRecord};
 use crate::units::{BlockIndex, DieIndex, PhysicalUnit};
 
-/// What a power cut destroys of work on the flash.
+/// Part of the flash that a power cut destroys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Torn {
     /// The program unit that starts here was being programmed.
@@ -17,7 +17,7 @@ pub enum Torn {
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Returns what a power cut would destroy now of programs and erases, those of metadata aside.
+    /// Returns the programs and erases that a power cut would tear now, except those of metadata.
     pub fn torn(&self) -> Vec<Torn> {
         let Ssd { nand, ftl } = self;
         let torn = |UnderWay { operation, die, progress }| match operation {
@@ -34,16 +34,16 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 }
 
-/// A medium that knows what a power cut leaves of it.
+/// A medium that can be left in the state in which a power cut leaves it.
 pub trait Cuttable: Media {
-    /// Power is cut while the program unit that starts at `first` is being programmed.
+    /// Called when power is cut while the program unit that starts at `first` is being programmed.
     fn tear_program(&mut self, first: PhysicalUnit);
 
-    /// Power is cut while the part of `block` that lies on `die` is being erased.
+    /// Called when power is cut while the part of `block` that lies on `die` is being erased.
     fn tear_erase(&mut self, block: BlockIndex, die: DieIndex);
 
-    /// Power is gone: of what was not programmed only that is left which capacitors save. That is what
-    /// is current by the map and in the write buffer, and the records of trims that are given.
+    /// Called when power is gone. Of the data that was not programmed only that is left which capacitors save:
+    /// the units in the write buffer that are valid by the map, and the given trim records.
     fn cut(&mut self, capacitors: Option<(&impl Mapping, Vec<TrimRecord>)>);
 }
 
@@ -51,7 +51,7 @@ pub trait Cuttable: Media {
 pub type TornOperations = Vec<(FlashOperation, DieIndex)>;
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Returns which flash operations a power cut would tear now.
+    /// Returns the flash operations that a power cut would tear now.
     pub fn torn_by_power_cut(&self) -> TornOperations {
         let begun = |it: &UnderWay| it.progress != Progress::Waiting;
         self.nand.under_way().into_iter().filter(begun).map(|it| (it.operation, it.die)).collect()
@@ -59,10 +59,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 }
 
 impl<M: Mapping, D: Cuttable> Ssd<M, D> {
-    /// Cuts power now, when all has happened that was due until then. Returns what is left: the flash.
+    /// Cuts power now, when all events due until now have been executed. Returns the flash, which is all that
+    /// is left.
     ///
-    /// A write of which not all data has come counts as written where capacitors protect the buffer; the host
-    /// was not told either way.
+    /// With PLP, a write whose data has not all arrived counts as written; the host has no answer for it either
+    /// way.
     #[must_use]
     pub fn power_cut(self) -> D {
         let torn = self.torn();
@@ -83,7 +84,7 @@ impl<M: Mapping, D: Cuttable> Ssd<M, D> {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Returns where the program unit starts that is programmed as `tag`; nothing of metadata.
+    /// Returns the first physical unit of the program unit that is programmed as `tag`; `None` for metadata.
     fn first_of(&self, tag: Tag) -> Option<PhysicalUnit> {
         match tag.0 & !kind::NUMBER {
             kind::HOST => {

@@ -1,4 +1,4 @@
-//! A drive's state as bytes, and back: each of its tables writes and reads itself, in one order.
+//! Saving and restoring the state of a drive: each of its tables writes and reads itself, in one order.
 
 use super::Ssd;
 use crate::attribution::Delays;
@@ -14,11 +14,11 @@ use crate::units::{BlockIndex, LogicalUnit};
 use super::Ftl;
 
 impl<M: Mapping> Ssd<M, Null> {
-    /// Returns a drive of `configuration` in a state that was saved, with flash that keeps no payload;
-    /// `map` is a new one.
+    /// Returns a drive of `configuration` in a state that was saved, with flash that stores no data; `map` is a
+    /// new one.
     ///
     /// # Errors
-    /// When the bytes are no state of such a drive, or reading them fails.
+    /// Returns an error if the bytes are no state of such a drive, or cannot be read.
     pub fn restored(
         configuration: &Configuration,
         map: M,
@@ -29,14 +29,14 @@ impl<M: Mapping> Ssd<M, Null> {
 }
 
 impl<M: Mapping, D: Media> Ssd<M, D> {
-    /// Returns true if the drive was restored with its map and reverse map in memory that somebody lends. What is in it need
-    /// not be read before it is looked at, so that such a drive is there at once; but each request costs more than with
-    /// memory of its own ([`Ssd::take_tables_home`]).
+    /// Returns true if the map and the reverse map of the drive are in lent memory, as after a restore. Lent
+    /// memory need not be read before it is looked at, so that such a drive is there at once; but each request
+    /// costs more than with memory of the drive's own ([`Ssd::take_tables_home`]).
     pub fn has_lent_tables(&self) -> bool {
         self.ftl.blocks.flash().is_lent()
     }
 
-    /// Copies map and reverse map from memory that somebody lends to memory of the drive's own; reads all of them.
+    /// Copies the map and the reverse map from lent memory to memory of the drive's own; reads all of them.
     pub fn take_tables_home(&mut self) {
         self.ftl.map.take_home();
         self.ftl.blocks.flash_mut().take_home();
@@ -45,10 +45,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Writes the state of a drive that was shut down.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Returns an error if writing fails.
     ///
     /// # Panics
-    /// When it was not shut down.
+    /// Panics if the drive was not shut down.
     pub fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         assert!(self.nand.is_idle(), "the drive was shut down");
         let Ftl {
@@ -56,11 +56,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             geometry: _,
             timing: _,
             page_reads: _,
-            // Cool when it is turned on.
+            // A drive is cool when it is turned on.
             thermal: _,
             requests: _,
             trims: _,
-            // Volatile, or nothing.
+            // Volatile, or empty after a shutdown.
             media: _,
             traffic: _,
             reads: _,
@@ -68,9 +68,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             reserve: _,
             rest: _,
             trim_marks: _,
-            // Of the requests of one life: begins anew.
+            // Of the requests since power-on: begins anew.
             delays: _,
-            // Which blocks are in SLC mode is known of the blocks.
+            // The block table says which blocks are in SLC mode.
             slc: _,
             map,
             blocks,
@@ -102,16 +102,16 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         if let Some(log) = log_blocks {
             log.save(to)?;
         }
-        // Otherwise it is worked out from the map.
+        // A state without this table is restored with a reverse map worked out from the map.
         to.table_apart(blocks.flash().reverse_map())?;
         Ok(())
     }
 
-    /// Returns a drive of `configuration` in a state that was saved; `map` is a new one, and `media` holds
-    /// what it held then.
+    /// Returns a drive of `configuration` in a state that was saved; `map` is a new one, and `media` holds the
+    /// data that it held then.
     ///
     /// # Errors
-    /// When the bytes are no state of such a drive, or reading them fails.
+    /// Returns an error if the bytes are no state of such a drive, or cannot be read.
     pub fn restored_with(
         configuration: &Configuration,
         map: M,
@@ -166,7 +166,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if from.is_known_sound() { Ok(()) } else { self.check_data_blocks() }
     }
 
-    /// Finds out which blocks are in SLC mode: those whose victims are chosen apart.
+    /// Finds the blocks in SLC mode: those whose victims are chosen apart.
     fn restore_cache(&mut self) {
         let Some(slc) = &mut self.slc else { return };
         for block in (0..self.geometry.blocks()).map(BlockIndex) {
@@ -182,7 +182,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Works out from the map what the spare areas of valid units say.
+    /// Works out the reverse map of valid units from the map.
     fn restore_reverse_map(&mut self) -> Result<(), SnapshotError> {
         let flash = self.blocks.flash_mut();
         let mut next = self.map.next_mapped(LogicalUnit(0));
@@ -199,7 +199,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Ok(())
     }
 
-    /// Checks what the structures say of each other.
+    /// Checks that the tables agree with each other.
     fn check_restored(&self) -> Result<(), SnapshotError> {
         let mut blocks = Blocks::new(&self.geometry, self.blocks.flash());
         let aside = self.streams.iter().flat_map(|streams| streams.open_blocks_aside());

@@ -1,7 +1,7 @@
-//! The merges of log blocks: switch, partial and full.
+//! Merges of log blocks: switch, partial and full.
 //!
 //! Copies are read like the host's pages and programmed like its data, row after row of a superblock: the next
-//! row is placed and read when the one before is programmed, so RAM holds one.
+//! row is placed and read when the one before is programmed, so RAM holds one row.
 
 use ssdlab_nand::{Page, Tag};
 
@@ -13,35 +13,35 @@ use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
-/// A logical block on its way to one block.
+/// A merge in flight: a logical block that is written to one block.
 #[derive(Clone, Copy, Debug)]
 struct Merge {
     logical_block: u32,
     block: BlockIndex,
-    /// The offset of the next unit to place; of a sequence's, what the host has written is before it.
+    /// Offset of the next unit to place. In the merge of a sequence, the host has written the units before it.
     next: u32,
-    /// Behind the last unit that is mapped.
+    /// Offset behind the last mapped unit.
     until: u32,
-    /// Of the sequence, or a full merge.
+    /// Frontier of the merge: that of the sequence (switch or partial merge), or that of full merges.
     writes: Writes,
-    /// Program units that are not over.
+    /// Number of program units of the merge that have not completed.
     under_way: u32,
 }
 
-/// The random log block that is reclaimed.
+/// The random log block that is being reclaimed.
 #[derive(Clone, Copy, Debug)]
 struct Reclaim {
     block: BlockIndex,
-    /// Its next unit to look at.
+    /// Next physical unit of the block to look at.
     next: u32,
 }
 
-/// Merges under way.
+/// Merges in flight.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Merges {
     merge: Option<Merge>,
     reclaim: Option<Reclaim>,
-    /// True if the sequence is merged after the merge under way.
+    /// True if the sequence is to be merged after the merge in flight.
     ends_sequence: bool,
 }
 
@@ -50,12 +50,13 @@ impl Merges {
         self.merge.is_some() || self.reclaim.is_some()
     }
 
-    /// The block that a full merge under way writes.
+    /// Returns the block that a full merge in flight writes.
     pub(super) fn merged_into(&self) -> Option<BlockIndex> {
         self.merge.filter(|merge| merge.writes == Writes::Merged).map(|merge| merge.block)
     }
 
-    /// Notes that a program unit of a frontier is sealed. Returns whether it is one of the merge under way.
+    /// Notes that a program unit of frontier `writes` is sealed. Returns true if it belongs to the merge in
+    /// flight.
     pub(super) fn note_sealed(&mut self, writes: Writes) -> bool {
         let merge = self.merge.as_mut().filter(|merge| merge.writes == writes);
         let is_of_merge = merge.is_some();
@@ -65,13 +66,13 @@ impl Merges {
         is_of_merge
     }
 
-    /// Notes that a program unit of the merge is over.
+    /// Notes that a program unit of the merge has completed.
     pub(super) fn note_programmed(&mut self) {
         self.merge.as_mut().expect("a merge waits for its programs").under_way -= 1;
     }
 }
 
-/// Pages of one sense that are copied.
+/// Units to be copied that one sense reads.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     sense: u32,
@@ -80,8 +81,8 @@ struct Source {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Makes the sequential log block the data block of its logical block: as it is when it is full (switch
-    /// merge), else with copies of what it lacks (partial merge).
+    /// Makes the sequential log block the data block of its logical block: as it is if it is full (switch
+    /// merge), else with copies of the units that it lacks (partial merge).
     pub(in crate::ftl) fn end_sequence<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.log().merges.ends_sequence = true;
         self.go_on_merging(context);
@@ -91,7 +92,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     pub(super) fn reclaim_oldest_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
         let block = self.log().logs[0];
         let (first, per_block) = (self.geometry.first_unit(block), self.geometry.units_per_block());
-        // What the sequence has written anew may be in RAM only.
+        // Newer data of the sequence for units of this log block may be in RAM only.
         if let Some(sequence) = self.log().sequence {
             let mut held = (first.0..first.0 + per_block)
                 .filter_map(|it| self.blocks.flash().logical_at(PhysicalUnit(it)));
@@ -102,7 +103,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.go_on_merging(context);
     }
 
-    /// Goes on with merges, one after the other, as far as nothing has to be waited for.
+    /// Continues merges, one after the other, until something has to be waited for.
     pub(super) fn go_on_merging<H: Host>(&mut self, context: &mut Context<'_, H>) {
         loop {
             let merges = &mut self.log().merges;
@@ -129,7 +130,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if self.log().sequence.is_some() {
             self.write_to(Writes::Sequence);
             if self.placement.is_partial() && self.placement.room() == 0 {
-                // It was held back for the rest of its last unit.
+                // The program unit was held back for the rest of its last unit.
                 self.seal_host_program(context);
             }
         }
@@ -141,8 +142,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.begin_merge(logical_block, block, next, Writes::Sequence);
     }
 
-    /// Begins the next full merge of a log block that is reclaimed, or hands that on to be erased. Returns
-    /// whether it could: else it waits for an erased block.
+    /// Begins the next full merge of a log block that is being reclaimed, or, if no unit of the log block is
+    /// valid any more, queues it for its erase. Returns false if the merge waits for an erased block.
     fn begin_next_full_merge<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -178,8 +179,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.log().merges.merge = Some(merge);
     }
 
-    /// Copies the next row of a merge to its places, the first of them into what is left of a program unit
-    /// that the host has begun. Returns whether there is one.
+    /// Copies the next row of a merge to its places, the first units into the rest of a program unit that the
+    /// host has begun. Returns false if no row is left.
     fn merge_row<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) -> bool {
         let units = self.geometry.units_per_program();
         let row = units * self.geometry.stripe();
@@ -189,7 +190,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return false;
         }
         let mut next = merge.next;
-        // The row that is begun, and at least one program unit.
+        // The rest of the row that is begun, at least one program unit.
         let row_end = (next / row + 1) * row;
         while self.placement.is_partial() || next < merge.until.min(row_end) {
             next = self.merge_program_unit(context, Merge { next, ..merge });
@@ -199,7 +200,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         true
     }
 
-    /// Copies what fills the next program unit of a merge; returns the offset behind it.
+    /// Copies the units that fill the next program unit of a merge; returns the offset behind it.
     fn merge_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) -> u32 {
         let Merge { logical_block, block, next, until, .. } = merge;
         let units = self.geometry.units_per_program();
@@ -228,7 +229,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         end
     }
 
-    /// Adds the page of `from` to what is copied into the program unit being filled, unless it is in RAM. Pages
+    /// Adds the page of `from` to the reads for the program unit being filled, unless its data is in RAM. Pages
     /// that are sensed together are read at once.
     fn read_for_log_merge<H>(
         &mut self,
@@ -251,7 +252,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Reads a source of the program unit being filled, which waits for that.
+    /// Reads a source of the program unit being filled, which waits for the read.
     fn load_for_log_merge<H>(&mut self, context: &mut Context<'_, H>, source: Option<Source>) {
         let Some(Source { unit, units, .. }) = source else { return };
         self.counters.flash_page_reads_collection += 1;
@@ -271,7 +272,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// All that a merge copies is programmed: its block is the data block of the logical block.
+    /// Ends a merge whose copies are programmed: its block becomes the data block of the logical block.
     fn finish_merge<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) {
         let Merge { logical_block, block, next, writes, .. } = merge;
         self.log().merges.merge = None;

@@ -1,9 +1,9 @@
-//! Log blocks after a power cut: what each block is for, and merges that make room.
+//! Recovery of log blocks after a power cut: the use of each block, and merges that free blocks.
 //!
-//! The rules are those of [`crate::recovery::log_block`]: spare areas say which units a block holds, and
-//! where all of them lie at their own offsets of one logical block it can be its data block. All others are
-//! random log blocks. When that makes more of those than the drive has, the oldest are reclaimed before the
-//! host is let in, and the spare areas of these merges say what they are.
+//! The rules are those of [`crate::recovery::log_block`]: spare areas (out-of-band bytes) say which units a
+//! block holds. A block whose units all lie at their own offsets of one logical block can be the data block of
+//! that. All other blocks are random log blocks. If these are more than the drive has, the oldest are reclaimed
+//! before the host is let in, and the spare areas of these merges are marked as such.
 
 use super::LogBlocks;
 use crate::ftl::host::Host;
@@ -14,7 +14,7 @@ use crate::recovery::scan::FoundBlock;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
 impl LogBlocks {
-    /// Returns true if `block` holds what a merge of recovery writes.
+    /// Returns true if a merge of recovery writes `block`.
     pub(in crate::ftl) fn is_redone(&self, block: BlockIndex) -> bool {
         self.is_recovering && self.merges.merged_into() == Some(block)
     }
@@ -25,7 +25,7 @@ impl LogBlocks {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Makes each block that holds something a data block or a log block; those that hold nothing are free.
+    /// Makes each block that holds valid units a data block or a log block; blocks that hold none are free.
     pub(in crate::ftl) fn sort_log_blocks(&mut self, blocks: &[FoundBlock]) {
         let found = |block: BlockIndex| blocks[block.0 as usize];
         let mut order: Vec<BlockIndex> = (0..self.geometry.blocks()).map(BlockIndex).collect();
@@ -53,7 +53,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// The logical block all of whose units in `block` lie at their own offsets.
+    /// Returns the logical block whose units `block` holds, if all of them lie at their own offsets.
     fn logical_block_in(&self, block: BlockIndex) -> Option<u32> {
         let per_block = self.geometry.units_per_block();
         let first = self.geometry.first_unit(block);
@@ -71,8 +71,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         of_block
     }
 
-    /// Begins to reclaim the log blocks that the drive has too many of. Returns whether there are any; if there is
-    /// no block to merge into, the units that are left to copy to and those to be merged.
+    /// Begins to reclaim the log blocks that the drive has too many of. Returns false if there are none. If
+    /// there is no block to merge into, returns as an error the number of units that are left to copy to, and
+    /// of those to be merged.
     pub(in crate::ftl) fn begin_to_reclaim_surplus<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
@@ -80,8 +81,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if !self.log().has_surplus() {
             return Ok(false);
         }
-        // Each logical block may need a data block of its own, and a merge one in between. What a reclaimed
-        // log block takes of them it gives back.
+        // Each logical block without a data block may need one, and a merge needs one more in between.
+        // Reclaiming a log block gives back what it takes of these.
         let without = self.log().data.iter().filter(|block| block.is_none()).count();
         if self.blocks.free() as usize <= without {
             let oldest = self.log().logs[0];
@@ -92,7 +93,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Ok(true)
     }
 
-    /// Goes on reclaiming log blocks until there are no more than the drive has.
+    /// Continues to reclaim log blocks until there are no more than the drive has.
     pub(in crate::ftl) fn reclaim_surplus<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while self.log().has_surplus() && !self.log().merges.are_under_way() {
             self.reclaim_oldest_log(context);
@@ -101,8 +102,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         log.is_recovering = log.has_surplus() || log.merges.are_under_way();
     }
 
-    /// Begins a program unit of the random log, if none is begun. Returns whether one is; if not, a merge has to be
-    /// waited for.
+    /// Begins a program unit of the random log, if none is begun. Returns false if a merge or an erased block
+    /// has to be waited for.
     pub(in crate::ftl) fn begin_log_program<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,

@@ -1,4 +1,4 @@
-//! Blocks that a drive with log blocks needs.
+//! Minimum number of blocks of a drive with log blocks.
 
 use crate::geometry::{Geometry, GeometryError};
 

@@ -1,4 +1,4 @@
-//! Log blocks of a drive that is turned off, as bytes, and back.
+//! Saving and restoring log blocks.
 
 use super::{LogBlocks, OpenLog};
 use crate::age::FilledBlocks;
@@ -10,11 +10,11 @@ use crate::media::Media;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{BlockIndex, PhysicalUnit};
 
-/// Stands for a logical block without a data block.
+/// Saved value for a logical block without a data block.
 const NO_BLOCK: u32 = u32::MAX;
 
 impl LogBlocks {
-    /// Writes what lies where, of a drive that was shut down.
+    /// Writes the block map and the log blocks of a drive that was shut down.
     pub(in crate::ftl) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         assert!(self.is_idle() && self.sequence.is_none(), "the drive was shut down");
         for block in &self.data {
@@ -36,8 +36,8 @@ impl LogBlocks {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    /// Announces what has to be done before the drive can be turned off: a sequence that is begun is merged,
-    /// and what the random log holds is programmed.
+    /// Enqueues the work that has to be done before the drive can be turned off: the sequence is merged, and
+    /// the program unit of the random log is padded and programmed.
     pub(in crate::ftl) fn end_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.end_sequence(context);
         self.pad_log(context);
@@ -46,7 +46,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Forgets which units log blocks hold that are valid elsewhere: a drive that is turned on does not know.
+    /// Clears the reverse map for units in log blocks that are valid elsewhere: a drive that is turned on does
+    /// not know them.
     fn forget_what_was_replaced(&mut self) {
         let per_block = self.geometry.units_per_block();
         let logs = self.log().logs.clone();
@@ -61,7 +62,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Reads log blocks that were saved; all else was read before.
+    /// Restores the log blocks; all else was restored before.
     pub(in crate::ftl) fn restore_log(
         &mut self,
         from: &mut Decoder<'_>,

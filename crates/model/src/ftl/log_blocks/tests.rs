@@ -1,4 +1,4 @@
-//! Log blocks on 64 logical blocks of 128 units, on superblocks of four dies: what merges cost.
+//! Tests of log blocks: the cost of merges, on 64 logical blocks of 128 units and superblocks of four dies.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -99,7 +99,7 @@ fn a_write_waits_for_the_merge_that_it_asks_for_and_a_read_does_not() {
     assert!(merge > program * 3 && merge < waited, "{merge:?} of {waited:?}");
 }
 
-/// Writes and a flush at once.
+/// Host with several requests in flight; notes the answers.
 #[derive(Default)]
 struct Noting(Vec<(u32, Instant)>);
 
@@ -114,7 +114,7 @@ impl Host for Noting {
 fn a_flush_ends_a_sequence_whose_last_program_unit_is_not_full_and_waits_for_it() {
     let mut ssd = drive(4);
     write(&mut ssd, 0, UNITS);
-    // The buffer is empty then.
+    // After the rest the buffer is empty.
     ssd.rest(Instant::START, Nanoseconds::from_millis(500));
     let mut host = Noting::default();
     let at = ssd.now();
