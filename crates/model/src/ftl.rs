@@ -1,10 +1,10 @@
 //! The simulated drive: a flash translation layer (FTL) on top of the event-driven flash engine.
 //!
 //! [`Ssd`] consists of the flash engine ([`Nand`]), which keeps simulated time, and the FTL, which is called
-//! when a flash operation ends and then enqueues the next ones. The FTL is divided into parts that keep their
-//! fields private: blocks, placement (the write frontier and the write buffer), the collector (garbage
-//! collection), metadata, reads, and the host's port. The FTL decides at once, when a command is executed,
-//! where data lies; the flash operations follow in simulated time.
+//! when a flash operation ends and then enqueues the next ones. The parts of the FTL are blocks, placement (the
+//! write frontier and the write buffer), the collector (garbage collection), metadata, reads, and the host's
+//! port, each with fields of its own. The FTL decides at once, when a command is executed, where data lies; the
+//! flash operations follow in simulated time.
 
 mod barriers;
 mod blocks;
@@ -284,7 +284,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.nand.next_due()
     }
 
-    /// Returns true if no event is pending: nothing happens until a command is sent.
+    /// Returns true if no event is pending.
     pub fn is_idle(&self) -> bool {
         self.nand.is_idle()
     }

@@ -18,7 +18,7 @@ pub(super) struct Barrier {
     pages: Range<u64>,
     /// The request waits for the pages of trim records before this number.
     trim_pages: u64,
-    /// Moment from which the request waits for nothing else.
+    /// Moment from which the request waits for durability alone.
     ready: Instant,
 }
 
@@ -36,7 +36,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Has a request wait for `programs`, for the journal pages of their changes, and for the pages of trim
-    /// records before number `trim_pages`. From `ready` on it waits for nothing else.
+    /// records before number `trim_pages`. The request has waited for these alone since `ready`.
     #[inline(never)]
     pub(super) fn wait_until_durable<H: Host>(
         &mut self,

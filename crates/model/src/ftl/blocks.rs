@@ -165,7 +165,7 @@ impl Blocks {
         Some(die)
     }
 
-    /// Notes that the failure being recorded is recorded, lets programs to the replacement start, and returns
+    /// Notes that the record of a failure is programmed, lets programs to the replacement start, and returns
     /// the record.
     pub(super) fn end_record(&mut self, nand: &mut Nand) -> BadBlockRecord {
         self.is_recording = false;
@@ -183,8 +183,8 @@ impl Blocks {
     }
 
     /// Announces the erase of a block that has no valid unit. The block is in the pool from then on, unless
-    /// this erase fails and the block is retired. If fewer than `reserve` blocks are free, which collection
-    /// counts on, the block is not retired. Returns the erase, and its failure if it fails.
+    /// this erase fails and the block is retired. No block is retired while fewer than `reserve` blocks are
+    /// free, which collection counts on. Returns the erase, and its failure if it fails.
     pub(super) fn free_after_erase(
         &mut self,
         nand: &mut Nand,

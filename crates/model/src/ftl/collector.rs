@@ -95,8 +95,7 @@ pub(super) struct Collector {
     pub(super) copies_to_host: bool,
     /// True while the host waits for a block to be freed.
     pub(super) is_urgent: bool,
-    /// True while copies may fill the blocks that the host was to fill, if no other place is left, as after a
-    /// power cut.
+    /// True while copies may fill the host's open blocks if no other place is left, as after a power cut.
     pub(super) takes_from_host: bool,
 }
 

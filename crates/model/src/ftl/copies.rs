@@ -114,8 +114,8 @@ impl Copies {
         self.under_way[self.place_of(number) as usize].first
     }
 
-    /// Returns the smallest sequence number of a program unit in flight: the largest number there is if none is
-    /// full, `None` if none is in flight.
+    /// Returns the smallest sequence number of a program unit in flight, which is `u64::MAX` if none is full;
+    /// `None` if none is in flight.
     pub(super) fn oldest_full(&self) -> Option<SequenceNumber> {
         self.under_way.front().map(|copy| copy.number)
     }

@@ -3,7 +3,7 @@
 //! The drive's policy chooses the victim (see `policy`). Collection starts when fewer than `low_water` blocks
 //! are free and keeps pace with the host: while the host fills as many units as the victim will yield, all
 //! valid units of the victim are moved. A victim is erased only after every copy of its units is programmed,
-//! and after the data with which the host overwrote its units is.
+//! and after the new data of its overwritten units is.
 
 use ssdlab_nand::{CopyNumber, EraseId, Nand, ProgramUnit, Tag};
 
@@ -332,7 +332,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.ensure_free_beyond(context, self.collector.reserve + reserved);
     }
 
-    /// Makes sure that the SLC cache can take a block; those reserved for the cache count.
+    /// Makes sure that the SLC cache can take a block; it may take those reserved for the cache.
     pub(super) fn ensure_free_block_of_cache<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.ensure_free_beyond(context, self.collector.reserve);
     }
@@ -453,8 +453,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    /// Raises the priority of the copies that `erase` waits for, if it was not issued: the host programs to the
-    /// block.
+    /// Raises the priority of the copies that `erase` waits for, if it was not issued: the host is about to
+    /// program to the block.
     pub(super) fn hurry_erase(&mut self, nand: &mut Nand, erase: EraseId) {
         let erase = self.blocks.erase_behind(erase);
         if let Some(Emptied { last: Some(last), .. }) = self.collector.announced_as(erase) {

@@ -109,7 +109,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Returns, for each die, the number of flash pages that hold the `units` units from `first`. Unmapped
-    /// units count nowhere; units in the write buffer count at the place where they will be programmed.
+    /// units do not count; units in the write buffer count at the place where they will be programmed.
     pub fn pages_by_die(&self, first: LogicalUnit, units: u32) -> Vec<u32> {
         let geometry = self.geometry();
         let places = (first.0..first.0 + units).filter_map(|unit| self.place_of(LogicalUnit(unit)));

@@ -69,7 +69,7 @@ struct Progress {
 #[derive(Clone, Debug)]
 pub(super) struct MapTraffic {
     loads: VecDeque<Load>,
-    /// Number of the first load, of which the last 28 bits count.
+    /// Number of the first load; only its last 28 bits count.
     first_load: u32,
     log: ProgramLog,
     under_way: VecDeque<MapProgram>,

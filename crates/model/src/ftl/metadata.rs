@@ -183,8 +183,8 @@ impl Metadata {
             let is_done = journal.pending == 0 && journal.full.is_empty();
             assert!(is_done && is_over(&journal.log), "the drive was shut down");
             to.long(journal_pages)?;
-            // Once the moment at which all pages were programmed, for drives whose requests were computed at
-            // once.
+            // This field once held the moment at which all pages were programmed, for drives whose requests
+            // were computed directly.
             to.long(0)?;
         }
         Ok(())
@@ -270,7 +270,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         oldest.into_iter().flatten().min()
     }
 
-    /// Records that the page in flight as `tag` covers all program units before `lacking`, or all so far.
+    /// Records that the page in flight as `tag` covers all program units before `lacking`, or all so far if
+    /// none is lacking.
     fn note_map_page(&mut self, tag: Tag, lacking: Option<SequenceNumber>) {
         let latest = self.placement.latest_number();
         let before = |number: SequenceNumber| SequenceNumber(number.0.saturating_sub(1));
@@ -300,8 +301,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.metadata.records_under_way.push((tag, records));
     }
 
-    /// Returns the number up to which pages of trim records must be programmed before a block that is reclaimed
-    /// now is erased, and programs the records so far. 0 if the buffer survives a power cut.
+    /// Programs the trim records so far. Returns the number before which all pages of trim records must be
+    /// programmed before a block that is reclaimed now is erased. Returns 0 and programs nothing if the buffer
+    /// survives a power cut.
     pub(super) fn trims_before_erase(&mut self, nand: &mut Nand) -> u64 {
         if !self.placement.is_volatile() {
             return 0;

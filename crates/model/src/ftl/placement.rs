@@ -29,8 +29,8 @@ pub(super) struct HostProgram {
     data: u32,
     copies: u32,
     /// Number of events that must happen before the program unit is sent: one when it is full and all its data
-    /// has been received, one for each read that fills it (read-modify-write, copies), and one if it waits for
-    /// an erase of the reserve.
+    /// has been received, one for each read that fills it (read-modify-write, copies), and one if the reserve
+    /// holds it back until an erase is issued.
     waits: u32,
     closes: bool,
     /// Erase of the block that was pending when the program unit was begun; the program waits for that erase.
@@ -316,8 +316,8 @@ impl Placement {
         self.stream.give_up_blocks();
     }
 
-    /// Ends a wait of the waiting writes that began at `since` and was not for buffer space (a merge of log
-    /// blocks). Returns the sum of their waits until `now`.
+    /// Ends a wait of the queued writes for something else than buffer space (a merge of log blocks), which
+    /// began at `since`. Returns the sum of their waits until `now`.
     pub(super) fn note_wait(&mut self, since: Instant, now: Instant) -> Nanoseconds {
         let mut waited = Nanoseconds::ZERO;
         for write in self.waiting.iter_mut().filter(|write| write.ready < now) {
@@ -557,8 +557,8 @@ impl Placement {
         is_ready.then(|| (low + place as u64, self.send(place)))
     }
 
-    /// Ends program unit `number`: its data leaves the buffer. Returns its first unit, and its block if that is
-    /// now full and programmed.
+    /// Ends program unit `number`: its data leaves the buffer. Returns its first unit, and its block if it was
+    /// the last program unit of the block.
     #[inline(always)]
     pub(super) fn end(
         &mut self,

@@ -30,7 +30,7 @@ const LOOK_BACK: usize = 8;
 /// Source of a piece of a read request.
 #[derive(Clone, Copy, Debug)]
 enum From {
-    /// RAM: the write buffer, or read-ahead data. Also an unmapped unit, which needs no flash.
+    /// RAM: data in the write buffer, read-ahead data, or an unmapped unit, which needs no flash.
     Ram,
     /// The read-ahead segment in flight with this number.
     Segment(u32),

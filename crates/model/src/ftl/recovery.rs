@@ -42,7 +42,7 @@ pub struct Opening<M: Mapping, D: Media> {
 enum Left {
     /// Blocks are being reclaimed or gaps filled, and the host waits for that.
     Room,
-    /// Units that capacitors have saved are to be written again, from this one on.
+    /// Units that capacitors have saved are to be written again, from this index on.
     Saved(usize),
     Nothing,
 }

@@ -226,7 +226,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Makes room if only the blocks reclaimed last are left to copy to, whose erases wait until their copies
     /// are durable. The program unit that has to be filled for that is filled with copies: units that stay
-    /// empty would have to be collected, too.
+    /// empty would have to be collected, too. Returns the end of the units that can be copied.
     #[inline(never)]
     fn make_room_with_emptied<H: Host>(
         &mut self,

@@ -575,7 +575,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.note_durable(context);
     }
 
-    /// Notes that a block that the host filled is full and programmed.
+    /// Notes that the last program unit of a block that the host filled is programmed.
     fn close(&mut self, block: crate::units::BlockIndex) {
         let flash = self.blocks.flash_mut();
         if flash.state(block) == BlockState::Closing {

@@ -92,7 +92,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     pub(super) fn reclaim_oldest_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
         let block = self.log().logs[0];
         let (first, per_block) = (self.geometry.first_unit(block), self.geometry.units_per_block());
-        // Newer data of the sequence for units of this log block may be in RAM only.
+        // Newer data of the sequence for units of this log block may be in RAM only, so the sequence is merged
+        // first.
         if let Some(sequence) = self.log().sequence {
             let mut held = (first.0..first.0 + per_block)
                 .filter_map(|it| self.blocks.flash().logical_at(PhysicalUnit(it)));

@@ -2,8 +2,9 @@
 //!
 //! The rules are those of [`crate::recovery::log_block`]: spare areas (out-of-band bytes) say which units a
 //! block holds. A block whose units all lie at their own offsets of one logical block can be the data block of
-//! that. All other blocks are random log blocks. If these are more than the drive has, the oldest are reclaimed
-//! before the host is let in, and the spare areas of these merges are marked as such.
+//! that logical block. All other blocks are random log blocks. If there are more of these than the drive may
+//! have, the oldest are reclaimed before the host is let in, and the spare areas of these merges are marked as
+//! such.
 
 use super::LogBlocks;
 use crate::ftl::host::Host;
