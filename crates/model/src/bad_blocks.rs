@@ -1,28 +1,25 @@
-//! Blocks that go bad, what replaces them, and the end of a drive's life.
+//! Bad blocks, their replacement, and the end of a drive's life.
 //!
-//! How many erases a block lasts is drawn from a Weibull distribution with a characteristic life
-//! and a shape, the usual description of wear-out (JEDEC JESD91 and JEP122 use it for oxide
-//! breakdown): the more a block was erased, the likelier the next cycle is its last. Failing to
-//! program and failing to erase are one event here, found when the block is erased, so that a bad
-//! block never holds data. With several blocks in a collection unit the first of them to fail is
-//! found; a block is that of all planes of a die.
+//! The number of erases that a block lasts is drawn from a Weibull distribution with a characteristic life and a
+//! shape, the usual description of wear-out (JEDEC JESD91 and JEP122 use it for oxide breakdown): the more a block
+//! was erased, the likelier the next cycle is its last. A failure to program and a failure to erase are one event
+//! here, found when the block is erased, so that a bad block never holds data. If a collection unit has several
+//! blocks, the first of them to fail is found; a block here is one block of a die, all planes included.
 //!
-//! A block that fails is replaced by one of its die's reserve (superblock remapping). When the
-//! reserve of that die is used up its collection unit is retired, and the good blocks of the unit
-//! join the reserves of their dies. So each failure costs one spare block, until as much of the
-//! spare area is retired as the drive allows itself; then it becomes read-only. Every write is
-//! refused from then on, and all that was accepted can be read.
+//! A block that fails is replaced by one from its die's reserve (superblock remapping). If the reserve of that die is
+//! used up, its collection unit is retired, and the good blocks of the unit join the reserves of their dies. So each
+//! failure costs one spare block, until the share of the over-provisioning that the drive may retire is used up; then
+//! the drive becomes read-only. From then on it refuses every write, and all data that it accepted can be read.
 //!
 //! Blocks that are bad when the flash is made (data sheets allow 2 to 4 %) take from the reserve.
 //!
-//! The table of bad blocks outlives a power cut: a failure is written down on the die where it came,
-//! in a page of the metadata blocks, right after the erase that has failed and so before anything is
-//! programmed to what replaces the block. One is written down after all before it, because a block
-//! of a retired unit can replace the next that fails. After a cut the table is made anew from these
-//! records. A failure that was not written down is found again: its block cannot be read, so that
-//! it is erased, and that fails. (Drives keep such tables, and factory marks, in blocks of their own;
-//! data sheets of flash ask for that. That a page is programmed for each change is assumed. Lives
-//! are drawn from a failure's number, so that they are the same after recovery.)
+//! The table of bad blocks survives a power cut: a failure is recorded on the die where it happened, in a page of the
+//! metadata blocks, right after the erase that failed and so before anything is programmed to the replacement of the
+//! block. Failures are recorded in order, because a block of a retired unit can replace the next that fails. After a
+//! power cut the table is rebuilt from these records. A failure that was not recorded is found again: its block
+//! cannot be read, so that it is erased, and that erase fails. (Drives keep such tables, and factory marks, in blocks
+//! of their own; data sheets of flash ask for that. One page program for each change is assumed. Lives are drawn from
+//! the number of the failure, so that they are the same after recovery.)
 
 use std::collections::VecDeque;
 
@@ -34,17 +31,17 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex};
 
-/// Sets the generator apart from others of the same seed.
+/// Separates this random generator from others with the same seed.
 const STREAM: u64 = 0x6261_645f_626c_6f63;
 
-/// How blocks go bad.
+/// Bad blocks and the reserve of a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BadBlockParameters {
     /// Erases after which 63 % of the blocks have failed (Weibull's scale).
     pub life: u32,
-    /// How close together they fail (Weibull's shape): 1 is at any time, more is later.
+    /// Weibull's shape: with 1 blocks fail at a constant rate, with more their failures are closer together.
     pub shape: f64,
-    /// Blocks of each die kept to replace bad ones, less those that were bad from the factory.
+    /// Number of blocks of each die kept to replace bad ones, without those that were bad from the factory.
     pub reserve: u32,
     /// Share of the spare collection units that may be retired before the drive becomes read-only.
     pub retire_most: f64,
@@ -63,12 +60,12 @@ pub struct EndOfLife {
     pub failed_blocks: u64,
 }
 
-/// What is left to replace bad blocks.
+/// Spare blocks that are left to replace bad blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpareBlocks {
-    /// Blocks of a die that can still be replaced.
+    /// Number of blocks of a die that can still be replaced.
     pub left: u64,
-    /// The same when the drive was new.
+    /// That number when the drive was new.
     pub at_start: u64,
     /// Percentage below which the drive warns.
     pub threshold: u8,
@@ -77,41 +74,41 @@ pub struct SpareBlocks {
 }
 
 impl SpareBlocks {
-    /// Returns what is left in percent, rounded down.
+    /// Returns the spare blocks that are left in percent, rounded down.
     pub fn percent(&self) -> u8 {
         (self.left * 100).checked_div(self.at_start).unwrap_or(0).min(100) as u8
     }
 }
 
-/// What a failure leaves of its collection unit.
+/// Effect of a failed block on its collection unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The block was replaced; the unit counts as erased so often from now on.
+    /// The block was replaced; the unit has this erase count from now on.
     Replaced { erases: u32 },
-    /// The unit is out of use.
+    /// The unit is retired.
     Retired,
 }
 
-/// The state of the drive's blocks.
+/// State of bad blocks and reserves.
 #[derive(Clone, Debug)]
 pub(crate) struct BadBlocks {
     parameters: BadBlockParameters,
     seed: u64,
     stripe: u32,
-    /// Per collection unit, the erases at which the next of its blocks fails.
+    /// Per collection unit, the erase count at which the next of its blocks fails.
     fails_at: Vec<u32>,
-    /// Per die, the erases that each block of its reserve has behind it.
+    /// Per die, the erase counts of the blocks in its reserve.
     reserve: Vec<Vec<u32>>,
     failures: u64,
     retired: u32,
     retired_most: u32,
     at_start: u64,
-    /// Failures whose erase is not carried out, so that they are not written down, in their order.
+    /// Failures that are not recorded yet because their erase is not carried out, in order.
     unrecorded: VecDeque<(DieIndex, BadBlockRecord)>,
 }
 
 impl BadBlocks {
-    /// The blocks of a new drive; nothing where none goes bad.
+    /// Returns the state of a new drive; `None` if no block of it goes bad.
     pub(crate) fn new(configuration: &Configuration) -> Option<Box<BadBlocks>> {
         let parameters = configuration.mechanisms.wear.bad_blocks?;
         let geometry = &configuration.geometry;
@@ -139,25 +136,25 @@ impl BadBlocks {
         Some(Box::new(this))
     }
 
-    /// Blocks that can still be replaced.
+    /// Returns the number of blocks that can still be replaced.
     fn left(&self) -> u64 {
         let reserve: usize = self.reserve.iter().map(Vec::len).sum();
         let to_retire = u64::from(self.retired_most.saturating_sub(self.retired));
         reserve as u64 + to_retire * u64::from(self.stripe)
     }
 
-    /// Collection units that are out of use.
+    /// Returns the number of retired collection units.
     pub(crate) fn retired(&self) -> u32 {
         self.retired
     }
 
-    /// Returns true if as much is retired as the drive allows itself.
+    /// Returns true if more units are retired than the drive allows, which makes it read-only.
     pub(crate) fn is_read_only(&self) -> bool {
         self.retired > self.retired_most
     }
 
-    /// When the first of `blocks` blocks fails that have `erases` erases behind them: the inverse
-    /// of the smallest of their remaining lives, given that they have come so far.
+    /// Returns the erase count at which the first of `blocks` blocks with `erases` erases fails: the inverse of the
+    /// distribution of the smallest of their remaining lives, given that they have come so far.
     fn next_failure(&self, generator: &mut Pcg64Mcg, erases: f64, blocks: u32) -> u32 {
         let BadBlockParameters { life, shape, .. } = self.parameters;
         let life = f64::from(life);
@@ -168,8 +165,9 @@ impl BadBlocks {
         at.clamp(erases + 1.0, f64::from(u32::MAX)) as u32
     }
 
-    /// Collection unit `unit`, whose first die is `first_die`, was erased, for the `erases`-th time; `is_short`
-    /// says that its blocks cannot be done without now. Returns what fails with that, if something does.
+    /// Notes that collection unit `unit`, whose first die is `first_die`, was erased for the `erases`-th time.
+    /// Returns the effect of a failure at this erase, or `None` if no block fails; a unit that would have to be
+    /// retired does not fail now if `is_short` says that its blocks are needed.
     pub(crate) fn note_erase(
         &mut self,
         unit: BlockIndex,
@@ -183,7 +181,7 @@ impl BadBlocks {
         let lane = self.lane();
         let die = DieIndex(first_die + lane);
         if self.reserve[die.0 as usize].is_empty() && is_short {
-            // Found at the next erase instead.
+            // The failure is found at the next erase instead.
             return None;
         }
         let replaced_by = self.reserve[die.0 as usize].pop();
@@ -201,8 +199,8 @@ impl BadBlocks {
         })
     }
 
-    /// The erase of `unit` is over: takes out its failure that was not written down, if it is one that fails,
-    /// with the die where that is.
+    /// Removes and returns the unrecorded failure of `unit`, whose erase is over, with its die; `None` if the erase
+    /// does not fail.
     pub(crate) fn take_unrecorded(
         &mut self,
         unit: BlockIndex,
@@ -211,8 +209,8 @@ impl BadBlocks {
         self.unrecorded.remove(place)
     }
 
-    /// Draws when a block of `unit` fails next, after one was replaced by a block that had `worn`
-    /// erases behind it. Returns how often the unit counts as erased from now on.
+    /// Draws the next failure of `unit`, after one of its blocks was replaced by a block with `worn` erases. Returns
+    /// the erase count of the unit from now on.
     fn replace(&mut self, unit: BlockIndex, erases: u32, worn: u32) -> u32 {
         let mut generator = self.generator();
         let of_new = self.next_failure(&mut generator, f64::from(worn), 1);
@@ -226,25 +224,26 @@ impl BadBlocks {
         erases
     }
 
-    /// One generator a failure, so that there is no state to save.
+    /// Returns a generator seeded from the number of the failure, so that there is no state to save.
     fn generator(&self) -> Pcg64Mcg {
         Pcg64Mcg::seed_from_u64(self.seed.wrapping_add(self.failures))
     }
 
-    /// The lane of its collection unit in which the block lies that fails now.
+    /// Returns the position in its collection unit of the block that fails now.
     fn lane(&self) -> u32 {
         let mut generator = self.generator();
         generator.random_range(0..self.stripe)
     }
 
-    /// Puts the good blocks of a unit into the reserves of their dies.
+    /// Adds the good blocks of a unit to the reserves of their dies.
     fn keep_good_blocks(&mut self, first_die: u32, bad_lane: u32, erases: u32) {
         for lane in (0..self.stripe).filter(|&lane| lane != bad_lane) {
             self.reserve[(first_die + lane) as usize].push(erases);
         }
     }
 
-    /// After a power cut: `record` was found, after all before it.
+    /// Applies `record`, which recovery found after a power cut. Records are applied in order. Returns `None` if the
+    /// record cannot be right.
     pub(crate) fn take_over(&mut self, record: &BadBlockRecord, first_die: u32) -> Option<()> {
         let &BadBlockRecord { unit, lane, number, erases, replaced_by } = record;
         if lane >= self.stripe || number <= self.failures || erases == 0 {
@@ -290,7 +289,7 @@ impl BadBlocks {
         Ok(())
     }
 
-    /// Returns what is left to replace bad blocks.
+    /// Returns the spare blocks that are left to replace bad blocks.
     pub(crate) fn spare(&self) -> SpareBlocks {
         let read_only = self.is_read_only();
         let left = if read_only { 0 } else { self.left() };
@@ -300,7 +299,7 @@ impl BadBlocks {
 }
 
 impl Configuration {
-    /// Collection units beyond those that hold the logical capacity and those that are always
+    /// Returns the number of collection units beyond those that hold the logical capacity and those that are always
     /// open or free.
     pub fn spare_blocks(&self) -> u32 {
         let geometry = &self.geometry;

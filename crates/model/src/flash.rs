@@ -1,5 +1,5 @@
-//! What the translation layer knows of the flash: which logical unit each physical one holds,
-//! how many units of a block are valid, and how often it was erased.
+//! The block table and the reverse map (P2L): the logical unit that each physical unit holds, and the valid units,
+//! state and erase count of each block.
 
 use std::sync::atomic::AtomicU32;
 
@@ -13,26 +13,26 @@ use crate::touched::Touched;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 use crate::victim::VictimQueue;
 
-/// Blocks of which all is known in 128 KiB: 8 bytes each here, and 8 in the lists of victims.
+/// Most blocks whose state takes at most 128 KiB: 8 bytes per block in the block table, and 8 in the victim lists.
 const AT_HAND: usize = 8192;
 
-/// Marks a saved block whose victims are chosen apart.
+/// Flag in a saved block's state: its victims are chosen apart from others.
 const APART: u32 = 1 << 16;
 
-/// What a block is being used for.
+/// Use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockState {
     /// Erased, or its erase is under way.
     Free,
-    /// A stream writes to it. What the host wrote may still be in the buffer only.
+    /// Open block of a host write stream. Data that the host wrote may still be in the write buffer only.
     OpenForHost,
-    /// Collection writes to it.
+    /// Open block that garbage collection copies to.
     OpenForCollection,
     /// Full, but its last program units may still be in the write buffer.
     Closing,
     /// Full and programmed.
     Closed,
-    /// Being collected, or waiting to be erased after that.
+    /// Being collected, or waiting for its erase after that.
     Victim,
     /// Gone bad, and not used again.
     Retired,
@@ -40,42 +40,42 @@ pub(crate) enum BlockState {
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// Valid units. Counted down from a full block when it is opened, so that writing to it
-    /// costs nothing here; only meaningful once it is closed.
+    /// Number of valid units. It starts at the capacity of the block when the block is opened, and is only counted
+    /// down: writing does not change it. It is the true number only once the block is closed.
     valid: u32,
     state: BlockState,
-    /// True if victims of its kind are chosen apart from others.
+    /// True if this block is chosen as a victim apart from ordinary blocks.
     apart: bool,
 }
 
-/// The latest use of a block: since when, and by whom it is written. For those who look from outside.
+/// Latest use of a block, for observers outside the translation layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opened {
-    /// Its number among all blocks that were opened, from 1; 0 if it was not since the drive was made or
-    /// restored.
+    /// Number of the block in the order in which blocks were opened, from 1; 0 if the block was not opened since the
+    /// drive was made or restored.
     pub(crate) number: u32,
-    /// True if collection opened it.
+    /// True if garbage collection opened the block.
     pub(crate) by_collection: bool,
 }
 
-/// The translation layer's view of the flash.
+/// Block table, reverse map and victim queues of a drive.
 #[derive(Clone, Debug)]
 pub(crate) struct Flash {
-    /// Per physical unit, the logical unit plus one; zero for none. The same is in the spare
-    /// area of the flash page.
+    /// Per physical unit, the logical unit plus one; zero if there is none. The spare area of the flash page holds
+    /// the same.
     reverse: Touched,
     blocks: Vec<Block>,
     erases: Vec<u32>,
     opened: Vec<Opened>,
-    /// Blocks that were opened.
+    /// Number of blocks that were opened.
     opened_blocks: u32,
     units_per_block: u32,
     victims: VictimQueue,
-    /// Blocks whose victims are chosen apart, where there are such.
+    /// Queue of the blocks whose victims are chosen apart; `None` if the drive has no such blocks.
     apart: Option<Box<VictimQueue>>,
-    /// Victims without anything to gain that were taken one after the other.
+    /// Number of victims taken in a row that were fully valid, so that collecting them gains nothing.
     fruitless: u32,
-    /// True if the policy takes such only where there is no other.
+    /// True if the policy takes a fully valid victim only if there is no other.
     seeks_gain: bool,
 }
 
@@ -97,20 +97,20 @@ impl Flash {
         }
     }
 
-    /// Has a `share` of the victims, from 0 to 1, be the blocks closed longest ago, whatever they hold.
+    /// Makes a `share` of the victims, from 0 to 1, the blocks that were closed longest ago, whatever they hold.
     pub(crate) fn with_rotation(mut self, share: f64) -> Self {
         self.seeks_gain &= share == 0.0;
         self.victims = self.victims.with_rotation(share, self.blocks.len() as u32);
         self
     }
 
-    /// Has victims of some blocks chosen apart: those that [`Flash::set_apart`] is told of.
+    /// Gives the blocks marked by [`Flash::set_apart`] a victim queue of their own.
     pub(crate) fn with_victims_apart(mut self) -> Self {
         self.apart = Some(Box::new(self.victims.clone()));
         self
     }
 
-    /// Notes that victims of `block`'s kind are chosen apart.
+    /// Marks `block` as one whose victims are chosen apart.
     pub(crate) fn set_apart(&mut self, block: BlockIndex) {
         self.blocks[block.0 as usize].apart = true;
     }
@@ -123,7 +123,7 @@ impl Flash {
         &self.victims
     }
 
-    /// Blocks that can be collected.
+    /// Returns the number of blocks that can be collected.
     pub(crate) fn closed(&self) -> u32 {
         self.victims.len() + self.apart.as_ref().map_or(0, |it| it.len())
     }
@@ -152,22 +152,22 @@ impl Flash {
         self.opened[block.0 as usize]
     }
 
-    /// Returns how many blocks were opened.
+    /// Returns the number of blocks that were opened.
     pub(crate) fn opened_blocks(&self) -> u32 {
         self.opened_blocks
     }
 
-    /// Sets what is known of a block whose history is not.
+    /// Sets state and valid units of a block whose history is unknown.
     pub(crate) fn take_over(&mut self, block: BlockIndex, state: BlockState, valid: u32) {
         self.blocks[block.0 as usize] = Block { valid, state, apart: false };
     }
 
-    /// Sets how often a block was erased.
+    /// Sets the number of times that a block was erased.
     pub(crate) fn set_erases(&mut self, block: BlockIndex, erases: u32) {
         self.erases[block.0 as usize] = erases;
     }
 
-    /// Returns how often a block was erased.
+    /// Returns the number of times that a block was erased.
     pub(crate) fn erases(&self, block: BlockIndex) -> u32 {
         self.erases[block.0 as usize]
     }
@@ -179,8 +179,8 @@ impl Flash {
         entry.state = BlockState::Retired;
     }
 
-    /// The closed block that was erased least often, its erases, and the most erases of any block
-    /// in use; nothing where no block is closed. Walks all of them.
+    /// Returns the closed block that was erased least often, its erases, and the most erases of any block that is not
+    /// retired; `None` if no block is closed. Walks all blocks.
     pub(crate) fn least_worn_closed(&self) -> Option<(BlockIndex, u32, u32)> {
         let (mut least, mut most) = (None, 0);
         for (index, (block, &erases)) in self.blocks.iter().zip(&self.erases).enumerate() {
@@ -195,7 +195,7 @@ impl Flash {
         least.map(|(block, erases)| (block, erases, most))
     }
 
-    /// A full block becomes a candidate for collection.
+    /// Makes a full block a candidate for garbage collection, in state `state`.
     pub(crate) fn close(&mut self, block: BlockIndex, state: BlockState) {
         let entry = &mut self.blocks[block.0 as usize];
         entry.state = state;
@@ -203,13 +203,14 @@ impl Flash {
         self.victims_of(apart).insert(block, valid);
     }
 
-    /// The next victim of the drive's policy, and how many units of it are valid.
+    /// Returns the victim that the drive's policy chooses, and its number of valid units.
     pub(crate) fn take_victim(&mut self) -> Option<(BlockIndex, u32)> {
         self.take_from(false)
     }
 
-    /// The same where victims of some blocks are chosen apart: one of those, if `from_apart`. One
-    /// of the others when all of its kind were taken in turn and none has yielded anything.
+    /// Returns the next victim and its number of valid units, for a drive that chooses victims of some blocks apart:
+    /// one of those blocks if `from_apart`, else an ordinary block. Takes from the other kind if the chosen kind has
+    /// no victim, or if all of it were taken in turn and each was fully valid.
     pub(crate) fn take_victim_of(&mut self, from_apart: bool) -> Option<(BlockIndex, u32)> {
         let first = self.take_from(from_apart);
         if first.is_some_and(|(_, valid)| valid < self.units_per_block) {
@@ -234,13 +235,13 @@ impl Flash {
         second
     }
 
-    /// The next victim of those that are chosen apart.
+    /// Returns the next victim among the blocks that are chosen apart.
     pub(crate) fn take_victim_apart(&mut self) -> Option<(BlockIndex, u32)> {
         self.take_from(true)
     }
 
-    /// The next victim of fewer than `limit` valid units, past all others. Looks at one block after
-    /// the other, where the policy does not know.
+    /// Returns a victim with fewer than `limit` valid units and that number, before it would be its turn. Looks at
+    /// one block after the other if the policy does not know.
     pub(crate) fn take_victim_below(&mut self, limit: u32) -> Option<(BlockIndex, u32)> {
         let Flash { victims, blocks, .. } = self;
         let valid = |block: BlockIndex| blocks[block.0 as usize].valid;
@@ -255,13 +256,13 @@ impl Flash {
         Some((block, blocks[block.0 as usize].valid))
     }
 
-    /// Takes out a victim, whatever the policy says of it.
+    /// Removes `block` from its victim queue, whatever the policy says.
     pub(crate) fn remove_victim(&mut self, block: BlockIndex) {
         let Block { apart, .. } = self.blocks[block.0 as usize];
         self.victims_of(apart).remove(block);
     }
 
-    /// Puts back a victim that was taken, as if it had not been.
+    /// Puts back a victim that was taken, as if it had not been taken.
     pub(crate) fn put_back_victim(&mut self, block: BlockIndex) {
         let Block { valid, apart, .. } = self.blocks[block.0 as usize];
         self.victims_of(apart).put_back(block, valid);
@@ -271,31 +272,31 @@ impl Flash {
         self.blocks[block.0 as usize].state = state;
     }
 
-    /// Notes which logical unit was written to `physical`.
+    /// Notes in the reverse map that `logical` was written to `physical`.
     #[inline(always)]
     pub(crate) fn note_written(&mut self, physical: PhysicalUnit, logical: LogicalUnit) {
         self.reverse[physical.0 as usize] = logical.0 + 1;
     }
 
-    /// Returns what each physical unit holds, for several to fill at a time: the logical unit plus one.
+    /// Returns the reverse map, for several threads to fill at a time: per physical unit, the logical unit plus one.
     pub(crate) fn units_to_fill(&mut self) -> &[AtomicU32] {
         self.reverse.shared()
     }
 
-    /// Notes that `physical` was left empty.
+    /// Notes that `physical` in `block` is padding.
     pub(crate) fn note_padding(&mut self, physical: PhysicalUnit, block: BlockIndex) {
         self.reverse[physical.0 as usize] = 0;
         self.lose_unit(block);
     }
 
-    /// The logical unit that was written to `physical`; it may have moved since.
+    /// Returns the logical unit that was written to `physical`; its current copy may be elsewhere by now.
     #[inline(always)]
     pub(crate) fn logical_at(&self, physical: PhysicalUnit) -> Option<LogicalUnit> {
         self.reverse[physical.0 as usize].checked_sub(1).map(LogicalUnit)
     }
 
-    /// The same for `units` units from `first`, as far as the drive has them: logical units plus
-    /// one, and zero for none.
+    /// Returns the reverse map of `units` physical units from `first`, as far as the drive has them: logical units
+    /// plus one, and zero for none.
     #[inline(always)]
     pub(crate) fn held(&self, first: PhysicalUnit, units: u32) -> &[u32] {
         let first = (first.0 as usize).min(self.reverse.len());
@@ -303,41 +304,41 @@ impl Flash {
         &self.reverse[first..end]
     }
 
-    /// Asks for what is noted of `unit`, before it is looked at or noted anew.
+    /// Prefetches the reverse map entry of `unit` into the CPU cache.
     #[inline(always)]
     pub(crate) fn prefetch_held(&self, unit: PhysicalUnit) {
         prefetch(&self.reverse, unit.0 as usize);
     }
 
-    /// The reverse map: per physical unit what was written there last, as [`Flash::held`] says it.
+    /// Returns the reverse map: per physical unit the logical unit written there last, encoded as in [`Flash::held`].
     pub(crate) fn reverse_map(&self) -> &[u32] {
         &self.reverse
     }
 
-    /// The reverse map, to note what is written.
+    /// Returns the reverse map, to note what is written.
     #[inline(always)]
     pub(crate) fn held_mut(&mut self) -> &mut [u32] {
         &mut self.reverse
     }
 
-    /// Takes on a reverse map that was saved. What it says of units that are not valid may be anything that
-    /// names a logical unit or none.
+    /// Replaces the reverse map by a saved one. Its entries of units that are not valid may name any logical unit or
+    /// none.
     pub(crate) fn take_over_reverse_map(&mut self, saved: Touched) {
         self.reverse = saved;
     }
 
-    /// Returns true if the reverse map is memory that somebody lends.
+    /// Returns true if the reverse map is borrowed memory.
     pub(crate) fn is_lent(&self) -> bool {
         self.reverse.is_lent()
     }
 
-    /// Copies the reverse map to memory of the drive's own.
+    /// Copies the reverse map to memory that the drive owns.
     pub(crate) fn take_home(&mut self) {
         self.reverse.take_home();
     }
 
-    /// Returns true if `saved` names for each unit the logical unit that lies there, and elsewhere none of
-    /// `logical_units` or more.
+    /// Returns true if `saved` has the same entry as this map for each unit that has one here, and elsewhere no
+    /// logical unit of `logical_units` or more.
     pub(crate) fn agrees_with(&self, saved: &[u32], logical_units: u32) -> bool {
         self.reverse
             .iter()
@@ -345,14 +346,14 @@ impl Flash {
             .all(|(&valid, &saved)| saved <= logical_units && (valid == 0 || valid == saved))
     }
 
-    /// Notes that `physical`, which is not programmed yet, will be left empty after all; or forgets
-    /// what it holds that is not valid any more.
+    /// Clears the reverse map entry of `physical`: either the unit is not programmed yet and becomes padding, or its
+    /// data is not valid any more.
     pub(crate) fn forget_unsent(&mut self, physical: PhysicalUnit) {
         self.reverse[physical.0 as usize] = 0;
     }
 
-    /// One unit less of `block` is valid. Returns whether the block is open, or not yet programmed to its end, so
-    /// that the unit may not have been sent off yet.
+    /// Invalidates one unit of `block`. Returns true if the block is open or not yet programmed to its end, so that
+    /// the unit may not have been sent to the flash yet.
     #[inline(always)]
     pub(crate) fn lose_unit(&mut self, block: BlockIndex) -> bool {
         let entry = &mut self.blocks[block.0 as usize];
@@ -370,7 +371,7 @@ impl Flash {
         entry.state != BlockState::Victim
     }
 
-    /// `units` of a victim were copied away.
+    /// Takes `units` units that were copied away off the valid units of `victim`.
     #[inline(always)]
     pub(crate) fn move_units(&mut self, victim: BlockIndex, units: u32) {
         let entry = &mut self.blocks[victim.0 as usize];
@@ -378,7 +379,7 @@ impl Flash {
         entry.valid = entry.valid.checked_sub(units).expect("only valid units are moved");
     }
 
-    /// Forgets what `block` held; it is free once its erase is done.
+    /// Clears the reverse map of `block` and makes the block free; its erase may still be under way.
     pub(crate) fn erase(&mut self, block: BlockIndex, first: PhysicalUnit, units: u32) {
         let entry = &mut self.blocks[block.0 as usize];
         assert!(
@@ -394,7 +395,7 @@ impl Flash {
         SpareArea::new(&self.reverse[first.0 as usize..(first.0 + units) as usize])
     }
 
-    /// Draws victims from generators begun anew from here on, as the drive that is restored will.
+    /// Starts the random generators of the victim policy anew, as the drive that is restored will.
     pub(crate) fn begin_draws_anew(&mut self) {
         self.victims.begin_draws_anew();
         if let Some(apart) = &mut self.apart {
@@ -402,13 +403,13 @@ impl Flash {
         }
     }
 
-    /// Returns true if `block` is in use and of the kind whose victims are chosen apart.
+    /// Returns true if `block` is in use and its victims are chosen apart.
     pub(crate) fn is_apart(&self, block: BlockIndex) -> bool {
         let Block { state, apart, .. } = self.blocks[block.0 as usize];
         apart && state != BlockState::Free && state != BlockState::Retired
     }
 
-    /// The closed blocks, those whose victims are chosen apart last.
+    /// Iterates over the closed blocks; those whose victims are chosen apart come last.
     pub(crate) fn closed_blocks(&self) -> impl Iterator<Item = BlockIndex> + '_ {
         let apart = self.apart.iter().flat_map(|it| it.blocks());
         self.victims.blocks().chain(apart).map(BlockIndex)
@@ -416,14 +417,14 @@ impl Flash {
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let Flash {
-            // Saved by the caller, or the valid part of it follows from the map.
+            // The caller saves the reverse map, or its valid part follows from the map.
             reverse: _,
             blocks,
             erases,
             victims,
             apart,
             fruitless,
-            // Begin anew with each power-on.
+            // Both begin anew with each power-on.
             opened: _,
             opened_blocks: _,
             // From the configuration.
@@ -454,7 +455,8 @@ impl Flash {
         }
     }
 
-    /// Takes on what was saved, but for the reverse map. A block's count is checked by the caller.
+    /// Restores what [`Flash::save`] wrote: all but the reverse map. The caller checks each block's number of valid
+    /// units.
     pub(crate) fn restore(
         &mut self,
         from: &mut Decoder<'_>,
@@ -498,7 +500,8 @@ impl Flash {
         Ok(())
     }
 
-    /// Returns how many units of `block` hold data that the map knows: among the first `written`, and among the rest.
+    /// Returns the number of units of `block` that hold data that the map knows: among the first `written` units, and
+    /// among the rest.
     pub(crate) fn units_held(
         &self,
         block: BlockIndex,
@@ -521,14 +524,14 @@ impl Flash {
         }
     }
 
-    /// Returns true if what is known of all blocks is so little that a cache next to the processor holds it, and asking
-    /// for it ahead of use would only cost.
+    /// Returns true if the block table is so small that a near CPU cache holds it, so that a prefetch would only
+    /// cost.
     #[inline(always)]
     pub(crate) fn is_at_hand(&self) -> bool {
         self.blocks.len() <= AT_HAND
     }
 
-    /// Asks for what losing a unit of `block` will touch.
+    /// Prefetches the block table entry and the victim list links that [`Flash::lose_unit`] will touch for `block`.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self, block: BlockIndex) {
         prefetch(&self.blocks, block.0 as usize);

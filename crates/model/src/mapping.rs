@@ -1,4 +1,4 @@
-//! Which physical unit holds a logical one.
+//! Mapping tables: the physical unit of each logical unit.
 
 pub mod cached;
 pub mod extent;
@@ -18,44 +18,44 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::touched::Touched;
 use crate::units::{LogicalUnit, Nanoseconds, PhysicalUnit};
 
-/// Which scheme a drive maps by.
+/// Mapping scheme of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MappingScheme {
-    /// The whole map in RAM, unit by unit.
+    /// The whole map in RAM, with an entry for each unit.
     #[default]
     Page,
     /// The map on flash in map pages, some of them cached in RAM (DFTL).
     Cached,
     /// Extents in a table of bounded RAM.
     Extent,
-    /// By block, with log blocks (FAST).
+    /// Mapping by block, with log blocks (FAST).
     LogBlock,
 }
 
 /// A mapping scheme.
 pub trait Mapping {
-    /// Returns where `unit` lies, if it was written and not trimmed.
+    /// Returns the physical unit of `unit`, or `None` if `unit` was never written or was trimmed.
     fn get(&self, unit: LogicalUnit) -> Option<PhysicalUnit>;
 
-    /// Returns true if `unit` lies at `physical`.
+    /// Returns true if `unit` is mapped to `physical`.
     #[inline(always)]
     fn lies_at(&self, unit: LogicalUnit, physical: PhysicalUnit) -> bool {
         self.get(unit) == Some(physical)
     }
 
-    /// Notes that `unit` was written to `physical`; returns where it lay before.
+    /// Maps `unit`, which was written, to `physical`. Returns its old place.
     fn set(&mut self, unit: LogicalUnit, physical: PhysicalUnit) -> Option<PhysicalUnit>;
 
-    /// Notes that collection has moved `unit` to `physical`; its data is the same as before.
+    /// Maps `unit`, which garbage collection has moved, to `physical`; its data is the same as before.
     #[inline(always)]
     fn relocate(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
         self.set(unit, physical);
     }
 
-    /// Notes that collection has moved to `to` what the spare area of `from` says it holds (a
-    /// logical unit plus one, or zero for none), if that unit still lies at `from`; returns
-    /// whether it does.
+    /// Maps the unit that garbage collection has moved from `from` to `to`, if it is still mapped to `from`. `held`
+    /// is the spare area's entry of `from`: a logical unit plus one, or zero for none. Returns true if the unit was
+    /// still mapped to `from`.
     #[inline(always)]
     fn relocate_held(&mut self, held: u32, from: PhysicalUnit, to: PhysicalUnit) -> bool {
         let Some(unit) = held.checked_sub(1).map(LogicalUnit) else { return false };
@@ -66,100 +66,99 @@ pub trait Mapping {
         is_there
     }
 
-    /// Notes that zeros were written to `physical` for `unit`, which lay nowhere.
+    /// Maps `unit`, which was not mapped, to `physical`, where zeros were written for it.
     #[inline(always)]
     fn fill(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
         self.set(unit, physical);
     }
 
-    /// Notes that `unit` lies nowhere; returns where it lay before.
+    /// Unmaps `unit`. Returns its old place.
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit>;
 
-    /// Returns the first unit from `from` on that was written and not trimmed, and where it lies.
-    /// Costs nothing for stretches that were never written.
+    /// Returns the first mapped unit from `from` on, and its place. Stretches that were never written cost nothing.
     fn next_mapped(&self, from: LogicalUnit) -> Option<(LogicalUnit, PhysicalUnit)>;
 
-    /// Asks for the memory that the other calls will touch for `unit`.
+    /// Prefetches the memory that the other calls will touch for `unit`.
     fn prefetch(&self, unit: LogicalUnit);
 
-    /// The same for what a spare area says it holds: a logical unit plus one, or zero for none.
+    /// Prefetches that memory for an entry of a spare area: a logical unit plus one, or zero for none.
     #[inline(always)]
     fn prefetch_held(&self, held: u32) {
         self.prefetch(LogicalUnit(held.wrapping_sub(1)));
     }
 
-    /// Returns what is known of a map that lies on flash; `None` for a map in RAM, and then all that asks is compiled
-    /// away.
+    /// Returns the RAM cache of a map on flash; `None` for a map in RAM, so that the code that uses the cache is
+    /// compiled away.
     #[inline(always)]
     fn cache(&mut self) -> Option<&mut MapCache> {
         None
     }
 
-    /// The table of a map of extents; `None` for others, and then all that asks is compiled away.
+    /// Returns the table of an extent map; `None` for other maps, so that the code that uses the table is compiled
+    /// away.
     #[inline(always)]
     fn extents(&mut self) -> Option<&mut ExtentTable> {
         None
     }
 
-    /// Returns how long the controller is busy to find `units` units from `first`.
+    /// Returns the time that the controller needs to look up `units` units from `first`.
     #[inline(always)]
     fn time_to_find(&mut self, first: LogicalUnit, units: u32) -> Nanoseconds {
         let _ = (first, units);
         Nanoseconds::ZERO
     }
 
-    /// Copies tables that somebody lends to memory of the drive's own.
+    /// Copies borrowed tables to memory that the drive owns.
     fn take_home(&mut self);
 
-    /// Checks what the scheme knows besides where each unit lies. Walks all of it.
+    /// Checks the scheme's tables other than the map itself. Walks all of them.
     ///
     /// # Panics
-    /// When anything is wrong, saying what.
+    /// Panics if anything is wrong, with a description.
     fn check_invariants(&self) {}
 
-    /// Forgets what the scheme knows besides the map for its own convenience, as at power-on.
+    /// Forgets the state in RAM other than the map, as at power-on.
     fn forget_what_is_volatile(&mut self) {}
 
-    /// Writes the map of a drive that was shut down.
+    /// Saves the map of a drive that was shut down.
     ///
     /// # Errors
-    /// When writing fails.
+    /// Returns an error if writing fails.
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError>;
 
-    /// Takes on the map that was saved of a drive of the same configuration. Whether what it
-    /// points to exists is checked by the caller.
+    /// Restores the map of a drive of the same configuration. The caller checks that the physical units in the map
+    /// exist.
     ///
     /// # Errors
-    /// When reading fails, or what was read is no such map.
+    /// Returns an error if reading fails, or if the bytes are no such map.
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError>;
 }
 
-/// A map that several can fill at a time.
+/// A map that several threads can fill at a time.
 pub trait FilledAtOnce: Mapping {
-    /// Returns the entries of a map in which every unit will lie somewhere: from the second on, per unit, its
-    /// physical unit plus one.
+    /// Returns the entries of a map in which every unit will be mapped. From the second entry on, there is one per
+    /// unit: its physical unit plus one.
     fn entries_to_fill(&mut self) -> &[AtomicU32];
 }
 
 /// The whole map in RAM, one entry of four bytes per unit.
 ///
-/// It is counted from one, as the reverse map's units are: what that says of a unit is where its entry
-/// lies, and for none there is an entry that is never that of a unit. An entry is the physical unit
-/// plus one, and zero for none: the map of a new drive is memory
-/// that the operating system has not had to provide yet, so it takes room for what was touched
-/// and not for the drive's size.
+/// Entries are counted from one, like the units in the reverse map: a value of the reverse map is the index of an
+/// entry, and the entry 0, for none, is never that of a unit. An entry is the physical unit plus one, and zero for
+/// none: the map of a new drive is zeroed memory that the operating system has not had to provide yet, so that it
+/// takes memory for the entries that were touched and not for the drive's size.
 #[derive(Clone, Debug)]
 pub struct PageMap {
     entries: Touched,
-    /// By stretch of [`STRETCH`] units, whether any of them was ever written.
+    /// Per stretch of [`STRETCH`] units, true if any of them was ever written.
     written: Vec<bool>,
 }
 
-/// Units that are stepped over together where none was written: the entries in a page of memory.
+/// Units that are skipped together if none was written: as many as entries fit a page of memory.
 const STRETCH: usize = 1024;
 
 impl PageMap {
-    /// An empty map of `units` logical units.
+    /// Returns an empty map of `units` logical units.
     pub fn new(units: u32) -> Self {
         let units = units as usize;
         let written = vec![false; units.div_ceil(STRETCH)];
@@ -168,7 +167,7 @@ impl PageMap {
 }
 
 impl PageMap {
-    /// Checks that no entry is set where nothing was written.
+    /// Checks that no entry is set in a stretch that was never written.
     fn check_written(&self) -> Result<(), SnapshotError> {
         let mut stretches = self.entries[1..].chunks(STRETCH).zip(&self.written);
         let is_fine = self.entries[0] == 0
@@ -200,7 +199,7 @@ impl Mapping for PageMap {
         self.entries[unit.0 as usize + 1] = physical.0 + 1;
     }
 
-    /// Without a branch for the outcome, which cannot be foreseen. No entry is that of none.
+    /// Without a branch on the outcome, which cannot be predicted. Entry 0, for none, never matches.
     #[inline(always)]
     fn relocate_held(&mut self, held: u32, from: PhysicalUnit, to: PhysicalUnit) -> bool {
         let entry = &mut self.entries[held as usize];
@@ -239,7 +238,7 @@ impl Mapping for PageMap {
     fn clear(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
         let entry = &mut self.entries[unit.0 as usize + 1];
         let old = entry.checked_sub(1)?;
-        // Only what was written is touched: mkfs trims drives whose map nobody has paid for yet.
+        // Only written entries are touched: mkfs trims drives whose map memory is not allocated yet.
         *entry = 0;
         Some(PhysicalUnit(old))
     }
@@ -261,7 +260,7 @@ impl Mapping for PageMap {
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let PageMap {
             entries,
-            // Follows from them, but is found by reading all of them.
+            // Follows from the entries, but only by reading all of them.
             written,
         } = self;
         if to.table_apart(entries)? {

@@ -1,4 +1,4 @@
-//! What a drive may have beyond what every drive has: each is off unless a profile asks for it.
+//! Mechanisms that not every drive has. Each is off unless a profile sets it.
 
 use crate::checkpoint::CheckpointParameters;
 use crate::data_time::DataTime;
@@ -15,70 +15,70 @@ use crate::trim::TrimParameters;
 use crate::units::Nanoseconds;
 use ssdlab_nand::suspend::SuspendParameters;
 
-/// The mechanisms of a drive that not every drive has. The default is a drive with none of them.
+/// The optional mechanisms of a drive. The default has none of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Mechanisms {
-    /// How it maps.
+    /// Mapping scheme.
     pub mapping: MappingScheme,
-    /// How it saves its map now and then; nothing where it does not.
+    /// Checkpoints of the map; `None` if the drive saves none.
     pub checkpoint: Option<CheckpointParameters>,
-    /// How it makes writes durable.
+    /// Flush: how writes become durable.
     pub flush: FlushParameters,
-    /// Map pages that RAM holds, for [`MappingScheme::Cached`].
+    /// Number of map pages that RAM holds, for [`MappingScheme::Cached`].
     pub map_cache_pages: u32,
-    /// Time to read an entry of those map pages: over PCI Express, where they lie in a host memory buffer (HMB).
+    /// Time to read an entry of a cached map page: over PCI Express if a host memory buffer (HMB) holds the pages.
     pub map_cache_read: Nanoseconds,
-    /// The table of [`MappingScheme::Extent`].
+    /// Extent table of [`MappingScheme::Extent`].
     pub extents: ExtentParameters,
-    /// Random log blocks, for [`MappingScheme::LogBlock`].
+    /// Number of random log blocks, for [`MappingScheme::LogBlock`].
     pub log_blocks: u32,
-    /// What it collects next.
+    /// Policy that chooses the victims of garbage collection.
     pub victims: VictimPolicy,
-    /// The share of its victims, from 0 to 1, that are not chosen but have their turn: the block that was
-    /// closed longest ago, whatever it holds. Levels wear, since every block is erased in its turn.
+    /// Share of victims, from 0 to 1, that are taken in rotation instead of by the policy: the block that was closed
+    /// longest ago, whatever it holds. Rotation levels wear, since every block is erased in its turn.
     pub rotation: f64,
-    /// Where its collection copies to.
+    /// Destination of the copies of garbage collection.
     pub copies: CopiesTo,
-    /// How its collection keeps up with the host.
+    /// Pace of garbage collection beside host writes.
     pub pacing: Pacing,
-    /// How it separates data by temperature.
+    /// Write streams that separate data by temperature.
     pub streams: StreamParameters,
-    /// What wears it out.
+    /// Wear: bad blocks and wear levelling.
     pub wear: WearParameters,
-    /// How its data ages; nothing where it does not.
+    /// Retention: ageing of data; `None` if data does not age.
     pub retention: Option<RetentionParameters>,
-    /// What its own random choices are made of: the same seed gives the same drive.
+    /// Seed of the drive's random choices: the same seed gives the same drive.
     pub seed: u64,
-    /// What trim costs, and what is read afterwards.
+    /// Cost of trim, and data that is read after it.
     pub trim: TrimParameters,
-    /// Its pseudo-SLC cache.
+    /// Pseudo-SLC cache; `None` if the drive has none.
     pub slc: Option<SlcParameters>,
-    /// What a read may interrupt.
+    /// Operations that a read may suspend.
     pub suspend: SuspendParameters,
-    /// By how much the pages of a word line that are sensed fastest and slowest differ from the mean, as a share of it;
-    /// those between them lie in even steps.
+    /// Difference in sense time between the mean of a word line's pages and its fastest and slowest page, as a share
+    /// of the mean. The pages between them lie in even steps.
     pub page_read_spread: f64,
-    /// True if a stream is read from the dies' page registers as long as they hold its pages.
+    /// True if a sequential stream is read from the page registers of the dies as long as they hold its pages.
     pub page_register: bool,
-    /// What a read for copies keeps its die beyond sensing.
+    /// Time that a read for copies occupies its die beyond sensing.
     pub copy_overhead: Nanoseconds,
-    /// True if a read for copies senses all that is valid on a word line in one go, before the die reads for the host.
+    /// True if a read for copies senses all valid pages of a word line in one go, before the die reads for the host.
     pub copies_word_lines: bool,
-    /// Throttling by heat; nothing where it never does.
+    /// Thermal throttling; `None` if the drive never throttles.
     pub thermal: Option<ThermalParameters>,
-    /// What a command's data costs beside its transfers.
+    /// Time that the data of a command costs beside its transfers.
     pub data_time: DataTime,
 }
 
 impl Mechanisms {
-    /// Write streams that collection copies to: one for each of the host's, and that of what is moved
-    /// to level wear, where it has one.
+    /// Returns the number of write streams that garbage collection copies to: one per host stream, and one for wear
+    /// levelling if that has its own.
     pub fn streams_of_copies(&self) -> u32 {
         self.streams.count + self.wear.levelling.streams()
     }
 
-    /// Returns true if no block is ever collected from which nothing is to be gained while there is another.
+    /// Returns true if a fully valid block is collected only if there is no other.
     pub fn seeks_gain(&self) -> bool {
         self.victims.seeks_gain() && self.rotation == 0.0
     }

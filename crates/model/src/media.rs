@@ -1,10 +1,11 @@
-//! The flash itself, as seen by the translation layer: what is programmed and erased, and when.
+//! The interface between the translation layer and the flash: programs, erases and records, as they are announced and
+//! as they complete.
 //!
 //! The model calls a [`Media`] for every program and erase with the span of time it takes, so
 //! that a medium can keep payload and spare area, be cut from power between start and end, or
 //! check the order of things. [`Null`] keeps nothing and costs nothing; experiments use it.
 //!
-//! # Which copy is the newest
+//! # The newest copy of a unit
 //!
 //! The spare area of a program unit holds the logical unit of each of its units, and one number
 //! from one counter: the [`SequenceNumber`] that the program unit took when it was *finished*,
@@ -23,32 +24,32 @@
 use crate::ftl::RequestTag;
 use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
-/// Which program unit was finished when: larger is later. Every program unit of a drive has its
-/// own; a trim takes one, too.
+/// Number in the order in which program units were finished: a larger number is later. Every program unit of a drive
+/// has its own number, and every trim takes one, too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequenceNumber(pub u64);
 
 impl SequenceNumber {
-    /// The number that is taken next.
+    /// Returns the number that is taken next.
     #[inline(always)]
     pub fn next(self) -> SequenceNumber {
         SequenceNumber(self.0 + 1)
     }
 }
 
-/// What else the spare area of a program unit says of it.
+/// Mark in the spare area of a program unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum SpareMark {
     #[default]
     None,
-    /// It was written with one bit a cell.
+    /// The program unit is in SLC mode, with one bit per cell.
     Slc,
-    /// It holds copies of a merge that recovery makes.
+    /// The program unit was written by a full merge during recovery.
     Redone,
 }
 
-/// The spare area of one program unit: which logical unit each of its units holds, whether it
-/// was written with one bit a cell, and whether it was by a merge that can be done again.
+/// The spare area of one program unit: the logical unit of each of its units, and a mark for SLC mode or for a merge
+/// during recovery.
 #[derive(Clone, Copy, Debug)]
 pub struct SpareArea<'a> {
     raw: &'a [u32],
@@ -56,44 +57,44 @@ pub struct SpareArea<'a> {
 }
 
 impl<'a> SpareArea<'a> {
-    /// As it is kept on the flash, one number a unit: zero means none, anything else is the
+    /// Returns a spare area from its encoding on flash, one number per unit: zero means none, any other value is the
     /// logical unit plus one.
     pub fn new(raw: &'a [u32]) -> Self {
         SpareArea { raw, mark: SpareMark::None }
     }
 
-    /// The same of a program unit in SLC mode (see [`crate::slc`]). A medium that keeps what it is
-    /// told has to keep this, too, where the drive has such a cache.
+    /// Returns the spare area of a program unit in SLC mode (see [`crate::slc`]). A medium that keeps spare areas
+    /// must keep this mark, too, if the drive has an SLC cache.
     pub fn in_slc_mode(raw: &'a [u32]) -> Self {
         SpareArea { raw, mark: SpareMark::Slc }
     }
 
-    /// The same with the mark that it was given.
+    /// Returns a spare area with `mark`.
     pub(crate) fn with_mark(raw: &'a [u32], mark: SpareMark) -> Self {
         SpareArea { raw, mark }
     }
 
-    /// Its mark.
+    /// Returns the mark of the program unit.
     pub(crate) fn mark(&self) -> SpareMark {
         self.mark
     }
 
-    /// Returns true if the program unit is in SLC mode: then units behind those that fit it are empty.
+    /// Returns true if the program unit is in SLC mode. Units beyond its capacity in SLC mode are empty.
     pub fn is_slc(&self) -> bool {
         self.mark == SpareMark::Slc
     }
 
-    /// The numbers as they are kept on the flash.
+    /// Returns the encoding on flash, one number per unit.
     pub fn raw(&self) -> &'a [u32] {
         self.raw
     }
 
-    /// The logical units, in physical order; `None` for padding.
+    /// Returns the logical units, in physical order; `None` for padding.
     pub fn logical_units(&self) -> impl Iterator<Item = Option<LogicalUnit>> + 'a {
         self.raw.iter().map(|&raw| raw.checked_sub(1).map(LogicalUnit))
     }
 
-    /// Number of units in the program unit.
+    /// Returns the number of units in the program unit.
     pub fn len(&self) -> usize {
         self.raw.len()
     }
@@ -104,45 +105,46 @@ impl<'a> SpareArea<'a> {
     }
 }
 
-/// The record of a trim: copies of its units with a smaller number hold nothing any more.
+/// The record of a trim: copies of its units with a smaller sequence number are no longer valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimRecord {
-    /// The first unit that was trimmed.
+    /// First unit that was trimmed.
     pub first: LogicalUnit,
-    /// How many were, that one included.
+    /// Number of units that were trimmed.
     pub units: u32,
-    /// The number that the trim took.
+    /// Sequence number of the trim.
     pub number: SequenceNumber,
 }
 
-/// A change of the table of bad blocks: a block that has gone bad, and what became of its collection
+/// A change of the bad-block table: a block that went bad, and its replacement or the retirement of its collection
 /// unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBlockRecord {
-    /// The collection unit.
+    /// Collection unit of the bad block.
     pub unit: BlockIndex,
-    /// Which of its blocks: of its first die, its second, and so on, from zero.
+    /// Position of the bad block in its collection unit: 0 for the block on the first die of the unit, 1 for the
+    /// second, and so on.
     pub lane: u32,
-    /// Which of the drive's failures it is, counted from one.
+    /// Number of the failure on this drive, counted from one.
     pub number: u64,
-    /// How often the unit was erased by then.
+    /// Number of times the collection unit had been erased at the failure.
     pub erases: u32,
-    /// How often the block was erased that replaces it; nothing where the unit is out of use.
+    /// Erase count of the block that replaces the bad one; `None` if the collection unit is retired.
     pub replaced_by: Option<u32>,
 }
 
-/// What a page of the metadata blocks holds of the map.
+/// Content of a page of the metadata blocks that holds map data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapPage {
-    /// A piece of the whole map ([`crate::checkpoint`]).
+    /// A piece of the saved map ([`crate::checkpoint`]).
     Piece,
     /// Changes of the map ([`crate::journal`]).
     Journal,
 }
 
-/// What programs and erases are done to.
+/// Receiver of all programs, erases and records of a drive: the flash, or an observer.
 pub trait Media {
-    /// Units that are received from now on are written by `request`.
+    /// `request` writes the units that are received from now on.
     #[inline(always)]
     fn receive_for(&mut self, request: RequestTag) {
         let _ = request;
@@ -155,8 +157,9 @@ pub trait Media {
         let _ = (unit, logical);
     }
 
-    /// The host has written a part of `logical`, which will be programmed to `unit` as a whole. The rest is what
-    /// `from` holds or will hold, and what reads where nothing was written if there is none. `from` may be `unit`.
+    /// The host has written a part of `logical`, which will be programmed to `unit` as a whole. The rest of the unit
+    /// is the data that `from` holds or will hold, or, if `from` is `None`, the data that reads of unwritten units
+    /// return. `from` may be `unit`.
     #[inline(always)]
     fn receive_part(
         &mut self,
@@ -168,43 +171,43 @@ pub trait Media {
         self.receive(unit, logical);
     }
 
-    /// The host has trimmed `units` units from `first`: what they held is forgotten. Called in one order with
-    /// [`Media::receive`].
+    /// The host has trimmed `units` units from `first`, which discards their data. Calls of this function and of
+    /// [`Media::receive`] come in the order of the host's requests.
     #[inline(always)]
     fn trimmed(&mut self, first: LogicalUnit, units: u32) {
         let _ = (first, units);
     }
 
-    /// What `from` holds will be programmed to `to`, too.
+    /// The data that `from` holds will be programmed to `to` as well.
     #[inline(always)]
     fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
         let _ = (from, to);
     }
 
-    /// Zeros will be programmed to `unit` for `logical`, which held nothing: a run of extents cannot
-    /// leave it out (see [`crate::mapping::extent`]).
+    /// Zeros will be programmed to `unit` for `logical`, which was not mapped: a run of extents cannot leave out a
+    /// unit (see [`crate::mapping::extent`]).
     #[inline(always)]
     fn fill(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
         let _ = (unit, logical);
     }
 
-    /// The program unit that starts at `first` is full, or padded: what it holds and its number are
-    /// settled, and it will be programmed. [`Media::programmed`] says when it is.
+    /// The program unit that starts at `first` is full or padded: its content and its number are final, and it will
+    /// be programmed. [`Media::programmed`] reports the end of the program.
     #[inline(always)]
     fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, number: SequenceNumber) {
         let _ = (first, spare, number);
     }
 
-    /// The program unit that starts at `first` is programmed. Its block may have been announced to be
-    /// erased since it was begun, and another program unit may have been begun in its place: programs of a
-    /// place end in the order in which they were begun, each before the erase between them is begun.
+    /// The program unit that starts at `first` is programmed. Since its [`Media::begin_program`], an erase of its
+    /// block may have been announced, and another program unit may have been begun in the same place: the programs of
+    /// a place end in the order in which they were begun, each before the erase between them begins.
     #[inline(always)]
     fn programmed(&mut self, first: PhysicalUnit) {
         let _ = first;
     }
 
-    /// `block` will be erased, once all that replaces its data is programmed. What is received, copied
-    /// and begun from now on for a place in it is for its next life.
+    /// `block` will be erased, once all data that replaces its data is programmed. Units received, copied and begun
+    /// from now on for a place in `block` belong to the time after that erase.
     #[inline(always)]
     fn begin_erase(&mut self, block: BlockIndex) {
         let _ = block;
@@ -216,13 +219,13 @@ pub trait Media {
         let _ = (block, die);
     }
 
-    /// The erase of the part of `block` that lies on `die` has ended, and has failed: it cannot be read.
+    /// The erase of the part of `block` on `die` has ended and has failed: this part cannot be read.
     #[inline(always)]
     fn erase_failed(&mut self, block: BlockIndex, die: DieIndex) {
         let _ = (block, die);
     }
 
-    /// `record` is programmed to a page of the metadata blocks. What replaces the block is erased.
+    /// `record` is programmed to a page of the metadata blocks. The block that replaces the bad one is erased.
     #[inline(always)]
     fn bad_block_recorded(&mut self, record: BadBlockRecord) {
         let _ = record;
@@ -234,28 +237,27 @@ pub trait Media {
         let _ = records;
     }
 
-    /// A page of the metadata blocks is programmed with what the map says of program units up to
-    /// number `through`.
+    /// A page of the metadata blocks is programmed; it holds the mapping of program units up to number `through`.
     #[inline(always)]
     fn map_page_programmed(&mut self, page: MapPage, through: SequenceNumber) {
         let _ = (page, through);
     }
 
-    /// Data is written to `block` from `clock` on, by a clock that goes on while the drive is stored. Told
-    /// where data ages.
+    /// Data is written to `block` from `clock` on, by a clock that also runs while the drive is stored without power.
+    /// Called only if data ages.
     #[inline(always)]
     fn block_begun(&mut self, block: BlockIndex, clock: Nanoseconds) {
         let _ = (block, clock);
     }
 
-    /// The host is told that what was to be programmed by `at` is durable.
+    /// The host is told that everything that was to be programmed by `at` is durable.
     #[inline(always)]
     fn promise(&mut self, at: Instant) {
         let _ = at;
     }
 }
 
-/// Flash that keeps nothing.
+/// Flash that stores nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Null;
 

@@ -1,51 +1,48 @@
-//! Retention: old data takes more time to read until it is written anew.
+//! Retention: old data takes more time to read (read retry) until it is written anew.
 //!
-//! Cells lose charge while data lies, so that their threshold voltages drift away from where the
-//! read reference voltages are. The drift goes with the logarithm of time, and faster in worn
-//! cells (Luo et al., "Improving 3D NAND Flash Memory Lifetime by Tolerating Early Retention Loss and
-//! Process Variation", POMACS 2(3), 2018). A page that cannot be corrected is read again with other
-//! reference voltages, step by step through a table (Park et al., "Reducing Solid-State Drive Read
-//! Latency by Optimizing Read-Retry", ASPLOS 2021). The steps of that table are taken to be even, so
-//! that the expected number of them goes with the drift:
+//! Cells lose charge while data lies, so that their threshold voltages drift away from the read reference voltages.
+//! The drift goes with the logarithm of time, and is faster in worn cells (Luo et al., "Improving 3D NAND Flash
+//! Memory Lifetime by Tolerating Early Retention Loss and Process Variation", POMACS 2(3), 2018). A page that cannot
+//! be corrected is read again with other reference voltages, step by step through a table (Park et al., "Reducing
+//! Solid-State Drive Read Latency by Optimizing Read-Retry", ASPLOS 2021). The steps of that table are taken to be
+//! even, so that the expected number of steps goes with the drift:
 //!
 //! `steps(t, n) = (S + (W - S) n / N) ln(t / F) / ln(year / F)` for `t > F`, and none before,
 //!
-//! with `t` the time since a block was begun, `n` its erases, `N` the rated ones, `F` the time for
-//! which data needs no retry, and `S` and `W` the steps after a year in an unworn block and in one at
-//! its rating. Each step takes `retry` on the die.
+//! with `t` the time since a block was begun, `n` its erases, `N` the rated ones, `F` the age up to which data needs
+//! no retry, and `S` and `W` the steps after a year in an unworn block and in one at its rating. Each step takes
+//! `retry` on the die.
 //!
-//! Ages are those of blocks, so that what is written to a block begun long ago counts as old. They
-//! are looked at when the drive rests or is stored, and each time a
-//! block is begun that an hour has passed.
+//! Ages are those of blocks, so that data written to a block begun long ago counts as old. They are updated when the
+//! drive is idle or stored, and when a block is begun at least an hour after the last update.
 
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, Nanoseconds};
 
-/// The time after which the steps are given.
+/// Age for which the parameters give the number of retry steps.
 pub const YEAR: Nanoseconds = Nanoseconds::from_secs(365 * 24 * 3600);
 
-/// Ages that are known to be so much out of date are not looked at again.
+/// Least time between two updates of ages when blocks are begun.
 const LOOK_EVERY: Nanoseconds = Nanoseconds::from_secs(3600);
 
-/// How data ages.
+/// Retention of a drive: ageing of its data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetentionParameters {
-    /// How long a retry step keeps the die: sensing, and what it takes to find out.
+    /// Time on the die of one retry step: sensing, and finding out whether the page can be corrected.
     pub retry: Nanoseconds,
-    /// How long data lies before it needs any; less than a [`YEAR`].
+    /// Age up to which data needs no retry; less than a [`YEAR`].
     pub free_for: Nanoseconds,
-    /// Steps for data that is a year old, in a block that was hardly erased.
+    /// Number of steps for data that is a year old, in a block that was hardly erased.
     pub steps: f64,
-    /// The same in a block that was erased as often as it is rated for.
+    /// Number of steps for data that is a year old, in a block that was erased as often as it is rated for.
     pub worn_steps: f64,
-    /// What it is rated for; nothing where wear makes no difference.
+    /// Rated erases of a block; `None` if wear makes no difference.
     pub rated: Option<u32>,
 }
 
 impl RetentionParameters {
-    /// The expected number of retry steps for data of age `precondition` in a block that was erased `erases`
-    /// times.
+    /// Returns the expected number of retry steps for data of age `age` in a block that was erased `erases` times.
     pub fn retry_steps(&self, age: Nanoseconds, erases: u32) -> f64 {
         if age <= self.free_for {
             return 0.0;
@@ -56,28 +53,28 @@ impl RetentionParameters {
         in_a_year * since_free(age) / since_free(YEAR)
     }
 
-    /// Returns what reading such data takes longer on the die.
+    /// Returns the time by which reading such data takes longer on the die.
     fn longer(&self, age: Nanoseconds, erases: u32) -> Nanoseconds {
         let nanos = self.retry.nanos() as f64 * self.retry_steps(age, erases);
         Nanoseconds::new(nanos.round() as u64)
     }
 }
 
-/// How old the data of each block is.
+/// Age of the data of each block.
 #[derive(Clone, Debug)]
 pub(crate) struct Retention {
     parameters: RetentionParameters,
-    /// Per block, when it was begun, by a clock that goes on while the drive is stored.
+    /// Per block, the moment at which it was begun, by a clock that also runs while the drive is stored.
     begun: Vec<Nanoseconds>,
-    /// Per block, what reading it takes longer.
+    /// Per block, the time by which reading it takes longer.
     longer: Vec<Nanoseconds>,
-    /// How long the drive was stored.
+    /// Total time for which the drive was stored.
     stored: Nanoseconds,
     looked_at: Nanoseconds,
 }
 
 impl Retention {
-    /// That of a new drive; nothing where data does not age.
+    /// Returns the state of a new drive; `None` if its data does not age.
     pub(crate) fn new(configuration: &Configuration) -> Option<Box<Retention>> {
         let parameters = configuration.mechanisms.retention?;
         let blocks = configuration.geometry.blocks() as usize;
@@ -90,8 +87,8 @@ impl Retention {
         }))
     }
 
-    /// Notes that data is written to `block` from `now` on; `erases` says how often a block was erased. Returns
-    /// when that is by the clock that goes on while the drive is stored.
+    /// Notes that data is written to `block` from `now` on; `erases` returns the erase count of a block. Returns that
+    /// moment by the clock that also runs while the drive is stored.
     pub(crate) fn note_begun(
         &mut self,
         block: BlockIndex,
@@ -105,8 +102,8 @@ impl Retention {
         clock
     }
 
-    /// After a power cut, at `now` by the drive's clock: data is as old as `begun` says, which was noted while it
-    /// was written; `erases` says how often a block was erased.
+    /// Restores ages after a power cut, at `now` by the drive's clock: `begun` returns the moment at which a block
+    /// was begun, and `erases` its erase count.
     pub(crate) fn take_over(
         &mut self,
         begun: impl Fn(BlockIndex) -> Nanoseconds,
@@ -116,14 +113,13 @@ impl Retention {
         for (begun_at, block) in self.begun.iter_mut().zip(0..) {
             *begun_at = begun(BlockIndex(block));
         }
-        // No data is younger than none: how long the drive was stored is known as far as that shows.
+        // No data is from the future: the time stored is at least what the latest of these moments shows.
         let latest = self.begun.iter().max().copied().unwrap_or_default();
         self.stored = latest.saturating_sub(now);
         self.look(self.stored + now, erases);
     }
 
-    /// Works out what reading each block takes longer at `now`, if that is `least` later than it was last
-    /// done.
+    /// Updates the read times of all blocks at `now`, if the last update is at least `least` ago.
     pub(crate) fn look_after(
         &mut self,
         now: Nanoseconds,
@@ -136,10 +132,10 @@ impl Retention {
         }
     }
 
-    /// The drive is stored for `duration` without power, at `now` by its own clock.
+    /// Lets the drive lie without power for `duration`, from `now` by its own clock.
     ///
     /// # Panics
-    /// When the drive has existed for five hundred years.
+    /// Panics if the drive has existed for five hundred years.
     pub(crate) fn store(
         &mut self,
         now: Nanoseconds,
@@ -151,7 +147,7 @@ impl Retention {
         self.look_after(now, Nanoseconds::ZERO, erases);
     }
 
-    /// Returns what reading `block` takes longer.
+    /// Returns the time by which reading `block` takes longer.
     #[inline(always)]
     pub(crate) fn longer(&self, block: BlockIndex) -> Nanoseconds {
         self.longer[block.0 as usize]
@@ -166,7 +162,7 @@ impl Retention {
         Ok(to.long(looked_at.nanos())?)
     }
 
-    /// Takes on what was saved; `erases` says how often a block was erased.
+    /// Restores what [`Retention::save`] wrote; `erases` returns the erase count of a block.
     pub(crate) fn restore(
         &mut self,
         from: &mut Decoder<'_>,
@@ -178,8 +174,8 @@ impl Retention {
         self.stored = Nanoseconds::new(from.long()?);
         let looked_at = Nanoseconds::new(from.long()?);
         let latest = Nanoseconds::new(looked_at.nanos().saturating_add(LOOK_EVERY.nanos()));
-        // Two hundred years: twice what a drive can be stored, and far from where the clock would
-        // overflow with what is still to come.
+        // Two hundred years: twice the time that a drive can be stored, and far from where the clock would overflow
+        // with the time still to come.
         if looked_at > YEAR * 200 || self.begun.iter().chain([&self.stored]).any(|&it| it >= latest)
         {
             return damaged("data is younger than it can be");
@@ -207,7 +203,7 @@ mod tests {
 
     const DAY: Nanoseconds = Nanoseconds::from_secs(24 * 3600);
 
-    /// A TLC drive that loses three quarters of its rate in a year.
+    /// A TLC drive that loses three quarters of its read rate in a year.
     const OLD: [(&str, &str); 5] = [
         ("retention.retry", "70us"),
         ("retention.free_for", "10d"),
@@ -216,7 +212,7 @@ mod tests {
         ("wear.pe_cycles", "2000"),
     ];
 
-    /// Returns what one read takes on the die beyond a fresh one, at `at`.
+    /// Returns the time of one read on the die at `at`, beyond that of a fresh read.
     fn longer(ssd: &mut Ssd, at: Instant, unit: u32) -> u64 {
         let mut fresh = Ssd::new(&small_configuration(&[])).expect("a sound drive");
         let written = fresh.write(Instant::START, LogicalUnit(0), 1);
@@ -249,7 +245,7 @@ mod tests {
         let units = ssd.geometry().logical_units();
         let written = ssd.write(at, LogicalUnit(0), units / 2);
         let at = ssd.flush(written);
-        // Its first units went into the block that was open all the time.
+        // The first units went into the block that was open all the time.
         assert_eq!(longer(&mut ssd, at, units / 2 - 1), 0, "refreshed");
         let rest = at + Nanoseconds::from_secs(60);
         assert!(longer(&mut ssd, rest, units - 1) > 200_000, "what was not is as it was");
@@ -266,7 +262,7 @@ mod tests {
         assert!(one > 100_000 && one.abs_diff(two) < 10, "{one} and {two}");
     }
 
-    /// Against the rule, told plainly: steps by the logarithm of age, more with wear.
+    /// The rule in plain words: steps go with the logarithm of age, and there are more with wear.
     #[test]
     fn steps_grow_with_the_logarithm_of_time_and_with_wear() {
         let parameters = small_configuration(&OLD).mechanisms.retention.expect("data ages");
@@ -329,17 +325,17 @@ mod tests {
         let old;
         (at, old) = read(&mut drive, at, 8);
         assert_eq!((old - fresh) / 1000, 3 * 70, "three steps after a year");
-        // A part of the block is written to the log: that is fresh, and the rest is as old as it was.
+        // A part of the block is written to the log: this part is fresh, and the rest is as old as before.
         at = drive.write(at, LogicalUnit(16), 8);
         at = drive.flush(at);
         let (after, of_log) = read(&mut drive, at, 16);
         let (after, of_rest) = read(&mut drive, after, 8);
         assert_eq!((of_log, of_rest), (fresh, old));
-        // Written from its start on, it is a new block.
+        // Written from its start on, the data block is a new block.
         at = drive.write(after, LogicalUnit(0), per_block);
         at = drive.flush(at);
         assert_eq!(read(&mut drive, at, 8).1, fresh);
-        // A rest makes data older, too.
+        // Idle time makes data older, too.
         let at = drive.now() + Nanoseconds::from_secs(60);
         drive.rest(at, Nanoseconds::from_secs(20 * 24 * 3600));
         let at = at + Nanoseconds::from_secs(20 * 24 * 3600);

@@ -1,66 +1,66 @@
-//! The pseudo-SLC cache: blocks written with one bit a cell, which is faster, and folded into
-//! blocks with all bits when the drive is idle or the cache is full.
+//! The pseudo-SLC cache: blocks written with one bit per cell, which is faster, and folded into blocks with all bits
+//! when the drive is idle or the cache is full.
 //!
-//! A block in SLC mode is a block, or superblock, like any other of which one page of each word line is used:
-//! with one-shot flash a share of each program unit, else a share of the program units. So it
-//! holds a half, a third or a quarter of what it holds otherwise. A fixed cache has blocks of its
-//! own, which are not spare area; a dynamic one takes free blocks while there are enough of them,
-//! so that it shrinks as the drive fills, down to what it has of its own. Folding is collection with such a block as the victim:
-//! what is valid is read and written to collection's stream.
+//! A block in SLC mode is an ordinary block or superblock of which one page of each word line is used: a share of
+//! each program unit with one-shot flash, otherwise a share of the program units. So it holds a half, a third or a
+//! quarter of its usual capacity. A fixed cache has blocks of its own, which are not over-provisioning. A dynamic
+//! cache takes free blocks while there are enough, so that it shrinks as the drive fills, down to the blocks of its
+//! own. Folding is garbage collection with an SLC block as the victim: its valid data is read and written to the
+//! stream of copies.
 //!
-//! Sources: the drives' data sheets (TurboWrite, nCache, Intelligent TurboWrite) say as much of
-//! the principle; sizes and rates are each profile's. Reads of folding take as long as reads of
-//! other blocks here, though SLC pages are sensed faster.
+//! Sources: the drives' data sheets (TurboWrite, nCache, Intelligent TurboWrite) describe the principle; sizes and
+//! rates are each profile's. Reads of folding take as long as reads of other blocks here, though SLC pages are sensed
+//! faster.
 
 use serde::Deserialize;
 
 use crate::geometry::Geometry;
 use crate::units::{BlockIndex, Nanoseconds};
 
-/// Whether a drive has blocks that are always written as SLC.
+/// Origin of the blocks of an SLC cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SlcSpace {
-    /// Blocks of its own.
+    /// Blocks of the cache only.
     #[default]
     Fixed,
-    /// Free blocks, as long as there are enough, besides those of its own.
+    /// Free blocks, as long as there are enough, besides the blocks of the cache.
     Dynamic,
 }
 
-/// What a drive writes to when its cache is full.
+/// Destination of host writes while the cache is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WhenFull {
-    /// To blocks with all bits; the cache is folded when the drive is idle.
+    /// Blocks with all bits; the cache is folded when the drive is idle.
     #[default]
     Direct,
-    /// To the cache, for which it folds what has been there longest or holds least.
+    /// The cache: the drive makes room by folding the block that has been there longest or holds least.
     Fold,
 }
 
 /// A pseudo-SLC cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlcParameters {
-    /// Most superblocks in SLC mode.
+    /// Largest number of superblocks in SLC mode.
     pub blocks: u32,
-    /// Bits of a cell in the other blocks: 2, 3 or 4.
+    /// Bits per cell in the other blocks: 2, 3 or 4.
     pub bits: u32,
-    /// Where they come from.
+    /// Origin of the blocks.
     pub space: SlcSpace,
-    /// Blocks of its own that a dynamic cache has besides, of `blocks`.
+    /// Number of blocks, among `blocks`, that a dynamic cache has for itself.
     pub fixed: u32,
-    /// What happens when they are full.
+    /// Destination of writes when the cache is full.
     pub when_full: WhenFull,
-    /// Programming the pages of all planes, one page each.
+    /// Time to program the pages of all planes, one page each.
     pub program: Nanoseconds,
-    /// Sensing a page.
+    /// Time to sense a page.
     pub page_read: Nanoseconds,
 }
 
 impl SlcParameters {
-    /// Units that a program unit holds in SLC mode, and how many program units of a block are
-    /// used.
+    /// Returns the number of units that a program unit holds in SLC mode, and the number of program units of a block
+    /// that are used.
     pub(crate) fn shape(&self, geometry: &Geometry) -> (u32, u32) {
         let units = geometry.units_per_program();
         let programs = geometry.units_per_block() / units;
@@ -71,7 +71,7 @@ impl SlcParameters {
         }
     }
 
-    /// Blocks that are kept for the cache, and so are no spare area.
+    /// Returns the number of blocks that are kept for the cache, so that they are not over-provisioning.
     pub fn blocks_kept(&self) -> u32 {
         match self.space {
             SlcSpace::Fixed => self.blocks,
@@ -84,7 +84,7 @@ impl SlcParameters {
 #[derive(Clone, Debug)]
 pub(crate) struct SlcCache {
     parameters: SlcParameters,
-    /// Per block, whether it is in SLC mode.
+    /// Per block, true if the block is in SLC mode.
     of_block: Vec<bool>,
     in_use: u32,
     units_per_program: u32,
@@ -109,7 +109,7 @@ impl SlcCache {
         self.of_block[block.0 as usize]
     }
 
-    /// Free blocks that only the cache may take.
+    /// Returns the number of free blocks that only the cache may take.
     pub(crate) fn reserved(&self) -> u32 {
         self.parameters.blocks_kept().saturating_sub(self.in_use)
     }
@@ -122,49 +122,49 @@ impl SlcCache {
         self.parameters.page_read
     }
 
-    /// Units of a program unit in SLC mode.
+    /// Returns the number of units of a program unit in SLC mode.
     pub(crate) fn units_per_program(&self) -> u32 {
         self.units_per_program
     }
 
-    /// Program units of a block in SLC mode.
+    /// Returns the number of program units of a block in SLC mode.
     pub(crate) fn programs_per_block(&self) -> u32 {
         self.programs_per_block
     }
 
-    /// Units that a block in SLC mode takes after so many program units; no room is never left in
-    /// an open one.
+    /// Returns the number of units that a block in SLC mode takes after `programs` program units. An open block
+    /// always has room.
     pub(crate) fn units_left(&self, programs: u32) -> u32 {
         self.programs_per_block.saturating_sub(programs) * self.units_per_program
     }
 
-    /// `block` is in SLC mode, as was found on the flash.
+    /// Notes that `block` was found on the flash in SLC mode.
     pub(crate) fn take_over(&mut self, block: BlockIndex) {
         self.of_block[block.0 as usize] = true;
         self.in_use += 1;
     }
 
-    /// Returns how it is set up.
+    /// Returns the parameters of the cache.
     pub(crate) fn parameters(&self) -> &SlcParameters {
         &self.parameters
     }
 
-    /// Returns true if it has taken blocks that are not its own.
+    /// Returns true if the cache has taken blocks beyond its own.
     pub(crate) fn is_borrowing(&self) -> bool {
         self.in_use > self.parameters.blocks_kept()
     }
 
-    /// Blocks in SLC mode.
+    /// Returns the number of blocks in SLC mode.
     pub(crate) fn in_use(&self) -> u32 {
         self.in_use
     }
 
-    /// Units that a block in SLC mode holds.
+    /// Returns the number of units that a block in SLC mode holds.
     pub(crate) fn units_per_block(&self) -> u32 {
         self.units_per_program * self.programs_per_block
     }
 
-    /// `block` is being erased; whether it was in SLC mode.
+    /// Notes that `block` is being erased. Returns true if the block was in SLC mode.
     pub(crate) fn note_erased(&mut self, block: BlockIndex) -> bool {
         let was = std::mem::replace(&mut self.of_block[block.0 as usize], false);
         self.in_use -= u32::from(was);
@@ -179,8 +179,7 @@ mod tests {
     use crate::profile::Profile;
     use crate::units::{Instant, LogicalUnit};
 
-    /// A drive of 96 MiB with superblocks of 4.5 MiB (1.5 MiB in SLC mode) and six of those as
-    /// its cache.
+    /// Returns a drive of 96 MiB with superblocks of 4.5 MiB (1.5 MiB in SLC mode), six of which are its cache.
     fn drive(changes: &[(&str, &str)]) -> Ssd {
         let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
         let small = [
@@ -203,7 +202,7 @@ mod tests {
 
     const MIB_UNITS: u32 = 256;
 
-    /// Writes `mebibytes` in order; the rate in MiB/s.
+    /// Writes `mebibytes` in order. Returns the rate in MiB/s.
     fn fill(ssd: &mut Ssd, at: &mut Instant, first: u32, mebibytes: u32) -> f64 {
         let start = *at;
         for unit in (first..first + mebibytes * MIB_UNITS).step_by(64) {

@@ -1,5 +1,5 @@
-//! What makes a simulated drive: its flash, its times, its buffer, and the mechanisms that it has. And whether the parts
-//! fit together: spare area to collect with, room for what the map keeps on flash.
+//! The configuration of a simulated drive: flash geometry, timing, write buffer and mechanisms. Checks that these fit
+//! together: over-provisioning for garbage collection, and metadata blocks for the map on flash.
 
 use crate::checkpoint;
 use crate::collection::CollectionParameters;
@@ -12,45 +12,45 @@ use crate::read_ahead::ReadAheadParameters;
 use crate::timing::Timing;
 use crate::units::Nanoseconds;
 
-/// How the write buffer behaves.
+/// The write buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferParameters {
-    /// Units it holds; at least two program units.
+    /// Capacity in units; at least two program units.
     pub units: u32,
-    /// True if capacitors protect it, so that a flush has nothing to wait for.
+    /// True if the drive has power-loss protection (capacitors), so that a flush does not wait for programs.
     pub protected: bool,
-    /// Units in full program units that stay in it when capacitors protect it, so that what the host writes again is
-    /// replaced there; zero where each is programmed when it is full.
+    /// Number of units in full program units that a buffer with power-loss protection keeps back, so that a rewrite
+    /// by the host replaces them in the buffer. Zero if each program unit is programmed when it is full.
     pub coalesced: u32,
-    /// How long the drive must be idle before it programs what the buffer holds.
+    /// Time that the drive must be idle before it programs the data in the buffer.
     pub idle_before_flush: Nanoseconds,
 }
 
-/// Everything that makes a simulated drive. A profile is where it comes from.
+/// All parameters of a simulated drive, made from a profile.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    /// Its flash.
+    /// Flash geometry.
     pub geometry: Geometry,
-    /// How long things take.
+    /// Timing of flash, controller and link.
     pub timing: Timing,
-    /// Its write buffer.
+    /// Write buffer.
     pub buffer: BufferParameters,
-    /// How it reads ahead.
+    /// Read-ahead.
     pub read_ahead: ReadAheadParameters,
-    /// How it collects.
+    /// Garbage collection.
     pub collection: CollectionParameters,
-    /// True if trim does anything.
+    /// True if trim has an effect.
     pub trim: bool,
-    /// What else it has.
+    /// Optional mechanisms.
     pub mechanisms: Mechanisms,
 }
 
 impl Configuration {
-    /// Checks that there is spare area to collect with, beyond the blocks that are always kept
-    /// open or free.
+    /// Checks that there is over-provisioning for garbage collection, beyond the blocks that are always kept open or
+    /// free.
     pub fn check_spare(&self) -> Result<(), GeometryError> {
         if self.mechanisms.mapping == MappingScheme::LogBlock {
-            // It does not collect; `check_mapping` says what it needs.
+            // A log-block drive has no such garbage collection; `check_mapping` checks what it needs.
             return Ok(());
         }
         let geometry = &self.geometry;
@@ -63,7 +63,7 @@ impl Configuration {
         Err(GeometryError::NoSpare { logical: geometry.logical_units().into(), usable })
     }
 
-    /// Checks that there is room for what the mapping scheme keeps on flash.
+    /// Checks that there is room on flash for what the mapping scheme stores there.
     pub fn check_mapping(&self) -> Result<(), GeometryError> {
         self.check_checkpoint()?;
         match self.mechanisms.mapping {
@@ -84,7 +84,7 @@ impl Configuration {
         }
         let pages = checkpoint::map_pages(&self.geometry, &self.mechanisms);
         let per_unit = checkpoint::pages_per_metadata_unit(&self.geometry);
-        // One more is being erased, and two are the journal's.
+        // Plus one collection unit that is being erased, and two for the journal.
         let needed = (2 * pages).div_ceil(per_unit) + 1 + 2;
         let given = self.geometry.parameters().metadata_collection_units;
         if u64::from(given) >= needed {
@@ -112,7 +112,8 @@ pub(crate) mod tests {
     use super::*;
     use crate::profile::Profile;
 
-    /// The configuration of a drive of 64 MiB with the parts of the default profile, with some values changed.
+    /// Returns the configuration of a drive of 64 MiB with the parts of the default profile, with some values
+    /// changed.
     pub(crate) fn small_configuration(changed: &[(&str, &str)]) -> Configuration {
         let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
         let small = [

@@ -1,4 +1,4 @@
-//! Write streams: where the next unit goes, and the pool of free blocks they draw from.
+//! Write streams (write frontiers) and the pool of free blocks from which they take their open blocks.
 //!
 //! A stream fills one program unit after the other. With superblocks it has one open block,
 //! striped over all dies; with single blocks it has one open block per group of dies and visits
@@ -12,10 +12,10 @@ use crate::geometry::Geometry;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{BlockIndex, PhysicalUnit};
 
-/// Erased blocks per group of dies.
+/// Pool of erased blocks, per group of dies.
 ///
-/// The one that was erased longest ago is taken first, which spreads wear over those that are
-/// rewritten at all; or, with dynamic wear levelling, the one that was erased least often.
+/// The block that was erased longest ago is taken first, which spreads wear over the blocks that are rewritten at
+/// all. With dynamic wear levelling the block that was erased least often is taken first.
 #[derive(Clone, Debug)]
 pub(crate) struct FreePool {
     groups: Vec<FreeGroup>,
@@ -24,16 +24,16 @@ pub(crate) struct FreePool {
 
 #[derive(Clone, Debug)]
 struct FreeGroup {
-    /// Blocks never used yet, as a range: a new drive keeps no list of them.
+    /// Blocks that were never used, as a range: a new drive keeps no list of them.
     unused: std::ops::Range<u32>,
     recycled: Recycled,
 }
 
-/// Blocks that were erased.
+/// Free blocks that were used before.
 #[derive(Clone, Debug)]
 enum Recycled {
     OldestFirst(VecDeque<u32>),
-    /// By erases, of equal ones the one that came first: erases, a number that grows, the block.
+    /// Ordered by erases, and of equal ones by the order in which they came: erases, a growing number, the block.
     LeastWornFirst(BinaryHeap<Reverse<(u32, u64, u32)>>, u64),
 }
 
@@ -55,7 +55,7 @@ impl Recycled {
         }
     }
 
-    /// All of them, in the order in which they would be taken.
+    /// Returns all blocks, in the order in which they would be taken.
     fn blocks(&self) -> Vec<u32> {
         match self {
             Recycled::OldestFirst(blocks) => blocks.iter().copied().collect(),
@@ -67,7 +67,7 @@ impl Recycled {
         }
     }
 
-    /// None, to be taken in the same order as these.
+    /// Returns an empty list with the same order.
     fn emptied(&self) -> Recycled {
         match self {
             Recycled::OldestFirst(_) => Recycled::OldestFirst(VecDeque::new()),
@@ -88,7 +88,7 @@ impl FreePool {
         FreePool { groups, len: geometry.blocks() }
     }
 
-    /// The same, taking the least worn block first. For a pool of blocks never used.
+    /// Makes the pool take the least worn block first. For a pool of blocks that were never used.
     pub(crate) fn least_worn_first(mut self) -> Self {
         for group in &mut self.groups {
             group.recycled = Recycled::LeastWornFirst(BinaryHeap::new(), 0);
@@ -96,9 +96,9 @@ impl FreePool {
         self
     }
 
-    /// A pool that no block is in, of the same order.
+    /// Returns an empty pool with the same order.
     pub(crate) fn emptied(&self) -> Self {
-        // Its blocks are used, all of them: what is saved says where the unused ones begin.
+        // The range of never used blocks is empty: what is saved says where it begins.
         let used = |it: &FreeGroup| it.unused.end..it.unused.end;
         let group =
             |it: &FreeGroup| FreeGroup { unused: used(it), recycled: it.recycled.emptied() };
@@ -113,7 +113,7 @@ impl FreePool {
         self.len == 0
     }
 
-    /// Blocks that were never taken since the drive was made.
+    /// Returns the number of blocks that were never taken since the drive was made.
     pub(crate) fn never_used(&self) -> u32 {
         self.groups.iter().map(|group| group.unused.len() as u32).sum()
     }
@@ -125,13 +125,13 @@ impl FreePool {
         Some(BlockIndex(block))
     }
 
-    /// Puts in a block that was erased `erases` times.
+    /// Adds a block that was erased `erases` times.
     pub(crate) fn put(&mut self, group: u32, block: BlockIndex, erases: u32) {
         self.groups[group as usize].recycled.put(block.0, erases);
         self.len += 1;
     }
 
-    /// All of them.
+    /// Iterates over all free blocks.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = BlockIndex> + '_ {
         let of_group = |it: &FreeGroup| it.unused.clone().chain(it.recycled.blocks());
         self.groups.iter().flat_map(of_group).map(BlockIndex)
@@ -146,8 +146,8 @@ impl FreePool {
         Ok(())
     }
 
-    /// Takes on what was saved of a pool that was new; `erases` says how often a block was erased.
-    /// Whether the blocks are free, and listed once, is checked by the caller.
+    /// Restores a saved pool into a new one; `erases` returns the number of times a block was erased. The caller
+    /// checks that the blocks are free and listed once.
     pub(crate) fn restore(
         &mut self,
         from: &mut Decoder<'_>,
@@ -175,26 +175,26 @@ impl FreePool {
 pub(crate) struct FilledProgram {
     pub(crate) block: BlockIndex,
     pub(crate) first: PhysicalUnit,
-    /// Its place in the block's write order, in program units.
+    /// Position in the block's write order, in program units.
     pub(crate) index: u32,
-    /// Units that it holds: as many as a program unit, or fewer in SLC mode.
+    /// Number of units in the program unit: all, or fewer in SLC mode.
     pub(crate) units: u32,
-    /// True if the block is full with it.
+    /// True if this program unit is the last of its block.
     pub(crate) closes: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct OpenBlock {
     block: BlockIndex,
-    /// Program units of it that were filled.
+    /// Number of program units of the block that were filled.
     programs: u32,
-    /// Program units of it that are used.
+    /// Number of program units of the block that are used.
     programs_most: u32,
-    /// True if it is in SLC mode, and holds less than others.
+    /// True if the block is in SLC mode, so that it holds less than others.
     is_limited: bool,
 }
 
-/// Has an open block be filled behind the program units that are used ahead there, which are forgotten.
+/// Moves the fill position of an open block past program units that are already used, and forgets these.
 #[cold]
 fn skip_used(used_ahead: &mut Vec<u32>, open: &mut OpenBlock, programs_per_block: u32) {
     let first = open.block.0 * programs_per_block;
@@ -210,13 +210,13 @@ pub(crate) struct WriteStream {
     open: Vec<Option<OpenBlock>>,
     group: u32,
     cursor: u32,
-    /// The first place of the program unit being filled.
+    /// First unit of the program unit being filled.
     program_start: u32,
     program_end: u32,
     programs_per_block: u32,
     units_per_program: u32,
-    /// Program units of its open blocks that are used although others before them are not, after a power cut;
-    /// in the order of their numbers on the drive.
+    /// Program units of the open blocks that are used although others before them are not, as a power cut leaves
+    /// them; ordered by their numbers on the drive.
     used_ahead: Vec<u32>,
 }
 
@@ -234,12 +234,12 @@ impl WriteStream {
         }
     }
 
-    /// Blocks it writes to, each with the program units of it that are filled.
+    /// Iterates over the open blocks, each with its number of filled program units.
     pub(crate) fn open_blocks(&self) -> impl Iterator<Item = (BlockIndex, u32)> + '_ {
         self.open.iter().flatten().map(|open| (open.block, open.programs))
     }
 
-    /// Takes over a block that is open for it, with `programs` program units of it filled.
+    /// Makes `block`, with `programs` program units filled, the open block of `group`.
     pub(crate) fn resume(&mut self, group: u32, block: BlockIndex, programs: u32) {
         assert!(programs < self.programs_per_block, "an open block has room");
         self.open[group as usize] = Some(self.whole(block, programs));
@@ -257,8 +257,7 @@ impl WriteStream {
         Ok(())
     }
 
-    /// Takes on what was saved of a stream that was new. Whether a block is open for it is checked
-    /// by the caller.
+    /// Restores a saved stream into a new one. The caller checks that the blocks are open for this stream.
     pub(crate) fn restore(
         &mut self,
         from: &mut Decoder<'_>,
@@ -282,8 +281,8 @@ impl WriteStream {
         Ok(())
     }
 
-    /// Has blocks that `is_limited` take `programs` program units only, after they were restored.
-    /// Whether they have room is checked by the caller.
+    /// Limits restored blocks for which `is_limited` is true to `programs` program units. The caller checks that
+    /// these blocks have room.
     pub(crate) fn limit_blocks(&mut self, is_limited: impl Fn(BlockIndex) -> bool, programs: u32) {
         for open in self.open.iter_mut().flatten() {
             if is_limited(open.block) {
@@ -292,7 +291,7 @@ impl WriteStream {
         }
     }
 
-    /// Units until the program unit being filled is full; zero when none has been begun.
+    /// Returns the number of units until the program unit being filled is full; zero if none has been begun.
     #[inline(always)]
     pub(crate) fn room(&self) -> u32 {
         self.program_end - self.cursor
@@ -303,7 +302,7 @@ impl WriteStream {
         self.cursor > self.program_start
     }
 
-    /// Returns true if `units` more units, at most a program unit of them, have room without a block from the pool.
+    /// Returns true if there is room for `units` more units, at most a program unit, without a block from the pool.
     pub(crate) fn can_take(&self, units: u32) -> bool {
         self.room() >= units
             || self.open.iter().zip(0..).any(|(slot, group)| {
@@ -325,10 +324,10 @@ impl WriteStream {
         self.program_end = self.cursor + self.units_per_program;
     }
 
-    /// The place for the next unit.
+    /// Returns the place of the next unit.
     ///
     /// # Panics
-    /// When no program unit has been begun; see [`WriteStream::begin_program`].
+    /// Panics if no program unit has been begun; see [`WriteStream::begin_program`].
     #[inline(always)]
     pub(crate) fn append(&mut self) -> PhysicalUnit {
         debug_assert!(self.room() > 0, "a program unit is begun before it is filled");
@@ -337,7 +336,7 @@ impl WriteStream {
         unit
     }
 
-    /// The places for the next `units` units, which have room; the first of them.
+    /// Appends `units` units, for which the program unit has room, and returns the place of the first.
     #[inline(always)]
     pub(crate) fn append_run(&mut self, units: u32) -> PhysicalUnit {
         assert!(units <= self.room(), "a program unit is begun before it is filled");
@@ -346,9 +345,9 @@ impl WriteStream {
         first
     }
 
-    /// The places of the next units that are appended, as far as they follow each other and no
-    /// block is needed from the pool: in a superblock to its end, in single blocks and where some of it is used
-    /// ahead to the end of the program unit.
+    /// Returns the places of the next units that are appended, as far as they are consecutive and need no block from
+    /// the pool: to the end of a superblock; to the end of the program unit with single blocks, or if program units
+    /// further on are already used.
     #[inline(always)]
     pub(crate) fn places_ahead(&self, geometry: &Geometry) -> Range<u32> {
         let is_begun = self.room() > 0;
@@ -377,24 +376,24 @@ impl WriteStream {
         unit.0 + 1 == self.cursor
     }
 
-    /// The first place of the program unit being filled.
+    /// Returns the first unit of the program unit being filled.
     pub(crate) fn program_start(&self) -> PhysicalUnit {
         PhysicalUnit(self.program_start)
     }
 
-    /// Has the program unit that was just begun hold `units` units only.
+    /// Limits the program unit that was just begun to `units` units.
     pub(crate) fn shorten_program(&mut self, units: u32) {
         assert!(self.cursor == self.program_start, "it was just begun");
         self.program_end = self.program_start + units;
     }
 
-    /// Has the block that was just begun take `programs` program units only.
+    /// Limits the block that was just begun to `programs` program units.
     pub(crate) fn limit_block(&mut self, programs: u32) {
         let open = self.open[self.group as usize].as_mut().expect("a block was begun");
         (open.programs_most, open.is_limited) = (programs, true);
     }
 
-    /// The program unit that was just filled, in the block it belongs to.
+    /// Returns the program unit that was just filled, and its block.
     #[inline(always)]
     pub(crate) fn finish_program(&mut self, geometry: &Geometry) -> FilledProgram {
         assert!(self.room() == 0, "a program unit is filled before it is programmed");
@@ -417,7 +416,7 @@ impl WriteStream {
         FilledProgram { block, first: PhysicalUnit(first), index, units, closes }
     }
 
-    /// Has the stream fill `block` of `group` further, from its program unit `programs` on.
+    /// Makes `block` the open block of `group`, to be filled from its program unit `programs` on.
     pub(crate) fn go_on(&mut self, group: u32, block: BlockIndex, programs: u32) {
         assert!(programs < self.programs_per_block, "the block has room");
         let open = self.whole(block, programs);
@@ -426,7 +425,7 @@ impl WriteStream {
         *slot = Some(open);
     }
 
-    /// Has the stream fill those program units of `block` that are not `used`, which are fewer than it has.
+    /// Makes `block` the open block of `group`, to fill its program units that are not `used`. At least one is not.
     pub(crate) fn fill_gaps(&mut self, group: u32, block: BlockIndex, used: &[u32]) {
         let first = (0..).zip(used).take_while(|&(index, &used)| used == index).count();
         self.go_on(group, block, first as u32);
@@ -435,13 +434,14 @@ impl WriteStream {
         self.used_ahead.sort_unstable();
     }
 
-    /// Returns true if something is used in its blocks behind where they are filled.
+    /// Returns true if program units of the open blocks are used beyond the fill position.
     pub(crate) fn has_gaps(&self) -> bool {
         !self.used_ahead.is_empty()
     }
 
-    /// Gives up what is not used of its blocks before something that is, between two program units. Adds the first
-    /// unit of each of these program units to `given_up`, and the blocks that are full with that to `full`.
+    /// Gives up the unused program units of the open blocks that lie before a used one. Adds the first unit of each
+    /// of these program units to `given_up`, and the blocks that are full as a result to `full`. Call it between two
+    /// program units.
     pub(crate) fn give_up_gaps(
         &mut self,
         given_up: &mut Vec<PhysicalUnit>,
@@ -468,7 +468,7 @@ impl WriteStream {
         }
     }
 
-    /// Gives up the blocks it fills, between two program units, for `to` to fill further. Returns them.
+    /// Hands the open blocks to the stream `to`, and returns them. Call it between two program units.
     pub(crate) fn give_up_blocks_to(&mut self, to: &mut WriteStream) -> Vec<BlockIndex> {
         let blocks = self.give_up_blocks();
         for &(group, block, programs) in &blocks {
@@ -479,8 +479,8 @@ impl WriteStream {
         blocks.into_iter().map(|it| it.1).collect()
     }
 
-    /// Gives up the blocks it fills, between two program units: of each the group of dies, and the
-    /// program units that are filled.
+    /// Gives up the open blocks. Returns the group of dies, the block and its filled program units for each. Call it
+    /// between two program units.
     pub(crate) fn give_up_blocks(&mut self) -> Vec<(u32, BlockIndex, u32)> {
         assert!(self.cursor == self.program_end, "no program unit is being filled");
         let open = self.open.iter_mut().zip(0..);
@@ -488,14 +488,14 @@ impl WriteStream {
             .collect()
     }
 
-    /// Returns how many program units of a block are used ahead of where it is filled.
+    /// Returns the number of program units of the open block that are used beyond the fill position.
     fn used_ahead_in(&self, open: &OpenBlock) -> u32 {
         let first = open.block.0 * self.programs_per_block;
         let numbers = first..first + self.programs_per_block;
         self.used_ahead.iter().filter(|it| numbers.contains(it)).count() as u32
     }
 
-    /// Units for which the blocks it fills have room, those in SLC mode left out.
+    /// Returns the number of units for which the open blocks have room, without those in SLC mode.
     pub(crate) fn room_in_blocks(&self) -> u32 {
         let programs = |open: &OpenBlock| match open.is_limited {
             true => 0,
@@ -508,13 +508,13 @@ impl WriteStream {
         programs * self.units_per_program - begun
     }
 
-    /// `block`, of which `programs` program units are filled and all are used.
+    /// Returns an open block of which `programs` program units are filled and all are used.
     fn whole(&self, block: BlockIndex, programs: u32) -> OpenBlock {
         let programs_most = self.programs_per_block;
         OpenBlock { block, programs, programs_most, is_limited: false }
     }
 
-    /// The group of dies whose turn it is next.
+    /// Returns the group of dies that is next in turn.
     #[inline(always)]
     fn next_group(&self) -> u32 {
         let next = self.group + 1;
@@ -527,11 +527,11 @@ impl WriteStream {
         self.open[self.next_group() as usize].is_none()
     }
 
-    /// Begins the next program unit, on the next group of dies that has room. Returns the block
-    /// that was taken from the pool for it, if one was.
+    /// Begins the next program unit, on the next group of dies that has room. Returns the block that was taken from
+    /// the pool, or `None` if an open block had room.
     ///
     /// # Panics
-    /// When neither an open block has room nor the pool a block: collection has failed its duty.
+    /// Panics if no open block has room and the pool is empty: garbage collection must not let this happen.
     #[inline(always)]
     pub(crate) fn begin_program(
         &mut self,
@@ -588,7 +588,7 @@ mod tests {
     use crate::geometry::GeometryParameters;
     use crate::units::KIB;
 
-    /// Blocks of eight program units of one unit each, on two dies.
+    /// Returns a geometry of two dies, with blocks of eight program units of one unit each.
     fn geometry() -> Geometry {
         let parameters = GeometryParameters {
             channels: 1,
@@ -608,7 +608,7 @@ mod tests {
         Geometry::new(parameters).expect("a sound geometry")
     }
 
-    /// Fills the next program unit; returns which of its block it is, and whether that is full.
+    /// Fills the next program unit. Returns its index in its block, and true if that block is full.
     fn fill(stream: &mut WriteStream, geometry: &Geometry) -> (u32, bool) {
         let mut pool = FreePool::new(geometry);
         assert_eq!(stream.begin_program(geometry, &mut pool), None, "the block has room");

@@ -1,15 +1,15 @@
-//! Several write streams: data of different temperature in blocks of its own.
+//! Several write streams: data of different temperature goes to separate blocks.
 //!
-//! Blocks that hold hot units only are soon empty, and blocks that hold cold ones only are left
-//! alone; mixed, each victim carries cold units along. So each stream of the host fills blocks of
-//! its own, and what collection moves out of a stream's block goes to blocks that only copies of
-//! that stream fill. Which stream a write belongs to is said by the host (NVMe 1.3, directives,
-//! streams: an identifier with each write) or found out by the drive.
+//! Blocks that hold only hot units soon have no valid data, and blocks that hold only cold units stay as they are; in
+//! mixed blocks each victim costs copies of cold units. So each host stream fills blocks of its own, and garbage
+//! collection copies the data of a stream's block to blocks that only copies of that stream fill. The host names the
+//! stream of a write (NVMe 1.3, directives, streams: an identifier with each write), or the drive finds it out.
 //!
-//! A drive has one open program unit per stream of the host, so that its buffer has to outlive a
-//! power cut: streams need capacitors. Copies have one open program unit in all. When collection
-//! goes on to a block of another stream, what is open is completed with padding; or with what that
-//! block holds, when the host waits for a block to be freed and padding would take what it yields.
+//! A drive has one open program unit per host stream, so that its write buffer has to survive a power cut: streams
+//! need power-loss protection. Copies have one open program unit in all. When garbage collection turns to a block of
+//! another stream, it completes the open program unit with padding. If the host waits for a block to be freed and
+//! padding would use up the space that the collection gains, it completes the program unit with data of that block
+//! instead.
 
 mod aside;
 
@@ -21,29 +21,29 @@ use crate::stream::WriteStream;
 use crate::units::{BlockIndex, PhysicalUnit};
 use aside::Aside;
 
-/// Most streams that a drive can have.
+/// Largest number of write streams of a drive.
 pub const STREAMS_MAX: u32 = 16;
 
-/// One of a drive's write streams, counted from zero: where a write goes without a hint.
+/// Number of a write stream, from zero. Stream 0 takes writes without a hint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamId(pub u8);
 
 impl StreamId {
-    /// Where a drive that finds out itself puts what it takes to be hot.
+    /// Stream of hot data on a drive that finds out the temperature itself.
     pub const HOT: StreamId = StreamId(1);
 }
 
-/// How a drive separates data by temperature.
+/// Separation of data by temperature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamParameters {
-    /// Write streams: 1, so that nothing is separated, to [`STREAMS_MAX`].
+    /// Number of write streams, from 1 (nothing is separated) to [`STREAMS_MAX`].
     pub count: u32,
-    /// What the drive takes to be hot, if it finds out itself: a unit that is overwritten when
-    /// the host has filled less than this since, as a share of the drive's blocks. A unit that
-    /// collection has moved is cold. Needs two streams.
+    /// Limit of hot data on a drive that finds out the temperature itself: a unit is hot if the host overwrites it
+    /// before it has begun this many further blocks, given as a share of the drive's blocks. A unit that garbage
+    /// collection has moved is cold. Needs two streams. `None` if the drive does not find out the temperature.
     pub hot_within: Option<f64>,
-    /// The share of the blocks in use that the hot one of two streams keeps; without it all
-    /// spare area is common, and the policy finds the best victim of all.
+    /// Share of the blocks in use that the hot one of two streams keeps. If it is `None`, the streams share the
+    /// over-provisioning, and the policy takes the best victim of all.
     pub hot_blocks: Option<f64>,
 }
 
@@ -53,30 +53,31 @@ impl Default for StreamParameters {
     }
 }
 
-/// The state of several streams; a drive of one stream has none.
+/// State of a drive with several write streams; a drive with one stream has none.
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     parameters: StreamParameters,
-    /// True if what is moved to level wear has a stream of copies of its own, the last.
+    /// True if wear levelling has a stream of copies of its own, which is the last.
     levels_apart: bool,
     host: Aside,
     copies: Aside,
-    /// What the host says of the write to come.
+    /// Stream that the host has named for its next write.
     hint: Option<StreamId>,
-    /// Per block, the stream it belongs to.
+    /// Stream of each block.
     of_block: Vec<u8>,
-    /// Per block, how many blocks the host had filled when it began with it; zero for copies.
+    /// Per block, the number of blocks that the host streams had begun, this one included, when it was begun; zero
+    /// for copies.
     begun: Vec<u32>,
     host_blocks: u32,
-    /// A block is young while the host has begun fewer since.
+    /// A block is young while the host has begun fewer blocks than this since.
     young: u32,
-    /// Blocks of the hot stream, and how many it keeps.
+    /// Number of blocks in use of the hot stream, and the number that it keeps.
     hot_blocks: u32,
     hot_blocks_max: u32,
 }
 
 impl Streams {
-    /// Streams for a drive of which `in_use` blocks hold data; nothing for a drive of one.
+    /// Returns the streams of a drive of which `in_use` blocks hold data; `None` if copies go to a single stream.
     pub(crate) fn new(
         geometry: &Geometry,
         mechanisms: &Mechanisms,
@@ -106,7 +107,7 @@ impl Streams {
         }))
     }
 
-    /// Returns true if `stream` keeps blocks of its own, so that victims are chosen apart.
+    /// Returns true if `stream` keeps blocks of its own, so that their victims are chosen apart.
     fn is_apart(&self, stream: usize) -> bool {
         self.keeps_hot_blocks() && stream == usize::from(StreamId::HOT.0)
     }
@@ -116,32 +117,32 @@ impl Streams {
         self.parameters.hot_blocks.is_some()
     }
 
-    /// Returns true if the next victim is to be one of the hot stream's.
+    /// Returns true if the next victim is to be a block of the hot stream.
     pub(crate) fn collects_hot(&self) -> bool {
         self.hot_blocks > self.hot_blocks_max
     }
 
-    /// The host says that its next write belongs to `stream`.
+    /// Notes that the next write of the host belongs to `stream`.
     ///
     /// # Panics
-    /// When the drive has no such stream.
+    /// Panics if the drive has no such stream.
     pub(crate) fn hint(&mut self, stream: StreamId) {
         let count = self.parameters.count;
         assert!(u32::from(stream.0) < count, "the drive has {count} write streams");
         self.hint = Some(stream);
     }
 
-    /// Returns what the host has said of the write that is acted on.
+    /// Returns the stream that the host has named for the write being carried out, and forgets it.
     pub(crate) fn take_hint(&mut self) -> Option<StreamId> {
         self.hint.take()
     }
 
-    /// The drive is turned off: what the host said of a write to come is forgotten.
+    /// Forgets the stream that the host has named for a write to come, as at power-off.
     pub(crate) fn forget_hint(&mut self) {
         self.hint = None;
     }
 
-    /// `block`, which was just opened, belongs to `stream`; whether its victims are chosen apart.
+    /// Notes that `block`, which was just opened, belongs to `stream`. Returns true if its victims are chosen apart.
     pub(crate) fn take_over(&mut self, block: BlockIndex, stream: StreamId) -> bool {
         self.of_block[block.0 as usize] = stream.0;
         let is_apart = self.is_apart(stream.0.into());
@@ -149,19 +150,19 @@ impl Streams {
         is_apart
     }
 
-    /// The host's stream numbered `stream`, or that of its copies, which is put aside.
+    /// Returns the inactive host stream `stream`, or, if `by_host` is false, the inactive stream of its copies.
     pub(crate) fn aside(&mut self, stream: StreamId, by_host: bool) -> &mut WriteStream {
         let aside = if by_host { &mut self.host } else { &mut self.copies };
         assert!(aside.active != usize::from(stream.0), "it is put aside");
         &mut aside.streams[usize::from(stream.0)]
     }
 
-    /// The streams that are put aside; of those that are not, one that was never written.
+    /// Iterates over the inactive streams. The slot of an active stream holds one that was never written.
     pub(crate) fn put_aside_mut(&mut self) -> impl Iterator<Item = &mut WriteStream> {
         self.host.streams.iter_mut().chain(&mut self.copies.streams)
     }
 
-    /// Blocks that streams put aside write to, with the program units that are filled.
+    /// Iterates over the open blocks of inactive streams, each with its filled program units and its state.
     pub(crate) fn open_blocks_aside(
         &self,
     ) -> impl Iterator<Item = ((BlockIndex, u32), BlockState)> + '_ {
@@ -173,7 +174,7 @@ impl Streams {
         of(&self.host, BlockState::OpenForHost).chain(copies)
     }
 
-    /// Has blocks of the host's streams put aside that `is_limited` take `programs` program units only.
+    /// Limits open blocks of inactive host streams for which `is_limited` is true to `programs` program units.
     pub(crate) fn limit_blocks(&mut self, is_limited: impl Fn(BlockIndex) -> bool, programs: u32) {
         for stream in &mut self.host.streams {
             stream.limit_blocks(&is_limited, programs);
@@ -187,9 +188,9 @@ impl Streams {
             levels_apart: _,
             young: _,
             hot_blocks_max: _,
-            // Nothing, of a drive that was shut down.
+            // Empty on a drive that was shut down.
             hint: _,
-            // Those whose victims are chosen apart.
+            // Follows from the blocks whose victims are chosen apart.
             hot_blocks: _,
             host,
             copies,
@@ -206,8 +207,7 @@ impl Streams {
         Ok(to.word(*host_blocks)?)
     }
 
-    /// Takes on what was saved of streams that were new. Whether blocks are open for them is
-    /// checked by the caller.
+    /// Restores saved streams into new ones. The caller checks that the blocks are open for these streams.
     pub(crate) fn restore(
         &mut self,
         from: &mut Decoder<'_>,
@@ -225,7 +225,7 @@ impl Streams {
         if self.begun.iter().any(|&begun| begun > self.host_blocks) {
             return damaged("a block was begun after the latest");
         }
-        // Without blocks that the hot stream keeps, those apart are a cache's.
+        // If the hot stream keeps no blocks, the blocks whose victims are chosen apart belong to an SLC cache.
         let apart = if self.keeps_hot_blocks() { geometry.blocks() } else { 0 };
         for block in (0..apart).map(BlockIndex) {
             let is_hot = flash.is_apart(block);
@@ -237,36 +237,36 @@ impl Streams {
         Ok(())
     }
 
-    /// The stream that a write belongs to that goes where `old` is rewritten, if the host has said nothing of it.
+    /// Returns the stream of a write that replaces data in block `old`, for writes without a hint of the host.
     pub(crate) fn guess(&self, old: Option<BlockIndex>) -> StreamId {
         let is_hot =
             self.parameters.hot_within.is_some() && old.is_some_and(|block| self.is_young(block));
         if is_hot { StreamId::HOT } else { StreamId::default() }
     }
 
-    /// The host's stream being written.
+    /// Returns the host stream being written.
     pub(crate) fn active(&self) -> StreamId {
         StreamId(self.host.active as u8)
     }
 
-    /// Makes `current`, the host's stream being written, the one numbered `to`.
+    /// Exchanges `current`, the host stream being written, for stream `to`.
     pub(crate) fn switch_host(&mut self, current: &mut WriteStream, to: StreamId) {
         self.host.switch(current, to.0.into());
     }
 
-    /// A stream of the host's put aside that holds something in the program unit that it is filling.
+    /// Returns an inactive host stream that has units in an unfinished program unit.
     pub(crate) fn partial_aside(&self) -> Option<StreamId> {
         let place = self.host.streams.iter().position(WriteStream::is_partial);
         place.map(|place| StreamId(place as u8))
     }
 
-    /// A stream of the host's put aside that has begun a program unit and not filled it.
+    /// Returns an inactive host stream that has begun a program unit and not filled it.
     pub(crate) fn begun_aside(&self) -> Option<StreamId> {
         let place = self.host.streams.iter().position(|stream| stream.room() > 0);
         place.map(|place| StreamId(place as u8))
     }
 
-    /// Forgets where they write to, of a drive all of whose blocks are about to be erased.
+    /// Resets all streams of a drive all of whose blocks are about to be erased.
     pub(crate) fn begin_anew(&mut self, geometry: &Geometry) {
         for aside in [&mut self.host, &mut self.copies] {
             *aside = Aside::new(geometry, aside.streams.len() as u32);
@@ -274,13 +274,13 @@ impl Streams {
         self.hot_blocks = 0;
     }
 
-    /// Returns true if a stream of the host's put aside holds `unit` in the program unit that it is filling.
+    /// Returns true if an inactive host stream holds `unit` in the program unit that it is filling.
     pub(crate) fn hold_aside(&self, unit: PhysicalUnit) -> bool {
         self.host.others().any(|stream| stream.holds(unit))
     }
 
-    /// Notes that the host's stream, or that of copies, has begun `block`; whether its victims are chosen
-    /// apart.
+    /// Notes that the active host stream, or that of copies, has begun `block`. Returns true if its victims are
+    /// chosen apart.
     pub(crate) fn note_begun(&mut self, block: BlockIndex, by_host: bool) -> bool {
         let stream = if by_host { self.host.active } else { self.copies.active };
         self.host_blocks += u32::from(by_host);
@@ -291,7 +291,7 @@ impl Streams {
         is_apart
     }
 
-    /// The stream of copies that what `victim` holds belongs to; `levels` says that it is moved to level wear.
+    /// Returns the stream of copies for the data of `victim`; `levels` is true if wear levelling moves that data.
     pub(crate) fn copies_of(&self, victim: BlockIndex, levels: bool) -> usize {
         if self.levels_apart && levels {
             return self.copies.streams.len() - 1;
@@ -299,24 +299,24 @@ impl Streams {
         self.of_block[victim.0 as usize].into()
     }
 
-    /// The stream of copies being written.
+    /// Returns the stream of copies being written.
     pub(crate) fn active_of_copies(&self) -> usize {
         self.copies.active
     }
 
-    /// Makes `current`, the stream of copies being written, the one numbered `to`.
+    /// Exchanges `current`, the stream of copies being written, for stream `to`.
     pub(crate) fn switch_copies(&mut self, current: &mut WriteStream, to: usize) {
         self.copies.switch(current, to);
     }
 
-    /// `victim` is being collected.
+    /// Notes that `victim` is being collected.
     pub(crate) fn note_victim(&mut self, victim: BlockIndex) {
         if self.is_apart(self.of_block[victim.0 as usize].into()) {
             self.hot_blocks -= 1;
         }
     }
 
-    /// Returns true if what the host rewrites was in a block that it began not long ago.
+    /// Returns true if the host began `block` not long ago, so that data rewritten there is hot.
     fn is_young(&self, block: BlockIndex) -> bool {
         let begun = self.begun[block.0 as usize];
         begun != 0 && self.host_blocks - begun < self.young

@@ -1,7 +1,6 @@
-//! Which block to collect: the closed blocks, in the order that the drive's policy asks for.
+//! The victim queue: closed blocks in the order in which the drive's policy collects them.
 //!
-//! Every policy costs O(1) per unit that a block loses, and nothing where it does not look at
-//! valid units until it chooses.
+//! Every policy costs O(1) per unit that a block loses, and nothing if it looks at valid units only when it chooses.
 
 mod bag;
 mod cost_benefit;
@@ -22,11 +21,11 @@ use lists::Lists;
 use rotation::Rotation;
 use ssdlab_theory::Choices;
 
-/// Sets the generator of victims apart from others that are made of the drive's seed.
+/// Separates the random generator of victims from others with the same seed.
 const STREAM: u64 = 0x7669_6374_696d;
 
-/// The closed blocks as a policy needs them. With a tag of its own: which it is, is asked for every
-/// unit that the host overwrites.
+/// The closed blocks as a policy needs them. The enum has a tag of its own because it is matched for every unit that
+/// the host overwrites.
 #[derive(Clone, Debug)]
 #[repr(u8)]
 enum Candidates {
@@ -41,16 +40,16 @@ enum Candidates {
 #[derive(Clone, Debug)]
 pub(crate) struct VictimQueue {
     candidates: Candidates,
-    /// What takes a share of the victims whatever the policy says, if anything does.
+    /// Rotation, which takes a share of the victims regardless of the policy; `None` if the share is zero.
     rotation: Option<Box<Rotation>>,
     generator: Pcg64Mcg,
-    /// What the generator was begun with.
+    /// Seed with which the generator was started last.
     seed: u64,
     len: u32,
 }
 
 impl VictimQueue {
-    /// An empty queue for `blocks` blocks of `units_per_block` units.
+    /// Returns an empty queue for `blocks` blocks of `units_per_block` units.
     pub(crate) fn new(policy: VictimPolicy, seed: u64, blocks: u32, units_per_block: u32) -> Self {
         let candidates = match policy {
             VictimPolicy::Greedy => Candidates::Greedy(Greedy::new(blocks, units_per_block)),
@@ -69,13 +68,13 @@ impl VictimQueue {
         VictimQueue { candidates, rotation: None, generator, seed, len: 0 }
     }
 
-    /// The same queue, which is empty, with a `share` of its victims taken in their turn.
+    /// Returns this queue, which is empty, with a `share` of its victims taken in rotation.
     pub(crate) fn with_rotation(mut self, share: f64, blocks: u32) -> Self {
         self.rotation = (share > 0.0).then(|| Box::new(Rotation::new(share, blocks)));
         self
     }
 
-    /// Closed blocks in the queue.
+    /// Returns the number of closed blocks in the queue.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
@@ -104,7 +103,8 @@ impl VictimQueue {
         }
     }
 
-    /// Takes out the next victim; `valid` says how many valid units a block holds.
+    /// Removes and returns the next victim, or `None` if no block is closed; `valid` returns the number of valid
+    /// units of a block.
     pub(crate) fn take(&mut self, valid: impl Fn(BlockIndex) -> u32) -> Option<BlockIndex> {
         if self.len == 0 {
             return None;
@@ -146,8 +146,8 @@ impl VictimQueue {
         Some(BlockIndex(block))
     }
 
-    /// Takes out the next block with fewer than `limit` valid units, past all others: of a queue the
-    /// oldest, of blocks that are drawn the first one from a drawn one on.
+    /// Removes and returns a block with fewer than `limit` valid units, even if it is not next in turn: with FIFO the
+    /// oldest such block, with drawn blocks the first from a randomly drawn one on.
     pub(crate) fn take_below(
         &mut self,
         limit: u32,
@@ -168,7 +168,7 @@ impl VictimQueue {
         Some(block)
     }
 
-    /// Puts back what [`VictimQueue::take`] gave, as if it had not been taken.
+    /// Puts back a block that [`VictimQueue::take`] returned, as if it had not been taken.
     pub(crate) fn put_back(&mut self, block: BlockIndex, valid: u32) {
         self.len += 1;
         if let Some(rotation) = &mut self.rotation {
@@ -182,7 +182,7 @@ impl VictimQueue {
         }
     }
 
-    /// Takes out a block, whatever the policy says of it.
+    /// Removes a block, whatever the policy says.
     pub(crate) fn remove(&mut self, block: BlockIndex) {
         self.len -= 1;
         if let Some(rotation) = &mut self.rotation {
@@ -196,13 +196,14 @@ impl VictimQueue {
         }
     }
 
-    /// Draws from a generator begun anew from here on, as the drive that is restored will.
+    /// Starts the random generator anew, as the drive that is restored will.
     pub(crate) fn begin_draws_anew(&mut self) {
         self.seed = self.generator.random();
         self.generator = Pcg64Mcg::seed_from_u64(self.seed);
     }
 
-    /// The closed blocks: of equal ones first what was inserted last, or for a bag as it lies.
+    /// Iterates over the closed blocks. Of blocks that the policy treats as equal, the one inserted last comes first;
+    /// a bag has no order.
     pub(crate) fn blocks(&self) -> Box<dyn Iterator<Item = u32> + '_> {
         match &self.candidates {
             Candidates::Greedy(greedy) => Box::new(greedy.blocks()),
@@ -226,7 +227,8 @@ impl VictimQueue {
         }
     }
 
-    /// Takes on what was saved: `closed` of the drive's `blocks` blocks, which hold `valid` units.
+    /// Restores a saved queue with `closed` blocks on a drive of `blocks` blocks; `valid` returns the valid units of
+    /// a block.
     pub(crate) fn restore(
         &mut self,
         from: &mut Decoder<'_>,
@@ -256,7 +258,7 @@ impl VictimQueue {
         }
     }
 
-    /// Asks for the memory that [`VictimQueue::lose_unit`] of `block` will touch.
+    /// Prefetches the memory that [`VictimQueue::lose_unit`] of `block` will touch.
     #[inline(always)]
     pub(crate) fn prefetch(&self, block: BlockIndex) {
         match &self.candidates {

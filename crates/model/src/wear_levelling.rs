@@ -1,27 +1,25 @@
-//! Wear levelling: which free block is written next, and moving data that is never rewritten.
+//! Wear levelling: order of free blocks (dynamic), and moving data that is never rewritten (static).
 //!
-//! Dynamic levelling takes, of the free blocks, the one that was erased least often; that levels
-//! wear among blocks that are rewritten at all. A block of data that nobody rewrites is never
-//! erased, so it stays young while others wear out for it. Static levelling therefore moves the
-//! data of the least worn full block now and then, through ordinary collection and at its costs,
-//! so that the young block can be written to.
+//! Dynamic levelling takes the free block that was erased least often; that levels wear among blocks that are
+//! rewritten at all. A block of data that nobody rewrites is never erased, so its wear stays low while others wear
+//! out in its place. Static levelling therefore moves the data of the least worn full block now and then, through
+//! ordinary garbage collection and at its cost, so that the little worn block can be written to.
 //!
 //! The rule is the plain one of firmware: after so many erases (Ban, US patent 6,732,221, 2004),
 //! and only while the most worn block is ahead of that one by more than a threshold (Chang and Kuo,
 //! "Endurance enhancement of flash-memory storage systems", DAC 2007).
 //!
-//! What is moved is cold, and what collection copies otherwise is warmer. Together in one block, the
-//! cold units are copied again with each of the others' victims; so the dual-pool algorithm (Chang, "On
-//! efficient wear leveling for large-scale flash-memory storage systems", SAC 2007) keeps the blocks of
-//! cold data in a pool of their own. With `wear.static_stream` what is moved goes to a write stream
-//! of its own ([`crate::streams`]), and what is collected from its blocks stays there. Which blocks
-//! that stream takes is not changed.
+//! Data moved by static levelling is cold, and other copies of garbage collection are warmer. If both share a block,
+//! the cold units are copied again with each of these victims; so the dual-pool algorithm (Chang, "On efficient wear
+//! leveling for large-scale flash-memory storage systems", SAC 2007) keeps the blocks of cold data in a pool of their
+//! own. With `wear.static_stream` the moved data goes to a write stream of its own ([`crate::streams`]), and copies
+//! of its blocks stay in that stream. The choice of blocks for that stream does not change.
 
 use crate::flash::Flash;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::units::BlockIndex;
 
-/// How a drive spreads wear.
+/// Wear levelling of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LevellingParameters {
     /// Free blocks are used in the order in which they were erased.
@@ -29,37 +27,37 @@ pub enum LevellingParameters {
     Off,
     /// The least worn free block is used next.
     Dynamic,
-    /// The same, and data that is not rewritten is moved.
+    /// The least worn free block is used next, and data that is not rewritten is moved.
     Static {
-        /// Erases of collection units after which a block is looked for that is to be moved; at
-        /// least 1.
+        /// Number of erases of collection units after which the drive looks for a block to move; at least 1.
         every: u32,
-        /// It is moved if the most worn block was erased more often than that by more than so many.
+        /// Difference in erases between the most worn block and the least worn closed block above which the data of
+        /// the latter is moved.
         spread: u32,
-        /// True if it goes to blocks of its own.
+        /// True if moved data goes to blocks of its own.
         apart: bool,
     },
 }
 
 impl LevellingParameters {
-    /// Write streams that it has for itself.
+    /// Returns the number of write streams of wear levelling: 1 or 0.
     pub fn streams(self) -> u32 {
         u32::from(matches!(self, LevellingParameters::Static { apart: true, .. }))
     }
 }
 
-/// The state of static levelling.
+/// State of static wear levelling.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Levelling {
     every: u32,
     spread: u32,
     erases: u32,
-    /// The block that is to be the next victim, and is not one yet.
+    /// Block that is to be the next victim and is not yet.
     chosen: Option<BlockIndex>,
 }
 
 impl Levelling {
-    /// The state of a new drive; nothing where data is not moved.
+    /// Returns the state of a new drive; `None` if the drive has no static wear levelling.
     pub(crate) fn new(parameters: LevellingParameters) -> Option<Levelling> {
         match parameters {
             LevellingParameters::Off | LevellingParameters::Dynamic => None,
@@ -73,8 +71,8 @@ impl Levelling {
         self.erases = self.erases.saturating_add(1);
     }
 
-    /// Takes the block out of the candidates for collection whose data is to be moved, if it is time for one; it
-    /// has to become the victim. Returns it with its valid units.
+    /// Removes a block from the victim candidates if it is time to move one and wear differs enough. Returns the
+    /// block and its valid units; the caller must make it the victim.
     pub(crate) fn take_due(&mut self, flash: &mut Flash) -> Option<(BlockIndex, u32)> {
         if self.erases < self.every {
             return None;
@@ -89,17 +87,17 @@ impl Levelling {
         Some((block, flash.valid(block)))
     }
 
-    /// Returns true if so many erases have passed that a block is to be looked for.
+    /// Returns true if enough erases have passed to look for a block to move.
     pub(crate) fn is_due(&self) -> bool {
         self.erases >= self.every
     }
 
-    /// Returns true if `block`, which is about to become the victim, is moved to level wear.
+    /// Returns true if `block`, which is about to become the victim, is moved for wear levelling.
     pub(crate) fn has_chosen(&self, block: BlockIndex) -> bool {
         self.chosen == Some(block)
     }
 
-    /// The block that was chosen has become the victim.
+    /// Forgets the chosen block, which has become the victim.
     pub(crate) fn forget_chosen(&mut self) {
         self.chosen = None;
     }
@@ -126,7 +124,7 @@ mod tests {
     use crate::ssd::tests::small_configuration;
     use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
-    /// Fills a drive and then overwrites a tenth of it, at random.
+    /// Fills a drive, then overwrites a tenth of it at random.
     fn wear(changes: &[(&str, &str)]) -> (Wear, Counters) {
         wear_in_order_of(1, changes)
     }
@@ -163,7 +161,7 @@ mod tests {
             assert!(with.levelled_blocks > 10 && without.levelled_blocks == 0);
             let more = with.program_units_collection - without.program_units_collection;
             let share = more as f64 / with.levelled_units as f64;
-            // Cold data that now lies among hot is copied again.
+            // Cold data that lies among hot data is copied again.
             assert!(share > 0.8, "{unit:?}: {share} of what was moved");
         }
     }
@@ -171,7 +169,7 @@ mod tests {
     #[test]
     fn cold_data_that_is_moved_to_a_stream_of_its_own_is_copied_less_often() {
         const SEEDS: u64 = 4;
-        // What is moved fills most of a single block by itself, so that there is little to keep apart.
+        // Moved data fills most of a single block by itself, so that little is gained by separating it.
         for (unit, most) in [("superblock", 0.9), ("block", 1.01)] {
             let levelled = [
                 ("collection.unit", unit),
@@ -193,7 +191,7 @@ mod tests {
                 spread_together += together.erases_max - together.erases_min;
                 spread_apart += apart.erases_max - apart.erases_min;
             }
-            // The most worn of some hundred blocks is a matter of chance: of four drives the sum.
+            // The most worn of some hundred blocks is random: this compares the sum over four drives.
             let spreads = format!("{unit}: {spread_apart} and {spread_together}");
             assert!(2 * spread_apart <= 3 * spread_together, "{spreads}");
         }
@@ -210,8 +208,8 @@ mod tests {
         assert_eq!(counters.levelled_blocks, 0);
     }
 
-    /// Levelling pads the last program unit of what it moves. If padding were collected at rest, levelling again for the erases
-    /// that takes, a rest would not end.
+    /// Levelling pads the last program unit of the data that it moves. If idle-time collection collected padding, and
+    /// levelling ran again for the erases that takes, idle-time work would not end.
     #[test]
     fn a_drive_at_rest_moves_nothing_to_level_wear() {
         let mut ssd = Ssd::new(&small_configuration(&[
@@ -231,7 +229,7 @@ mod tests {
             for _ in 0..units / 10 {
                 at = ssd.write(at, LogicalUnit(generator.random_range(0..units / 10)), 1);
             }
-            // What was begun before is brought to its end, whatever it is.
+            // Work that was begun before is completed in any case.
             ssd.rest(at, Nanoseconds::from_millis(1));
             let before = ssd.counters();
             at += Nanoseconds::from_secs(20 + round);

@@ -1,13 +1,13 @@
-//! A map on flash, of which RAM holds a part (DFTL).
+//! A map on flash, part of which is cached in RAM (DFTL).
 //!
-//! The map lies in map pages of one mapping unit with an entry of four bytes for each logical
-//! unit. RAM holds whole map pages in two lists (segmented LRU): a page comes in on probation, a
-//! second use makes it protected, and the page that was on probation for longest goes out. Where
-//! each map page lies is always in RAM (the paper's global translation directory).
+//! The map is stored in map pages of one mapping unit, with an entry of four bytes for each logical unit. RAM caches
+//! whole map pages in two lists (segmented LRU): a page comes in on probation, a second use makes it protected, and
+//! the page that was on probation for longest is evicted. The places of the map pages are always in RAM (the paper's
+//! global translation directory).
 //!
-//! The scheme is one of time and traffic: the truth is an ordinary map underneath, so this file
-//! knows which pages are in RAM and which of them differ from the flash; `traffic` reads and
-//! writes them, `map_area` says where.
+//! The scheme simulates time and flash traffic only: lookups use an ordinary complete map underneath. This file
+//! tracks which map pages are in RAM and which of them are dirty; `traffic` reads and writes them, and `map_area`
+//! assigns their places.
 //!
 //! Gupta, Kim, Urgaonkar: DFTL, ASPLOS 2009. The paper caches entries and writes all changed
 //! entries of a map page back together; caching pages does the same with no search per entry, and
@@ -31,12 +31,12 @@ use lists::{List, Segment};
 /// Bytes of an entry of the map: a physical unit in 32 bits.
 const ENTRY: ByteLength = ByteLength::new(4);
 
-/// Fewest map pages that RAM holds: one for each list, one that comes and one that goes.
+/// Fewest map pages that RAM holds: one for each list, one that is being loaded and one that is being evicted.
 pub(crate) const LEAST_PAGES: u32 = 4;
 
 const NONE: u32 = u32::MAX;
 
-/// A map on flash over a map that knows the truth.
+/// A map on flash, simulated on top of a complete map in RAM.
 #[derive(Clone, Debug)]
 pub struct CachedMap<M: Mapping = PageMap> {
     truth: M,
@@ -44,10 +44,10 @@ pub struct CachedMap<M: Mapping = PageMap> {
 }
 
 impl CachedMap<PageMap> {
-    /// An empty map for the drive of `configuration`.
+    /// Returns an empty map for the drive of `configuration`.
     ///
     /// # Errors
-    /// When the metadata blocks cannot hold the map.
+    /// Returns an error if the metadata blocks cannot hold the map.
     pub fn new(configuration: &Configuration) -> Result<Self, GeometryError> {
         let truth = PageMap::new(configuration.geometry.logical_units());
         CachedMap::over(truth, configuration)
@@ -60,10 +60,10 @@ impl CachedMap<PageMap> {
 }
 
 impl<M: Mapping> CachedMap<M> {
-    /// The same over an empty map of another kind.
+    /// Returns a cached map over `truth`, an empty map of another kind.
     ///
     /// # Errors
-    /// When the metadata blocks cannot hold the map.
+    /// Returns an error if the metadata blocks cannot hold the map.
     pub fn over(truth: M, configuration: &Configuration) -> Result<Self, GeometryError> {
         Ok(CachedMap { truth, cache: MapCache::new(configuration)? })
     }
@@ -138,38 +138,38 @@ impl<M: Mapping> Mapping for CachedMap<M> {
 struct MapPage {
     next: u32,
     previous: u32,
-    /// Its place in the map area plus one; zero for none.
+    /// Place of the page in the map area plus one; zero for none.
     place: u32,
     segment: Segment,
-    /// True if it differs from what the flash holds.
+    /// True if the page differs from the flash.
     dirty: bool,
-    /// True if entries of it that collection has changed wait to be written to it.
+    /// True if entries of the page that garbage collection has changed wait to be written to the page.
     moved: bool,
-    /// When it is in RAM.
+    /// Moment at which the page is in RAM.
     there: There,
 }
 
-/// What a drive whose map lies on flash has of it in RAM, in map pages.
+/// RAM cache of a drive whose map is on flash, in map pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InRam {
-    /// Pages that are in RAM, or on their way there.
+    /// Number of pages that are in RAM, or on their way there.
     pub pages: u32,
-    /// Pages that have room.
+    /// Number of pages that RAM can hold.
     pub capacity: u32,
-    /// Of those in RAM, the ones that differ from what the flash holds.
+    /// Number of pages in RAM that differ from the flash.
     pub dirty: u32,
 }
 
-/// When a map page is in RAM.
+/// Moment at which a map page is in RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum There {
-    /// Then.
+    /// At this instant.
     At(Instant),
-    /// When the load of this number is done.
+    /// At the end of the load with this number.
     WithLoad(u32),
 }
 
-/// Which map pages are in RAM, which of those changed, and the map area of the flash.
+/// The RAM cache of map pages, and the map area of the flash.
 #[derive(Clone, Debug)]
 pub struct MapCache {
     entries_shift: u32,
@@ -177,16 +177,16 @@ pub struct MapCache {
     capacity: u32,
     probation: List,
     protected: List,
-    /// Map pages not in RAM with entries that the collection of the present victim has changed.
+    /// Map pages not in RAM with entries that garbage collection of the present victim has changed.
     moved: Vec<u32>,
-    /// The same of earlier victims, to be written while the next one is collected.
+    /// Such map pages of earlier victims, to be written while the next one is collected.
     owed: Vec<u32>,
-    /// How many of `owed` are written for each program unit that is collected.
+    /// Number of `owed` pages written for each program unit that is collected.
     owed_per_step: u32,
     pub(crate) area: MapArea,
 }
 
-/// Map pages of a drive: each is one unit with an entry for each logical unit.
+/// Returns the number of map pages of a drive: each is one unit with an entry for each logical unit.
 pub(crate) fn map_pages(logical_units: u32, unit_size: ByteLength) -> u32 {
     u64::from(logical_units).div_ceil(unit_size.whole(ENTRY)) as u32
 }
@@ -217,18 +217,18 @@ impl MapCache {
         })
     }
 
-    /// The map page with the entry of `unit`.
+    /// Returns the map page with the entry of `unit`.
     #[inline(always)]
     pub(crate) fn page_of(&self, unit: LogicalUnit) -> u32 {
         unit.0 >> self.entries_shift
     }
 
-    /// Binary logarithm of the entries of a map page.
+    /// Returns the binary logarithm of the number of entries of a map page.
     pub(crate) fn entries_shift(&self) -> u32 {
         self.entries_shift
     }
 
-    /// Forgets a page whose units are all trimmed; returns where it lay.
+    /// Forgets a page whose units are all trimmed. Returns its old place.
     pub(crate) fn forget(&mut self, page: u32) -> Option<PhysicalUnit> {
         if self.pages[page as usize].segment != Segment::Absent {
             self.take_out(page);
@@ -238,12 +238,12 @@ impl MapCache {
         std::mem::take(&mut entry.place).checked_sub(1).map(PhysicalUnit)
     }
 
-    /// Map pages of the drive.
+    /// Returns the number of map pages of the drive.
     pub(crate) fn pages(&self) -> u32 {
         self.pages.len() as u32
     }
 
-    /// Forgets all pages, none of which is in RAM: nothing in the map area is valid any more.
+    /// Forgets all pages, none of which is in RAM, so that no unit of the map area is valid.
     pub(crate) fn forget_pages(&mut self) {
         for page in 0..self.pages() {
             if let Some(place) = self.forget(page) {
@@ -252,18 +252,19 @@ impl MapCache {
         }
     }
 
-    /// Returns where `page` lies on flash.
+    /// Returns the place of `page` on flash.
     pub(crate) fn place(&self, page: u32) -> Option<PhysicalUnit> {
         self.pages[page as usize].place.checked_sub(1).map(PhysicalUnit)
     }
 
-    /// Notes that `page` was written to `place`; returns where it lay before.
+    /// Sets the place of `page`, which was written. Returns its old place.
     pub(crate) fn set_place(&mut self, page: u32, place: PhysicalUnit) -> Option<PhysicalUnit> {
         let entry = &mut self.pages[page as usize];
         std::mem::replace(&mut entry.place, place.0 + 1).checked_sub(1).map(PhysicalUnit)
     }
 
-    /// Collection has moved `unit`: its entry changes, in RAM or in the batch of this victim.
+    /// Notes that garbage collection has moved `unit`: its entry changes in RAM, or in the batch of the present
+    /// victim.
     #[inline(always)]
     fn note_relocated(&mut self, unit: LogicalUnit) {
         let page = self.page_of(unit);
@@ -276,19 +277,19 @@ impl MapCache {
         }
     }
 
-    /// All that was valid on a victim is moved: its batch is to be written while the next victim,
-    /// of `steps` program units, is collected.
+    /// Ends the collection of a victim: its batch of map pages is to be written while the next victim, of `steps`
+    /// program units, is collected.
     pub(crate) fn end_victim(&mut self, steps: u32) {
         self.owed.append(&mut self.moved);
         self.owed_per_step = (self.owed.len() as u32).div_ceil(steps);
     }
 
-    /// Returns how many map pages to write with each program unit that is collected.
+    /// Returns the number of map pages to write with each program unit that is collected.
     pub(crate) fn owed_per_step(&self) -> u32 {
         self.owed_per_step
     }
 
-    /// A map page of the batch that is not in RAM.
+    /// Removes and returns a map page of the batch that is not in RAM; `None` if none is left.
     pub(crate) fn take_owed(&mut self) -> Option<u32> {
         while let Some(page) = self.owed.pop() {
             if std::mem::take(&mut self.pages[page as usize].moved) {
@@ -298,14 +299,14 @@ impl MapCache {
         None
     }
 
-    /// The next map page of the map area's victim that is valid, and its place.
+    /// Returns the next valid map page of the map area's victim, and its place.
     pub(crate) fn next_of_map_victim(&mut self) -> Option<(u32, PhysicalUnit)> {
         let pages = &self.pages;
         self.area.next_of_victim(|page| pages[page as usize].place.checked_sub(1).map(PhysicalUnit))
     }
 
-    /// A map page that is in RAM is about to be written, whoever asked for it: it is the same as on
-    /// flash from then on. Returns when it is in RAM, if it is.
+    /// Notes that `page` is about to be written: if it is in RAM, it does not differ from the flash from then on.
+    /// Returns the moment at which the page is in RAM, or `None` if it is not.
     pub(crate) fn clean(&mut self, page: u32) -> Option<There> {
         let entry = &mut self.pages[page as usize];
         if entry.segment == Segment::Absent {
@@ -315,13 +316,13 @@ impl MapCache {
         Some(entry.there)
     }
 
-    /// Returns true if `page` is in RAM and differs from what the flash holds.
+    /// Returns true if `page` is in RAM and differs from the flash.
     pub(crate) fn is_dirty(&self, page: u32) -> bool {
         let entry = &self.pages[page as usize];
         entry.segment != Segment::Absent && entry.dirty
     }
 
-    /// Returns what is in RAM now.
+    /// Returns the state of the RAM cache.
     pub(crate) fn in_ram(&self) -> InRam {
         let dirty = self.pages.iter().filter(|it| it.segment != Segment::Absent && it.dirty);
         InRam {
@@ -362,7 +363,7 @@ mod tests {
         MapCache::new(&configuration).expect("room for the map")
     }
 
-    /// Uses a page; whether it was there, and what had to go.
+    /// Uses a page. Returns whether it was in RAM, and the page that was evicted.
     fn touch(cache: &mut MapCache, page: u32, change: bool) -> (bool, Option<u32>) {
         if cache.touch(page, change).is_some() {
             return (true, None);

@@ -1,21 +1,19 @@
-//! A map of extents in a table of bounded RAM.
+//! An extent map, in a table of bounded RAM.
 //!
-//! An extent is a run of logical units that lie one after the other in the flash, or a run of
-//! units that lie nowhere; the table has one entry for each, and no room for more than fit its
-//! RAM. The logical units are divided into regions as large as a collection unit, each with
-//! entries of its own, so that an extent ends where its region does. When the table is full the
-//! region with the most extents is condensed: its fragments are read and written again as one
+//! An extent is a run of logical units that are consecutive in the flash, or a run of unmapped units. The table has
+//! one entry for each extent, and its RAM limits their number. The logical units are divided into regions as large as
+//! a collection unit, each with entries of its own, so that an extent ends with its region. When the table is full,
+//! the region with the most extents is condensed (extent compaction): its fragments are read and written again as one
 //! run (see `condense.rs`).
 //!
-//! The scheme is one of table room and time: the truth is an ordinary map underneath, and this
-//! file counts how many extents it would take. An entry that changes is compared with its two
-//! neighbours, so counting costs the same however long the extents are.
+//! The scheme simulates table space and time only: lookups use an ordinary complete map underneath, and this file
+//! counts the extents that it would take. An entry that changes is compared with its two neighbours, so that counting
+//! costs the same however long the extents are.
 //!
-//! That drives of 2009 with little RAM mapped so is the reading of S. Pakhomov (KompyuterPress
-//! 01/2011) of a drive whose random writes collapse long before free blocks run out; no maker has
-//! published its scheme. Extents for whole blocks with fragments beside them are what hybrid
-//! mapping schemes have in common (Lee et al., FAST: A log buffer-based flash translation layer
-//! using fully-associative sector translation, ACM TECS 6(3), 2007).
+//! The source for drives of 2009 with little RAM is S. Pakhomov (KompyuterPress 01/2011), read as describing such a
+//! map: random writes of a drive collapse long before free blocks run out. No maker has published its scheme. Extents
+//! for whole blocks with fragments beside them are what hybrid mapping schemes have in common (Lee et al., FAST: A
+//! log buffer-based flash translation layer using fully-associative sector translation, ACM TECS 6(3), 2007).
 
 use super::regions::RegionQueue;
 use super::{Mapping, PageMap};
@@ -26,43 +24,42 @@ use crate::units::{ByteLength, LogicalUnit, Nanoseconds, PhysicalUnit};
 /// Bytes of an entry of the table: a logical and a physical unit in 32 bits each.
 pub const EXTENT_SIZE: ByteLength = ByteLength::new(8);
 
-/// The least entries for each region: with all regions condensed there is room for any write.
+/// Fewest entries per region: with all regions condensed there is room for any write.
 const LEAST_PER_REGION: u32 = 4;
 
-/// The table of extents, as a profile describes it.
+/// Parameters of the extent table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtentParameters {
-    /// Extents that the table has room for.
+    /// Number of extents that the table has room for.
     pub extents_max: u32,
-    /// How long the controller is busy to find the extent of a unit in another region than the
-    /// one that was asked for last.
+    /// Time to find the extent of a unit in another region than the last lookup.
     pub search: Nanoseconds,
-    /// How long it is busy for each further extent of a request.
+    /// Time for each further extent of a request.
     pub per_extent: Nanoseconds,
 }
 
 impl ExtentParameters {
-    /// The least room of a table for a drive of this shape.
+    /// Returns the smallest table, in extents, that a drive of this geometry needs.
     pub(crate) fn least_extents(geometry: &Geometry) -> u32 {
         regions(geometry).saturating_mul(LEAST_PER_REGION)
     }
 }
 
-/// Regions of a drive.
+/// Returns the number of regions of a drive.
 fn regions(geometry: &Geometry) -> u32 {
     geometry.logical_units().div_ceil(geometry.units_per_block())
 }
 
-/// The room that extents take.
+/// The extent table: counts of extents, and the limit on them.
 #[derive(Clone, Debug)]
 pub struct ExtentTable {
     parameters: ExtentParameters,
     units_per_region: u32,
-    /// For a division by `units_per_region`.
+    /// Provides fast division by `units_per_region`.
     geometry: Geometry,
     regions: RegionQueue,
     extents: u32,
-    /// The region that was asked for last.
+    /// Region of the last lookup.
     at_hand: u32,
 }
 
@@ -79,34 +76,34 @@ impl ExtentTable {
         }
     }
 
-    /// Extents in the table.
+    /// Returns the number of extents in the table.
     pub fn extents(&self) -> u32 {
         self.extents
     }
 
-    /// Extents that it has room for.
+    /// Returns the number of extents that the table has room for.
     pub fn extents_max(&self) -> u32 {
         self.parameters.extents_max
     }
 
-    /// Extents that a write of the units from `first` to `last` may add: its own, what is left
-    /// behind it, one more in each further region, and one where it goes on in another block.
+    /// Returns the number of extents that a write of the units from `first` to `last` may add: its own, the rest
+    /// behind it, two more for each further region, and one for a continuation in another block.
     pub(crate) fn needed_for(&self, first: LogicalUnit, last: LogicalUnit) -> u32 {
         3 + 2 * (self.region_of(last) - self.region_of(first))
     }
 
-    /// Returns true if there is no room for `needed` extents more.
+    /// Returns true if the table has no room for `needed` more extents.
     #[inline(always)]
     pub(crate) fn is_short_of(&self, needed: u32) -> bool {
         self.extents + needed > self.parameters.extents_max
     }
 
-    /// The region with the most extents, and how many those are.
+    /// Returns the region with the most extents, and their number.
     pub(crate) fn most_fragmented(&mut self) -> (u32, u32) {
         self.regions.most()
     }
 
-    /// The units of `region`, as the first and the one behind the last.
+    /// Returns the range of units of `region`.
     pub(crate) fn units_of(&self, region: u32) -> std::ops::Range<u32> {
         let first = region * self.units_per_region;
         first..(first + self.units_per_region).min(self.geometry.logical_units())
@@ -127,7 +124,7 @@ impl ExtentTable {
     }
 }
 
-/// A map of extents over a map that knows the truth.
+/// An extent map, simulated on top of a complete map in RAM.
 #[derive(Clone, Debug)]
 pub struct ExtentMap<M: Mapping = PageMap> {
     truth: M,
@@ -135,24 +132,24 @@ pub struct ExtentMap<M: Mapping = PageMap> {
 }
 
 impl ExtentMap<PageMap> {
-    /// An empty map for a drive of this shape.
+    /// Returns an empty map for a drive of this geometry.
     pub fn new(geometry: &Geometry, parameters: ExtentParameters) -> Self {
         ExtentMap::over(PageMap::new(geometry.logical_units()), geometry, parameters)
     }
 }
 
 impl<M: Mapping> ExtentMap<M> {
-    /// The same over an empty map of another kind.
+    /// Returns an extent map over `truth`, an empty map of another kind.
     pub fn over(truth: M, geometry: &Geometry, parameters: ExtentParameters) -> Self {
         ExtentMap { truth, table: ExtentTable::new(geometry, parameters) }
     }
 
-    /// The table.
+    /// Returns the extent table.
     pub fn table(&self) -> &ExtentTable {
         &self.table
     }
 
-    /// Returns true if an extent begins at `unit`, which is not the first of its region.
+    /// Returns 1 if an extent begins at `unit`, which is not the first of its region, else 0.
     #[inline(always)]
     fn begins_at(&self, unit: u32) -> u32 {
         let before = self.truth.get(LogicalUnit(unit - 1));
@@ -164,13 +161,13 @@ impl<M: Mapping> ExtentMap<M> {
         u32::from(!goes_on)
     }
 
-    /// Extents of a region, counted one by one.
+    /// Counts the extents of a region one by one.
     fn count(&self, region: u32) -> u32 {
         let units = self.table.units_of(region);
         1 + (units.start + 1..units.end).map(|unit| self.begins_at(unit)).sum::<u32>()
     }
 
-    /// Changes the entry of `unit` by `change`, and counts.
+    /// Changes the entry of `unit` by `change`, and updates the number of extents.
     #[inline(always)]
     fn change<T>(&mut self, unit: LogicalUnit, change: impl FnOnce(&mut M) -> T) -> T {
         let region = self.table.region_of(unit);
@@ -230,8 +227,8 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
         Some(&mut self.table)
     }
 
-    /// A request in another region than the last one has its first extent searched for; further
-    /// extents follow in the table.
+    /// Adds the search time if the request is in another region than the last one; further extents of the request
+    /// follow in the table.
     #[inline(always)]
     fn time_to_find(&mut self, first: LogicalUnit, units: u32) -> Nanoseconds {
         let ExtentParameters { search, per_extent, .. } = self.table.parameters;
@@ -246,7 +243,7 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
         found + per_extent * u64::from(further)
     }
 
-    /// What it has at hand is found anew.
+    /// Forgets the region of the last lookup.
     fn forget_what_is_volatile(&mut self) {
         self.table.at_hand = u32::MAX;
     }
@@ -255,7 +252,8 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
         self.truth.take_home();
     }
 
-    /// How many extents each region has follows from the map, in which order equals lie does not.
+    /// Saves the map and the order of the regions. The number of extents of each region follows from the map; the
+    /// order of equal regions does not.
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         self.truth.save(to)?;
         let regions: Vec<u32> = self.table.regions.in_order().collect();

@@ -1,8 +1,7 @@
 //! The metadata blocks that hold the map pages of a map on flash.
 //!
-//! They are written by a stream of their own, one map page a unit, as collection units of the same
-//! shape as those for data and with the same write buffer rules, and collected by a greedy
-//! collector of their own.
+//! The map area has a write stream of its own, with one map page per unit. Its collection units have the same shape
+//! as those for data and the same write buffer rules; a greedy garbage collector of its own collects them.
 
 use std::collections::VecDeque;
 
@@ -12,33 +11,33 @@ use crate::policy::VictimPolicy;
 use crate::stream::{FreePool, WriteStream};
 use crate::units::{BlockIndex, PhysicalUnit};
 
-/// Blocks for each group of dies that hold no map pages for long: one open, and two kept free, the
-/// least with which collection can go on (one takes the copies while the other is erased).
+/// Blocks per group of dies that do not hold map pages for long: one open, and two kept free. Two is the least with
+/// which garbage collection can continue (one takes the copies while the other is erased).
 const KEPT_PER_GROUP: u32 = 3;
 
 /// A block of the map area that is being collected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MapVictim {
     pub(crate) block: BlockIndex,
-    /// What was valid on it, and what not, when it was chosen.
+    /// Valid and invalid units of the block when it was chosen.
     valid: u32,
     gain: u32,
-    /// Moves owed, times `gain`.
+    /// Accumulated map pages to move, times `gain`.
     credit: u32,
-    /// The next unit of it to look at.
+    /// Next unit of the block to look at.
     next: u32,
 }
 
 /// The blocks that hold the map.
 #[derive(Clone, Debug)]
 pub(crate) struct MapArea {
-    /// The shape of the metadata blocks alone, numbered from zero.
+    /// Geometry of the metadata blocks alone, numbered from zero.
     pub(crate) geometry: Geometry,
     pub(crate) flash: Flash,
     pub(crate) free: FreePool,
     pub(crate) stream: WriteStream,
     pub(crate) victim: Option<MapVictim>,
-    /// Blocks from which all that was valid has been moved, in that order.
+    /// Blocks whose valid data has been moved, in that order.
     pub(crate) emptied: VecDeque<BlockIndex>,
 }
 
@@ -76,24 +75,25 @@ impl MapArea {
         })
     }
 
-    /// Blocks that hold no map pages for long.
+    /// Returns the number of blocks that do not hold map pages for long.
     pub(crate) fn blocks_kept(&self) -> u32 {
         self.geometry.groups() * KEPT_PER_GROUP
     }
 
-    /// Begins anew what RAM knows of an area of which nothing is under way.
+    /// Checks that no work is under way, as before power-off: then RAM holds nothing to forget.
     pub(crate) fn forget_what_is_volatile(&mut self) {
         assert!(self.victim.is_none() && self.emptied.is_empty(), "nothing is under way");
     }
 
-    /// Returns true if map collection has to go on.
+    /// Returns true if garbage collection of the map area has to continue.
     pub(crate) fn is_short_of_blocks(&self) -> bool {
         let coming = self.free.len() + self.emptied.len() as u32;
         coming < self.geometry.groups() * (KEPT_PER_GROUP - 1)
     }
 
-    /// Returns how many map pages to move of the victim for a page that was written, so that it is empty by the time
-    /// the stream has filled what it yields; whether it was chosen for this.
+    /// Returns the number of map pages to move from the victim for one page that was written, so that the victim is
+    /// empty by the time the stream has filled the units that it gains; `None` if there is no victim. The flag is
+    /// true if the victim was chosen by this call.
     pub(crate) fn moves_for_a_page(&mut self) -> (Option<u32>, bool) {
         let begun = self.victim.is_none();
         if begun {
@@ -116,8 +116,8 @@ impl MapArea {
         Some(MapVictim { block, valid, gain, credit: 0, next: 0 })
     }
 
-    /// The next map page of the victim that is valid, by its number and place, given where
-    /// every map page lies.
+    /// Returns the next valid map page of the victim, as its number and place; `place_of` returns the place of a map
+    /// page.
     pub(crate) fn next_of_victim(
         &mut self,
         place_of: impl Fn(u32) -> Option<PhysicalUnit>,
@@ -135,7 +135,7 @@ impl MapArea {
         None
     }
 
-    /// Hands the victim on to be erased when nothing on it is valid any more.
+    /// Queues the victim for its erase if none of its units is valid. Returns true if there is no victim any more.
     pub(crate) fn finish_victim_if_empty(&mut self) -> bool {
         let Some(victim) = self.victim else {
             return true;
@@ -148,20 +148,19 @@ impl MapArea {
         true
     }
 
-    /// Forgets what the block held that was emptied first, and makes it free; returns its group of
-    /// dies.
+    /// Makes the block free that was reclaimed first, and returns its group of dies.
     pub(crate) fn erase_emptied(&mut self) -> u32 {
         let block = self.emptied.pop_front().expect("some was emptied");
         let first = self.geometry.first_unit(block);
         self.flash.erase(block, first, self.geometry.units_per_block());
         let group = self.geometry.group_of(block);
-        // Oldest first, whatever their wear.
+        // The free pool takes the block freed first, whatever its wear.
         self.free.put(group, block, 0);
         group
     }
 
-    /// Makes every block free, of an area in which nothing is valid or under way; returns the groups of dies
-    /// of those that were written to.
+    /// Makes every block of the area free; no unit of the area is valid and no work is under way. Returns the group
+    /// of dies of each block that was written to.
     pub(crate) fn begin_anew(&mut self) -> Vec<u32> {
         assert!(self.victim.is_none() && self.emptied.is_empty(), "nothing is under way");
         self.stream = WriteStream::new(&self.geometry);
@@ -179,7 +178,7 @@ impl MapArea {
         groups
     }
 
-    /// Checks valid counts and the free pool against where the pages lie.
+    /// Checks valid counts and the free pool against the places of the map pages.
     pub(crate) fn check_invariants(&self, places: &[Option<PhysicalUnit>]) {
         let mut valid = vec![0; self.geometry.blocks() as usize];
         for (page, place) in places.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Regions by their number of extents, the one with the most first.
+//! Queue of regions by their number of extents, the region with the most first.
 //!
 //! Buckets of doubly linked lists, as in [`crate::victim`]: a region's count changes by at most
 //! two with a unit, and the fullest bucket is remembered, so both operations cost O(1).
@@ -16,14 +16,14 @@ struct Region {
 #[derive(Clone, Debug)]
 pub(crate) struct RegionQueue {
     regions: Vec<Region>,
-    /// The first region of each number of extents.
+    /// First region of each bucket, by number of extents.
     heads: Vec<u32>,
-    /// No region has more extents.
+    /// Number that no region's extents exceed.
     highest: u32,
 }
 
 impl RegionQueue {
-    /// `regions` regions of one extent each, of at most `most` in the end.
+    /// Returns `regions` regions of one extent each; a region can have at most `most` extents.
     pub(crate) fn new(regions: u32, most: u32) -> RegionQueue {
         let mut queue = RegionQueue {
             regions: vec![Region { next: NONE, previous: NONE, extents: 1 }; regions as usize],
@@ -36,12 +36,12 @@ impl RegionQueue {
         queue
     }
 
-    /// Extents of `region`.
+    /// Returns the number of extents of `region`.
     pub(crate) fn count(&self, region: u32) -> u32 {
         self.regions[region as usize].extents
     }
 
-    /// `region` has `after` extents where it had `before`, the others not counted.
+    /// Adds `after - before` to the number of extents of `region`.
     #[inline(always)]
     pub(crate) fn change(&mut self, region: u32, before: u32, after: u32) {
         let had = self.regions[region as usize].extents;
@@ -49,7 +49,8 @@ impl RegionQueue {
         self.link(region, had + after - before);
     }
 
-    /// All regions: of equal ones the one that changed last comes first.
+    /// Iterates over all regions, those with the fewest extents first; of equals the one that changed last comes
+    /// first.
     pub(crate) fn in_order(&self) -> impl Iterator<Item = u32> + '_ {
         let some = |region: u32| (region != NONE).then_some(region);
         self.heads.iter().flat_map(move |&head| {
@@ -57,7 +58,8 @@ impl RegionQueue {
         })
     }
 
-    /// Takes on the regions in such an order, which holds each once, with the extents of each.
+    /// Restores the queue from `order`, which holds each region once in the order of [`RegionQueue::in_order`], and
+    /// the number of extents of each region.
     pub(crate) fn rebuild(&mut self, order: &[u32], extents: &[u32]) {
         self.heads.fill(NONE);
         for &region in order.iter().rev() {
@@ -65,7 +67,7 @@ impl RegionQueue {
         }
     }
 
-    /// The region with the most extents, and their number; of equals the one that changed last.
+    /// Returns the region with the most extents, and their number; of equals the one that changed last.
     pub(crate) fn most(&mut self) -> (u32, u32) {
         while self.heads[self.highest as usize] == NONE {
             self.highest -= 1;

@@ -1,10 +1,10 @@
-//! Write streams that are put aside while another is being written.
+//! Inactive write streams: stored while another stream of the same kind is being written.
 
 use crate::geometry::Geometry;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::stream::WriteStream;
 
-/// The streams of one kind, of which one is being written and the others are put aside.
+/// Streams of one kind: one is being written, the others are inactive.
 #[derive(Clone, Debug)]
 pub(super) struct Aside {
     pub(super) streams: Vec<WriteStream>,
@@ -16,14 +16,14 @@ impl Aside {
         Aside { streams: vec![WriteStream::new(geometry); count as usize], active: 0 }
     }
 
-    /// Makes `current`, the stream being written, the one numbered `to`.
+    /// Exchanges `current`, the stream being written, for stream `to`.
     pub(super) fn switch(&mut self, current: &mut WriteStream, to: usize) {
         std::mem::swap(current, &mut self.streams[self.active]);
         std::mem::swap(current, &mut self.streams[to]);
         self.active = to;
     }
 
-    /// Writes those put aside. The one being written is saved where it is.
+    /// Saves the inactive streams. Their owner saves the active one.
     pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         to.word(self.active as u32)?;
         self.others().try_for_each(|stream| stream.save(to))
@@ -41,7 +41,7 @@ impl Aside {
         others.map(|(_, stream)| stream).try_for_each(|stream| stream.restore(from, geometry))
     }
 
-    /// Those put aside. In the place of the active one is one that was never written.
+    /// Iterates over the inactive streams, without the slot of the active one.
     pub(super) fn others(&self) -> impl Iterator<Item = &WriteStream> {
         self.streams.iter().zip(0..).filter(|&(_, id)| id != self.active).map(|(it, _)| it)
     }

@@ -1,4 +1,4 @@
-//! Blocks in no order, to draw from: adding, drawing and taking out cost O(1).
+//! Unordered set of blocks to draw from at random: adding, drawing and removing cost O(1).
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 #[derive(Clone, Debug)]
 pub(super) struct Bag {
     members: Vec<u32>,
-    /// Per block, where it is among the members.
+    /// Per block, its index among the members.
     places: Vec<u32>,
 }
 
@@ -29,18 +29,18 @@ impl Bag {
         }
     }
 
-    /// All blocks, as they lie.
+    /// Iterates over all blocks, in no order.
     pub(super) fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
         self.members.iter().copied()
     }
 
-    /// All blocks, which are some, from a drawn one on and around.
+    /// Iterates over all blocks from a randomly drawn one on, and around. The bag must not be empty.
     pub(super) fn blocks_from(&self, generator: &mut Pcg64Mcg) -> impl Iterator<Item = u32> + '_ {
         let (before, from) = self.members.split_at(generator.random_range(0..self.members.len()));
         from.iter().chain(before).copied()
     }
 
-    /// One of the blocks that are here, which are some; it stays.
+    /// Returns a randomly drawn block, which stays in the bag. The bag must not be empty.
     pub(super) fn draw(&self, generator: &mut Pcg64Mcg) -> u32 {
         self.members[generator.random_range(0..self.members.len())]
     }

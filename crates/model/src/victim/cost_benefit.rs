@@ -1,8 +1,8 @@
 //! Cost-benefit: buckets by the number of valid units, each in the order of the last change.
 //!
-//! Blocks of one bucket differ in age only, and a block enters its bucket when its count changes,
-//! so the best of a bucket is its oldest. Comparing those finds the best of all: one look at each
-//! bucket per victim, while a victim moves as many units as there are buckets, or nearly.
+//! Blocks of one bucket differ in age only, and a block enters its bucket when its valid count changes, so the best
+//! of a bucket is its oldest. Comparing the oldest of each bucket finds the best of all: one look at each bucket per
+//! victim, while a victim moves about as many units as there are buckets.
 
 use super::lists::{Lists, NONE};
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
@@ -10,7 +10,7 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 #[derive(Clone, Debug)]
 pub(super) struct CostBenefit {
     lists: Lists,
-    /// Per block, the change at which it entered its bucket.
+    /// Per block, the number of the change at which it entered its bucket.
     changed: Vec<u64>,
     changes: u64,
     units_per_block: u32,
@@ -43,12 +43,12 @@ impl CostBenefit {
         self.lists.unlink(block);
     }
 
-    /// Puts back what [`CostBenefit::take`] gave.
+    /// Puts back a block that [`CostBenefit::take`] returned.
     pub(super) fn put_back(&mut self, block: u32, valid: u32) {
         self.lists.link_last(block, valid as usize);
     }
 
-    /// The block with the most benefit for its cost; of equals the one with fewer valid units.
+    /// Removes and returns the block with the most benefit for its cost; of equals the one with fewer valid units.
     pub(super) fn take(&mut self) -> Option<u32> {
         let mut best = None;
         for valid in 0..=self.units_per_block {
@@ -66,7 +66,7 @@ impl CostBenefit {
         Some(block)
     }
 
-    /// `age (1 - u) / 2u`; infinite for an empty block, zero for a full one only.
+    /// Returns `age (1 - u) / 2u`: infinite for a block without valid units, zero only for a fully valid one.
     fn score(&self, block: u32, valid: u32) -> f64 {
         let age = (self.changes + 1 - self.changed[block as usize]) as f64;
         let gain = f64::from(self.units_per_block - valid);
@@ -77,14 +77,14 @@ impl CostBenefit {
         self.lists.blocks()
     }
 
-    /// Writes when each block changed; the lists are the caller's.
+    /// Saves the last change of each block; the caller saves the lists.
     pub(super) fn save_ages(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         let CostBenefit { lists: _, changed, changes, units_per_block: _ } = self;
         to.long(*changes)?;
         Ok(changed.iter().try_for_each(|&changed| to.long(changed))?)
     }
 
-    /// Reads the same, after the blocks were inserted.
+    /// Restores the last change of each block, after the blocks were inserted.
     pub(super) fn restore_ages(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
         self.changes = from.long()?;
         for changed in &mut self.changed {

@@ -1,4 +1,4 @@
-//! Greedy: buckets by the number of valid units, and the lowest that is not empty.
+//! Greedy policy: a bucket per number of valid units; the victim comes from the lowest that is not empty.
 
 use super::lists::Lists;
 
@@ -33,8 +33,7 @@ impl Greedy {
         self.lists.unlink(block);
     }
 
-    /// The block with the fewest valid units of those that are here, which are some, and how many
-    /// they are.
+    /// Removes and returns the block with the fewest valid units, and that number. The queue must not be empty.
     pub(super) fn take(&mut self) -> (u32, u32) {
         while self.lists.is_empty(self.lowest) {
             self.lowest += 1;

@@ -1,28 +1,29 @@
-//! Rotation: a share of the victims is not chosen, but has its turn, as the block closed longest ago.
+//! Rotation: a share of the victims is not chosen by the policy but taken in turn, as the block closed longest ago.
 
 use super::lists::Lists;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 
-/// One victim, as [`Rotation::owed`] counts.
+/// One victim in the unit of [`Rotation::owed`].
 const WHOLE: u32 = 1 << 16;
 
-/// All closed blocks in the order in which they were closed, and whose turn it is.
+/// All closed blocks in the order in which they were closed, and the accumulated share of the next victim in
+/// rotation.
 #[derive(Clone, Debug)]
 pub(super) struct Rotation {
-    /// One list: the block that was closed last comes first.
+    /// One list; the block that was closed last comes first.
     closed: Lists,
-    /// Per block, its number among all that were closed.
+    /// Per block, its number in the order of closing.
     numbers: Vec<u64>,
     next: u64,
-    /// The share of victims that it takes, of [`WHOLE`].
+    /// Share of the victims taken in rotation, in parts of [`WHOLE`].
     share: u32,
-    /// What has come together of a victim, and what had before the last one.
+    /// Accumulated share of a victim, and its value before the last victim.
     owed: u32,
     owed_before: u32,
 }
 
 impl Rotation {
-    /// Of `blocks` blocks, none of which is closed; `share` is from 0 to 1.
+    /// Returns the rotation of a drive with `blocks` blocks, none of them closed; `share` is from 0 to 1.
     pub(super) fn new(share: f64, blocks: u32) -> Rotation {
         Rotation {
             closed: Lists::new(blocks, 1),
@@ -44,7 +45,8 @@ impl Rotation {
         self.closed.unlink(block);
     }
 
-    /// The block that the next victim has to be, if it is not to be chosen; some block is closed.
+    /// Adds the share of one victim. Returns the block closed longest ago if rotation takes this victim, else `None`.
+    /// Some block must be closed.
     pub(super) fn take_turn(&mut self) -> Option<u32> {
         self.owed_before = self.owed;
         self.owed += self.share;
@@ -55,7 +57,7 @@ impl Rotation {
         Some(self.closed.last(0))
     }
 
-    /// Puts back the block that was taken last, to where it was, and its turn with it.
+    /// Puts back the block that was taken last at its old position, and undoes its turn.
     pub(super) fn put_back(&mut self, block: u32) {
         self.owed = self.owed_before;
         let number = self.numbers[block as usize];
@@ -74,7 +76,8 @@ impl Rotation {
         Ok(to.list(blocks.into_iter())?)
     }
 
-    /// Takes on what was saved, after as many blocks were inserted in any order; `is_closed` says which.
+    /// Restores a saved rotation. Before, the same blocks were inserted in any order: `closed` blocks, those with
+    /// `is_closed` set.
     pub(super) fn restore(
         &mut self,
         from: &mut Decoder<'_>,

@@ -6,16 +6,16 @@ use super::*;
 const BLOCKS: u32 = 64;
 const UNITS: u32 = 32;
 
-/// A closed block of the plain model.
+/// A closed block of the reference model.
 #[derive(Clone, Copy, Debug)]
 struct Plain {
     valid: u32,
-    /// When it was closed, and when its count changed last.
+    /// Steps at which the block was closed and at which its valid count last changed.
     closed: u64,
     changed: u64,
 }
 
-/// Every operation at random, against a plain list; `check` judges a victim.
+/// Compares random operations with a plain list; `check` judges each victim.
 fn against_a_plain_list(
     policy: VictimPolicy,
     check: impl FnMut(&[Option<Plain>], BlockIndex, u64),
@@ -23,7 +23,7 @@ fn against_a_plain_list(
     with_rotation_against_a_plain_list(policy, 0.0, check);
 }
 
-/// The same with a share of the victims taken in their turn.
+/// Compares random operations with a plain list, with a share of the victims taken in rotation.
 fn with_rotation_against_a_plain_list(
     policy: VictimPolicy,
     share: f64,
@@ -110,7 +110,7 @@ fn with_rotation_a_share_of_the_victims_was_closed_first_and_the_policy_chooses_
             in_turn += u32::from(!is_emptiest);
             chosen += u32::from(!is_oldest);
         });
-        // Half of all that is taken is put back, and its turn with it: that is taken again.
+        // Half of the victims are put back, and their turns with them: these are taken again.
         let found = f64::from(in_turn) / f64::from(in_turn + chosen);
         assert!((found - share).abs() < 0.05, "{share}: {found}");
     }
@@ -146,13 +146,13 @@ fn an_old_block_is_worth_more_than_a_young_one_with_a_little_more_to_gain() {
     for valid in (6..=8).rev() {
         queue.lose_unit(BlockIndex(1), valid);
     }
-    // Block 0 holds 6 and is 4 changes old: 4 * 2 / 12. Block 1 holds 5 and is 1: 1 * 3 / 10.
+    // Block 0 holds 6 units and is 4 changes old: 4 * 2 / 12. Block 1 holds 5 and is 1 change old: 1 * 3 / 10.
     assert_eq!(queue.take(|_| 0), Some(BlockIndex(0)));
     assert_eq!(queue.take(|_| 0), Some(BlockIndex(1)));
     assert_eq!(queue.take(|_| 0), Some(BlockIndex(2)), "a full block comes last, however old");
 }
 
-/// Returns how often each rank by valid units is taken of 16 blocks that hold 0 to 15.
+/// Returns how often each of 16 blocks, which hold 0 to 15 valid units, is taken.
 fn ranks(policy: VictimPolicy, seed: u64) -> Vec<u32> {
     let mut queue = VictimQueue::new(policy, seed, 16, 16);
     let mut taken = vec![0; 16];

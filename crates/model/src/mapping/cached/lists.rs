@@ -1,9 +1,9 @@
-//! Which map pages RAM holds: the two lists of a segmented LRU.
+//! The RAM cache of map pages: the two lists of a segmented LRU.
 
 use super::{MapCache, MapPage, NONE};
 use crate::mapping::cached::There;
 
-/// Where in RAM a map page is.
+/// Segment of the RAM cache that a map page is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Segment {
     Absent,
@@ -11,7 +11,7 @@ pub(super) enum Segment {
     Protected,
 }
 
-/// A list of map pages through their links, most recently used first.
+/// A doubly linked list of map pages, the most recently used first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     pub(super) head: u32,
@@ -23,17 +23,18 @@ impl List {
     pub(super) const EMPTY: List = List { head: NONE, tail: NONE, len: 0 };
 }
 
-/// A page that had to make room.
+/// A map page that was evicted to make room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Evicted {
     pub(crate) page: u32,
     pub(crate) dirty: bool,
-    /// When it was in RAM.
+    /// Moment at which the page was in RAM.
     pub(crate) there: There,
 }
 
 impl MapCache {
-    /// Uses `page`, if it is in RAM; returns when it is there.
+    /// Marks `page` as used, and as dirty if `change`. Returns the moment at which the page is in RAM, or `None` if
+    /// it is not cached.
     #[inline(always)]
     pub(crate) fn touch(&mut self, page: u32, change: bool) -> Option<There> {
         let entry = &mut self.pages[page as usize];
@@ -56,7 +57,7 @@ impl MapCache {
         }
     }
 
-    /// Takes the page out that was on probation for longest, if there is no room for another.
+    /// Evicts the page that was on probation for longest, if the cache is full.
     pub(crate) fn make_room(&mut self) -> Option<Evicted> {
         if self.probation.len + self.protected.len < self.capacity {
             return None;
@@ -73,8 +74,8 @@ impl MapCache {
         Evicted { page, dirty: std::mem::take(&mut entry.dirty), there: entry.there }
     }
 
-    /// Puts a page on probation that will be there then. What collection has changed in it
-    /// meanwhile goes into it.
+    /// Adds `page`, which will be in RAM at `there`, to the probation list. Entries that garbage collection has
+    /// changed meanwhile make the page dirty.
     pub(crate) fn insert(&mut self, page: u32, change: bool, there: There) {
         let entry = &mut self.pages[page as usize];
         entry.dirty = change | std::mem::take(&mut entry.moved);

@@ -1,5 +1,5 @@
-//! A map on flash of a drive that was turned off: where its map pages lie, and the blocks of the map
-//! area. RAM holds none of it then, and no page differs from what the flash holds.
+//! Saved state of a map on flash: the places of the map pages and the blocks of the map area. The drive was shut
+//! down, so that RAM holds no map page, and none differs from the flash.
 
 use super::MapCache;
 use crate::flash::BlockState;
@@ -10,13 +10,12 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
 
 impl MapCache {
-    /// Map pages in RAM that differ from what the flash holds.
+    /// Returns the map pages in RAM that differ from the flash.
     pub(crate) fn dirty_pages(&self) -> Vec<u32> {
         (0..self.pages.len() as u32).filter(|&page| self.is_dirty(page)).collect()
     }
 
-    /// Takes all pages out of RAM, none of which differs from what the flash holds, and forgets
-    /// what was being read.
+    /// Evicts all pages from RAM, none of which differs from the flash, and forgets loads.
     pub(super) fn empty(&mut self) {
         assert!(
             self.moved.is_empty() && self.owed.is_empty(),
@@ -37,7 +36,7 @@ impl MapCache {
             // From the configuration.
             entries_shift: _,
             capacity: _,
-            // Nothing, of a drive that was shut down.
+            // Empty on a drive that was shut down.
             probation,
             protected,
             moved: _,
@@ -78,7 +77,7 @@ impl MapArea {
         let MapArea {
             // From the configuration.
             geometry: _,
-            // Nothing, of a drive that was shut down.
+            // Empty on a drive that was shut down.
             victim,
             emptied,
             flash,
@@ -93,12 +92,12 @@ impl MapArea {
 
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
         self.flash.restore(from, self.geometry.units_per_block())?;
-        // Oldest first, whatever their wear.
+        // The free pool takes the block freed first, whatever its wear.
         self.free.restore(from, |_| 0)?;
         self.stream.restore(from, &self.geometry)
     }
 
-    /// Checks what the structures say of each other.
+    /// Checks that the tables agree with each other.
     fn check_restored(&self) -> Result<(), SnapshotError> {
         let mut blocks = Blocks::new(&self.geometry, &self.flash);
         for (block, programs) in self.stream.open_blocks() {
