@@ -1,15 +1,14 @@
-//! Where the time of requests goes: what answers "why was this slow".
+//! Attribution of latency: the parts of the time of requests, which answer "why was this slow".
 //!
-//! The latency of every request is split into parts that add up to it. What a request does is
-//! noted where it does it, what it waits for where it waits, and the rest is queueing behind other
-//! requests. Of a request that needs many pages, the one that is in RAM last decides: its parts are
-//! the request's. The split of one request is the difference between the totals before and behind
-//! it ([`Attribution::since`]).
+//! The latency of every request is split into parts that add up to it. The parts of a request are noted where it is
+//! carried out and where it waits; the rest is queueing behind other requests. If a request needs many pages, the
+//! page that is in RAM last decides: its parts are the request's. The split of one request is the difference between
+//! the totals before and after it ([`Attribution::since`]).
 //!
-//! A write that waits for room in the write buffer waits for programs, and those share their dies
-//! with collection, merges and the map. That wait is divided in the proportion in which these
-//! occupied the dies while the last block but one was written (`Shares`): which program gave a
-//! slot free says nothing of what kept that program waiting.
+//! A write that waits for room in the write buffer waits for programs, and those share their dies with garbage
+//! collection, merges and the map. That wait is divided in the proportion in which these occupied the dies while the
+//! last block but one was written (`Shares`): the program that freed a slot says nothing about the cause of its own
+//! wait.
 
 mod room;
 
@@ -22,30 +21,30 @@ use crate::units::Nanoseconds;
 pub(crate) use room::FlashTimes;
 use room::Shares;
 
-/// The parts and what is done with every one of them: to add a part is one line.
+/// Defines the parts and everything that is done with each of them, so that a new part is one line.
 macro_rules! parts {
     ($($(#[$doc:meta])* $field:ident: $name:literal,)*) => {
-        /// Time by what it was spent on, summed over requests.
+        /// Time by cause, summed over requests.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Parts {
             $($(#[$doc])* pub $field: Nanoseconds,)*
         }
 
         impl Parts {
-            /// Each part with its name, in the order to show them.
+            /// Returns each part with its name, in the order to show them.
             pub fn named(&self) -> Vec<(&'static str, Nanoseconds)> {
                 vec![$(($name, self.$field)),*]
             }
 
-            /// The sum of all parts.
+            /// Returns the sum of all parts.
             pub fn total(&self) -> Nanoseconds {
                 [$(self.$field),*].into_iter().sum()
             }
 
-            /// Returns what was added since `earlier`, a previous state of the same drive.
+            /// Returns the time added since `earlier`, a previous state of the same drive.
             ///
             /// # Panics
-            /// When a part of `earlier` is longer: it is not an earlier state.
+            /// Panics if a part of `earlier` is longer: it is not an earlier state.
             #[must_use]
             pub fn since(&self, earlier: &Parts) -> Parts {
                 let minus = |now: Nanoseconds, then: Nanoseconds| {
@@ -65,32 +64,32 @@ macro_rules! parts {
 }
 
 parts! {
-    /// Taking up the command: host, driver and firmware, without waiting.
+    /// Command processing: host, driver and firmware, without waiting.
     command: "command",
-    /// Waiting behind other requests, wherever that was.
+    /// Waiting behind other requests, at any stage.
     queue: "queue",
-    /// Moving the data over its channel and the host link.
+    /// Transfer of the data over its channel and the host link.
     link: "link",
     /// Sensing the flash page that was in RAM last.
     flash_read: "flash read",
     /// Waiting for programs of host data.
     program: "program",
-    /// Waiting for collection: its reads, programs and erases.
+    /// Waiting for garbage collection: its reads, programs and erases.
     collection: "collection",
-    /// Reading and writing map pages that were not in RAM, and programming what the drive keeps of
-    /// its map besides: journal, saved map, records of trims.
+    /// Reading and writing map pages that were not in RAM, and programming other metadata of the map: journal,
+    /// checkpoints, trim records.
     map_miss: "map miss",
-    /// Merging: reading what a request replaces only in part, and merges of the mapping scheme.
+    /// Read-modify-write of units that a request replaces only in part, and merges of the mapping scheme.
     merge: "merge",
-    /// Making data durable that the host asked for (flush, FUA).
+    /// Making data durable at the request of the host (flush, FUA).
     flush: "flush",
     /// Carrying out trims.
     trim: "trim",
-    /// What a sequential read lost because it was not read ahead of.
+    /// Time that a sequential read lost because its data was not read ahead.
     read_ahead_miss: "read-ahead miss",
 }
 
-/// Where the time of requests went, by kind of request.
+/// Attribution of the time of requests, by kind of request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribution {
     /// Reads.
@@ -102,10 +101,10 @@ pub struct Attribution {
 }
 
 impl Attribution {
-    /// Returns what was added since `earlier`, a previous state of the same drive.
+    /// Returns the time added since `earlier`, a previous state of the same drive.
     ///
     /// # Panics
-    /// When `earlier` is not an earlier state.
+    /// Panics if `earlier` is not an earlier state.
     #[must_use]
     pub fn since(&self, earlier: &Attribution) -> Attribution {
         Attribution {
@@ -124,22 +123,22 @@ impl AddAssign for Attribution {
     }
 }
 
-/// What is noted of the requests of one kind while they are carried out.
+/// Totals noted for the requests of one kind while they are carried out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Noted {
     pub(crate) requests: u64,
-    /// The sum of their latencies.
+    /// Sum of the latencies of the requests.
     pub(crate) latency: Nanoseconds,
-    /// All that is noted where it happens; of `command` what a command's length costs. The rest of that and the
-    /// queue are worked out.
+    /// Parts noted where they happen. `command` holds only the time that grows with a command's length; the rest of
+    /// `command`, and `queue`, are worked out later.
     pub(crate) parts: Parts,
 }
 
 impl Noted {
-    /// The parts, with command and queue.
+    /// Returns all parts, with `command` and `queue` worked out.
     ///
     /// # Panics
-    /// When the parts add up to more than the latencies: something was counted twice.
+    /// Panics if the parts add up to more than the latencies: something was counted twice.
     fn split(&self, command: Nanoseconds) -> Parts {
         let mut parts = self.parts;
         parts.command += command * self.requests;
@@ -150,24 +149,24 @@ impl Noted {
     }
 }
 
-/// Everything noted, and what is needed to divide it.
+/// Totals of all requests, and the data needed to divide waits for room.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     pub(crate) reads: Noted,
     pub(crate) writes: Noted,
     pub(crate) others: Noted,
-    /// What writes waited for room in the buffer since the shares were last worked out.
+    /// Time that writes waited for room in the buffer since the shares were last updated.
     pub(crate) room: Nanoseconds,
     shares: Shares,
 }
 
 impl Delays {
-    /// Nothing noted yet, of a drive that has counted `counters` in an earlier life.
+    /// Returns empty totals for a drive that has counted `counters` before.
     pub(crate) fn after(counters: &Counters) -> Delays {
         Delays { shares: Shares::after(counters), ..Delays::default() }
     }
 
-    /// Returns where the time of all requests went, each of which was a `command` first.
+    /// Returns the attribution of all requests, each of which took the time `command` first.
     pub(crate) fn attribution(mut self, command: Nanoseconds) -> Attribution {
         self.add_room();
         Attribution {

@@ -1,19 +1,17 @@
-//! Checkpoints: the map in RAM, saved on the flash piece by piece.
+//! Checkpoints: the map in RAM, saved to flash piece by piece.
 //!
-//! While `mapping.checkpoint` bytes are programmed, the whole map is programmed once to the metadata
-//! blocks, a flash page at a time and in turn. So after a power cut no piece of it is older than
-//! that, and recovery reads the saved map, the first page of each block (which tells whether the
-//! block was written since), and the spare areas of what was programmed since the oldest piece; where
-//! there is a map journal ([`crate::journal`]), its pages instead of those, and the spare areas of
-//! what came after its last one.
+//! While `mapping.checkpoint` bytes are programmed, the whole map is programmed once to the metadata blocks, a flash
+//! page at a time and in turn. So after a power cut no piece of the saved map is older than that. Recovery reads the
+//! saved map, the first page of each block (which tells whether the block was written since), and the spare areas of
+//! all program units since the oldest piece. With a map journal ([`crate::journal`]), it reads the journal pages
+//! instead, and only the spare areas of program units after the last journal page.
 //!
-//! What recovery finds is the same with and without: a copy that a piece of the map knows of and that
-//! was erased since has a newer one, or was trimmed, and both are newer than the piece. So the
-//! model reads all spare areas whatever it takes, and works out how many of them the drive would
-//! have had to read.
+//! The result of recovery is the same with and without checkpoints: if a piece of the map names a copy that was
+//! erased since, that unit has a newer copy or was trimmed, and both are newer than the piece. So the model always
+//! reads all spare areas, and works out how many of them the drive would have had to read.
 //!
-//! No maker has published how often its drives do this, or in pieces of what size: that a drive with
-//! its map in RAM saves it while it works is assumed, and how often is each profile's.
+//! No maker has published how often its drives do this, or in pieces of what size: that a drive with its map in RAM
+//! saves it while it works is assumed, and the rate is each profile's.
 
 use crate::geometry::Geometry;
 use crate::mapping::MappingScheme;
@@ -22,17 +20,17 @@ use crate::mechanisms::Mechanisms;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::units::ByteLength;
 
-/// Bytes of a map's entry for a unit.
+/// Bytes of an entry of the map.
 const ENTRY: ByteLength = ByteLength::new(4);
 
-/// How a drive saves its map.
+/// Parameters of checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointParameters {
-    /// Units programmed while the whole map is saved once; at least one.
+    /// Number of units programmed while the whole map is saved once; at least one.
     pub every_units: u64,
 }
 
-/// Flash pages that the whole map takes.
+/// Returns the number of flash pages that the whole map takes.
 pub fn map_pages(geometry: &Geometry, mechanisms: &Mechanisms) -> u64 {
     let bytes = match mechanisms.mapping {
         MappingScheme::Extent => EXTENT_SIZE * u64::from(mechanisms.extents.extents_max),
@@ -41,7 +39,7 @@ pub fn map_pages(geometry: &Geometry, mechanisms: &Mechanisms) -> u64 {
     bytes.covering(geometry.parameters().page_size).max(1)
 }
 
-/// Flash pages of a metadata collection unit.
+/// Returns the number of flash pages of a metadata collection unit.
 pub fn pages_per_metadata_unit(geometry: &Geometry) -> u64 {
     let shape = geometry.parameters();
     u64::from(shape.planes_per_die)
@@ -49,14 +47,14 @@ pub fn pages_per_metadata_unit(geometry: &Geometry) -> u64 {
         * u64::from(shape.dies_per_collection_unit)
 }
 
-/// How far saving has come.
+/// Progress of checkpoints.
 #[derive(Clone, Debug)]
 pub(crate) struct Checkpoints {
     every_units: u64,
     map_pages: u64,
-    /// Pages owed, times `every_units`.
+    /// Accumulated pages to save, times `every_units`.
     owed: u64,
-    /// Pages saved so far.
+    /// Number of pages saved so far.
     saved: u64,
 }
 
@@ -75,7 +73,7 @@ impl Checkpoints {
         }
     }
 
-    /// Returns how many pages of the map have to be saved after `units` units were programmed.
+    /// Returns the number of pages of the map to save after `units` more units were programmed.
     pub(crate) fn pages_owed(&mut self, units: u32) -> u64 {
         self.owed += u64::from(units) * self.map_pages;
         let pages = self.owed / self.every_units;
@@ -84,7 +82,7 @@ impl Checkpoints {
         pages
     }
 
-    /// After a power cut: so many pages were saved before.
+    /// Sets the number of pages that were saved before a power cut.
     pub(crate) fn go_on_from(&mut self, saved: u64) {
         self.saved = saved;
     }
@@ -108,7 +106,7 @@ mod tests {
     use crate::profile::Profile;
     use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
-    /// A drive of 64 MiB with these changes.
+    /// Returns the configuration of a drive of 64 MiB with these changes.
     fn configuration(changes: &[(&str, &str)]) -> Result<crate::Configuration, String> {
         let mut profile = Profile::named(crate::profile::DEFAULT).expect("the default profile");
         let small = [

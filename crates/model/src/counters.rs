@@ -1,10 +1,10 @@
-//! What a drive has done since it was made: the figures that explain its speed.
+//! Counters of a drive since it was made: the figures that explain its speed.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::{ByteLength, Sector};
 
-/// The struct, and what is done with every one of its fields: to add a counter is one line.
+/// Defines the struct and everything that is done with each of its fields, so that a new counter is one line.
 macro_rules! counters {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident,)* }) => {
         $(#[$doc])*
@@ -14,10 +14,10 @@ macro_rules! counters {
         }
 
         impl $name {
-            /// Returns what was counted since `earlier`, a previous state of the same drive.
+            /// Returns the counts since `earlier`, a previous state of the same drive.
             ///
             /// # Panics
-            /// When `earlier` counts more than `self` does: it is not an earlier state.
+            /// Panics if `earlier` counts more than `self` does: it is not an earlier state.
             pub fn since(&self, earlier: &$name) -> $name {
                 let minus = |now: u64, then: u64| {
                     now.checked_sub(then).expect("counters are compared with an earlier state")
@@ -25,18 +25,18 @@ macro_rules! counters {
                 $name { $($field: minus(self.$field, earlier.$field),)* }
             }
 
-            /// Returns what this and `other`, the counters of two drives, come to together.
+            /// Returns the sum of these counters and `other`, those of another drive.
             #[must_use]
             pub fn plus(&self, other: &$name) -> $name {
                 $name { $($field: self.$field + other.$field,)* }
             }
 
-            /// All counts, in the order they are declared.
+            /// Iterates over all counts, in the order of their declaration.
             pub(crate) fn values(&self) -> impl Iterator<Item = u64> + use<> {
                 [$(self.$field,)*].into_iter()
             }
 
-            /// The same, to set.
+            /// Iterates over all counts as mutable references, in the order of their declaration.
             pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut u64> {
                 [$(&mut self.$field,)*].into_iter()
             }
@@ -50,20 +50,20 @@ counters! {
     Counters {
         /// Requests of any kind that the host has sent.
         requests,
-        /// Of these, reads.
+        /// Read commands.
         host_read_commands,
-        /// Writes, refused ones included.
+        /// Write commands, refused ones included.
         host_write_commands,
-        /// Times that it was formatted, with or without an erase.
+        /// Formats, with or without an erase.
         formats,
         /// Writes that were refused because the drive has become read-only.
         refused_writes,
         /// Units the host has read.
         host_read_units,
-        /// Units the host has written, whole or in part. Parts of a unit that came together in the
-        /// write buffer count once: each of these costs the flash a unit.
+        /// Units the host has written, whole or in part. Parts of a unit that were combined in the write buffer count
+        /// once: each of these costs the flash a unit.
         host_write_units,
-        /// Of these, units written in part.
+        /// Of `host_write_units`, units written in part.
         host_part_units,
         /// Sectors of 512 bytes that the host sent for units written in part.
         host_part_sectors,
@@ -75,13 +75,13 @@ counters! {
         fua_writes,
         /// Units programmed because the host wrote them.
         program_units_host,
-        /// Units programmed because collection moved them.
+        /// Units programmed because garbage collection moved them.
         program_units_collection,
         /// Units programmed empty, to complete a program unit for a flush.
         program_units_padding,
         /// Of the units programmed for the host, padding included, those to blocks in SLC mode.
         program_units_slc,
-        /// Of the units programmed by collection, those that it moved out of blocks in SLC mode.
+        /// Of the units programmed by garbage collection, those that it moved out of blocks in SLC mode.
         program_units_folded,
         /// Of the collection units erased, those in SLC mode.
         slc_erases,
@@ -89,41 +89,40 @@ counters! {
         programs,
         /// Pages programmed for the map journal.
         journal_pages,
-        /// Pages programmed to save the map now and then.
+        /// Pages programmed for checkpoints of the map.
         checkpoint_pages,
         /// Pages programmed with records of trims.
         trim_pages,
-        /// Metadata collection units erased so that such pages can be written again.
+        /// Metadata collection units erased for pages of the journal, of checkpoints or of trim records.
         metadata_erases,
         /// Times that power was lost without warning, so that the drive had to recover.
         unsafe_shutdowns,
         /// Flash pages read for the host, read-ahead included.
         flash_page_reads_host,
-        /// Flash pages read by collection.
+        /// Flash pages read by garbage collection.
         flash_page_reads_collection,
-        /// Times that a page, or one of each plane, was sensed by collection.
+        /// Times that garbage collection sensed a page, or one of each plane.
         flash_reads_collection,
-        /// Flash pages read to complete units that the host wrote in part.
+        /// Flash pages read for read-modify-write of units that the host wrote in part.
         flash_page_reads_merge,
-        /// Units written in part that were completed without the flash: the rest of them was in
-        /// the write buffer.
+        /// Units written in part that were completed without reading flash: the rest of them was in the write buffer.
         buffer_merge_units,
-        /// Regions that were condensed because the table of extents was full.
+        /// Regions that were condensed because the extent table was full.
         condensed_regions,
-        /// Units programmed because their region was condensed, those that lay nowhere included.
+        /// Units programmed because their region was condensed, unmapped ones included.
         program_units_condensing,
-        /// Of these, the units that lay nowhere and were written as zeros.
+        /// Of `program_units_condensing`, unmapped units that were written as zeros.
         condensed_empty_units,
-        /// Times that a page, or one of each plane, was sensed to condense.
+        /// Times that condensing sensed a page, or one of each plane.
         flash_reads_condensing,
-        /// Nanoseconds that writes waited for room in the table of extents, summed over requests.
+        /// Nanoseconds that writes waited for room in the extent table, summed over requests.
         condensing_wait_ns,
-        /// Units read that were answered from the write buffer.
+        /// Units read from the write buffer.
         buffer_hit_units,
         /// Units read that read-ahead had already fetched.
         read_ahead_hit_units,
-        /// Units that were read ahead, and that the host wrote or trimmed, or others of their segment,
-        /// before it came to them.
+        /// Units that were read ahead and lost before the host read them, because it wrote or trimmed them or other
+        /// units of their segment.
         read_ahead_lost_units,
         /// Units read that were not mapped, so that no flash was read.
         unmapped_read_units,
@@ -131,34 +130,34 @@ counters! {
         erases,
         /// Collection units chosen as victims.
         collections,
-        /// Of the victims, those that static wear levelling moved.
+        /// Of the victims, those that static wear levelling chose.
         levelled_blocks,
-        /// Units that were valid on these.
+        /// Units that were valid on these victims.
         levelled_units,
         /// Blocks of a die that went bad in use.
         failed_blocks,
-        /// Collection units that were retired because one of their blocks went bad and nothing was
-        /// left to replace it.
+        /// Collection units that were retired because one of their blocks went bad and no reserve block was left to
+        /// replace it.
         retired_blocks,
-        /// Map pages that a request needed and that were in RAM, or on their way there. Counted
-        /// once for each request and map page.
+        /// Map pages that a request needed and that were in RAM, or on their way there. Counted once for each request
+        /// and map page.
         map_hits,
         /// Map pages that a request needed and that were not in RAM.
         map_misses,
-        /// Map pages read from flash, for requests and for collection.
+        /// Map pages read from flash, for requests and for garbage collection.
         map_page_reads,
         /// Units programmed to hold map pages.
         program_units_map,
-        /// Units' worth of the pages of the map journal, of the saved map, and of records of trims;
-        /// a page is programmed whole.
+        /// Units programmed with metadata: pages of the map journal, of checkpoints and of trim records. A page is
+        /// programmed whole.
         program_units_metadata,
-        /// Metadata blocks chosen to be collected.
+        /// Victims among the metadata blocks.
         map_collections,
-        /// Log blocks that became data blocks as they were.
+        /// Log blocks that became data blocks as they were (switch merge).
         switch_merges,
-        /// Sequential log blocks that were completed with copies.
+        /// Sequential log blocks that were completed with copies (partial merge).
         partial_merges,
-        /// Logical blocks that were written anew from data and log blocks.
+        /// Logical blocks that were written anew from data and log blocks (full merge).
         full_merges,
         /// Units programmed because a merge copied them.
         program_units_merge,
@@ -166,13 +165,13 @@ counters! {
 }
 
 impl Counters {
-    /// Units programmed for any reason.
+    /// Returns the number of units programmed for any reason.
     pub fn flash_write_units(&self) -> u64 {
         self.data_write_units() + self.metadata_write_units()
     }
 
-    /// Units programmed with the host's data, wherever it came from, and the padding that completes
-    /// program units.
+    /// Returns the number of units programmed with host data, directly or as copies, and with the padding that
+    /// completes program units.
     pub fn data_write_units(&self) -> u64 {
         self.program_units_host
             + self.program_units_collection
@@ -181,39 +180,38 @@ impl Counters {
             + self.program_units_merge
     }
 
-    /// Units programmed with what the drive has to remember about the data: pages of a map on flash,
-    /// of the map journal and of the saved map, records of trims.
+    /// Returns the number of units programmed with metadata: pages of a map on flash, of the map journal and of
+    /// checkpoints, and trim records.
     pub fn metadata_write_units(&self) -> u64 {
         self.program_units_map + self.program_units_metadata
     }
 
-    /// Flash operations with pages of metadata, single pages each; those of a map on flash go in
-    /// program units and are not among them.
+    /// Returns the number of single pages of metadata that were programmed. Pages of a map on flash are not counted:
+    /// they are programmed in program units.
     pub fn metadata_pages(&self) -> u64 {
         self.journal_pages + self.checkpoint_pages + self.trim_pages
     }
 
-    /// Bytes the host has written to a drive of units of `unit` bytes.
+    /// Returns the bytes that the host has written to a drive with units of `unit` bytes.
     pub fn host_written(&self, unit: ByteLength) -> ByteLength {
         let whole = unit * (self.host_write_units - self.host_part_units);
         whole + Sector::SIZE * self.host_part_sectors
     }
 
-    /// Bytes the flash was programmed with for each byte the host wrote, as data sheets rate life;
-    /// `None` before the first host write. Above [`Counters::write_amplification`] where the host
-    /// writes parts of units.
+    /// Returns the bytes programmed per byte that the host wrote, as data sheets rate life; `None` before the first
+    /// host write. This is above [`Counters::write_amplification`] if the host writes parts of units.
     pub fn write_amplification_of_bytes(&self, unit: ByteLength) -> Option<f64> {
         let written = self.host_written(unit).bytes() as f64;
         (written > 0.0).then(|| (unit * self.flash_write_units()).bytes() as f64 / written)
     }
 
-    /// Units programmed per unit that the host wrote, whole or in part, metadata included; `None`
-    /// before the first host write.
+    /// Returns the units programmed per unit that the host wrote, whole or in part, metadata included; `None` before
+    /// the first host write.
     pub fn write_amplification(&self) -> Option<f64> {
         self.per_host_write(self.flash_write_units())
     }
 
-    /// The same of data alone. This is what theory speaks of: closed forms know of no metadata.
+    /// Returns the write amplification of data alone, which theory predicts: closed forms do not include metadata.
     pub fn data_write_amplification(&self) -> Option<f64> {
         self.per_host_write(self.data_write_units())
     }
@@ -223,7 +221,7 @@ impl Counters {
     }
 }
 
-/// How worn the flash is: erases per collection unit.
+/// Wear of the flash, in erases per collection unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Wear {
     /// Erases of the least worn collection unit.

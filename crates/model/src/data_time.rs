@@ -1,4 +1,4 @@
-//! What a command's data costs beside its transfers: time that grows with its length.
+//! Time that the data of a command takes beside its transfers, in proportion to its length.
 
 use crate::units::{ByteLength, MIB, Nanoseconds};
 use ssdlab_nand::timing::TransferRate;
@@ -6,20 +6,20 @@ use ssdlab_nand::timing::TransferRate;
 /// Times of a command that grow with its length. The default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DataTime {
-    /// Rate at which the controller moves data, one command after the other; nothing where it keeps up with the
-    /// link.
+    /// Rate at which the controller moves data, one command after the other; `None` if it keeps up with the link.
     pub controller: Option<TransferRate>,
-    /// Time for each MiB that holds nothing up, in host and firmware: page lists, copies, cache lookups.
+    /// Time for each MiB in host and firmware, for page lists, copies and cache lookups. It adds latency and occupies
+    /// nothing.
     pub per_mib: Nanoseconds,
 }
 
 impl DataTime {
-    /// Returns how long `length` keeps the controller from the next command.
+    /// Returns the time for which `length` occupies the controller.
     pub fn occupancy(&self, length: ByteLength) -> Nanoseconds {
         self.controller.map_or(Nanoseconds::ZERO, |rate| rate.duration(length))
     }
 
-    /// Returns how much later than its data a command of `length` is answered.
+    /// Returns the time between the end of the data transfer and the answer of a command of `length`.
     pub fn latency(&self, length: ByteLength) -> Nanoseconds {
         let nanos = u128::from(self.per_mib.nanos()) * u128::from(length.bytes());
         Nanoseconds::new((nanos / u128::from(MIB.bytes())) as u64)

@@ -1,4 +1,4 @@
-//! What theory expects of a drive: the closed form of its policy, for its own spare area.
+//! Expected write amplification of a drive: the closed form of its policy, with its own over-provisioning.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,33 +12,33 @@ use crate::wear_levelling::LevellingParameters;
 use ssdlab_theory::hot_cold::HotCold;
 use ssdlab_theory::{SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random};
 
-/// With fewer blocks the choice of victim is a matter of luck, which no closed form knows.
+/// Fewest blocks for a closed form: with fewer, the choice of victims is a matter of luck.
 const BLOCKS_LEAST: u32 = 200;
 
-/// What a drive comes to when it is full and written at random, unit by unit, all over.
+/// Steady state of a drive that is full and written at random, unit by unit, over its whole capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Expectation {
     /// Flash programs per host write, once steady.
     pub write_amplification: f64,
-    /// What has to be written at a time for that.
+    /// Size of the writes for that.
     pub unit: ByteLength,
-    /// All that can be addressed; what has to be written to.
+    /// Logical capacity, all of which has to be written.
     pub capacity: ByteLength,
 }
 
 impl Configuration {
-    /// Returns what theory expects of the drive; nothing where there is no closed form: cost-benefit collection,
-    /// victims by rotation, several write streams, pseudo-SLC caches, static wear levelling, blocks that go bad, other
-    /// maps than that of pages in RAM, and drives of few blocks.
+    /// Returns the steady state that theory expects of the drive; `None` if there is no closed form: cost-benefit
+    /// collection, victims by rotation, several write streams, pseudo-SLC caches, static wear levelling, bad blocks,
+    /// other maps than a page map in RAM, and drives of few blocks.
     ///
-    /// The blocks that pacing keeps free are not spare area. Those being written or collected are
-    /// for the part that is filled, which over time is all but half of the victim.
+    /// The blocks that pacing keeps free are not over-provisioning. Open blocks and the victim count for the part
+    /// that is filled, which over time is all but half of the victim.
     pub fn expectation(&self) -> Option<Expectation> {
         self.expectation_under(Workload::Uniform)
     }
 
-    /// Returns what theory expects of the drive under `workload`; of hot and cold units, nothing but under
-    /// FIFO collection.
+    /// Returns the steady state that theory expects of the drive under `workload`; for hot and cold units, `None`
+    /// unless the policy is FIFO.
     pub fn expectation_under(&self, workload: Workload) -> Option<Expectation> {
         let (geometry, mechanisms) = (&self.geometry, &self.mechanisms);
         if mechanisms.mapping != MappingScheme::Page
@@ -67,8 +67,8 @@ impl Configuration {
         Some(Expectation { write_amplification, unit, capacity })
     }
 
-    /// Returns about how much is programmed for each byte that is written at random: what theory expects, or, where it
-    /// knows no closed form, that of FIFO with as much over-provisioning.
+    /// Returns an estimate of the write amplification of random writes: the one that theory expects, or, if there is
+    /// no closed form, that of FIFO with the same over-provisioning.
     pub fn write_amplification_about(&self) -> f64 {
         let geometry = &self.geometry;
         let (physical, logical) = (geometry.physical_units(), geometry.logical_units());
@@ -77,7 +77,8 @@ impl Configuration {
         self.expectation().map_or_else(of_fifo, |it| it.write_amplification)
     }
 
-    /// The closed form for a drive that keeps half of `twice_free` blocks free for each group of dies.
+    /// Returns the write amplification by the closed form of a drive that keeps half of `twice_free` blocks free per
+    /// group of dies.
     fn amplification(&self, workload: Workload, twice_free: u32) -> Option<f64> {
         let geometry = &self.geometry;
         let of_few_rows = 2 * CollectionParameters::blocks_for_few_rows(geometry);
@@ -95,9 +96,9 @@ impl Configuration {
         }
     }
 
-    /// Returns how many blocks are free in each group of dies in the steady state of random writes: those at which
-    /// collection begins, those at which it pauses, or, of a fixed ratio of copies, those with which victims cost
-    /// just that.
+    /// Returns the number of free blocks per group of dies in the steady state of random writes: the number at which
+    /// garbage collection starts, the number at which it pauses, or, with a fixed ratio of copies, the number at
+    /// which victims cost just that ratio.
     pub(crate) fn free_when_steady(&self) -> u32 {
         let low_water = self.collection.low_water;
         match self.mechanisms.pacing {

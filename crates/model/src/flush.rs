@@ -1,51 +1,50 @@
-//! Flush and FUA: what it costs to make writes durable.
+//! Flush and FUA: the cost of making writes durable.
 //!
-//! A drive whose buffer is volatile pads the program unit that is being filled, programs it, and
-//! waits; then it programs the changes of its map to a journal page ([`crate::journal`]), where it
-//! keeps one, and tells the host. Capacitors make all of that unnecessary, and a drive that
-//! ignores flushes leaves it out although they do not protect it; what the command itself costs the
-//! controller stays. With the write cache off every write is answered like one with FUA (force unit
-//! access: durable when answered), whatever the drive does about flushes.
+//! A drive with a volatile buffer pads the program unit that is being filled, programs it, and waits; then it
+//! programs the changes of its map to a journal page ([`crate::journal`]), if it keeps a journal, and answers the
+//! host. Power-loss protection makes all of that unnecessary, and a drive that ignores flushes skips it although it
+//! is not protected; the command itself still costs controller time. With the write cache off, every write is
+//! answered like one with FUA (force unit access: durable when answered), even if the drive ignores flushes.
 //!
-//! What is not known of real drives: whether firmware combines the padding of writes that arrive
-//! together. Here each FUA write pads on its own.
+//! It is not known whether firmware combines the padding of writes that arrive together. Here each FUA write pads on
+//! its own.
 
 use serde::Deserialize;
 
 use crate::journal::JournalParameters;
 use crate::units::Nanoseconds;
 
-/// What a drive does when it is told to flush, or to write with FUA.
+/// Handling of a flush, or of a write with FUA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FlushHandling {
-    /// What it is asked for.
+    /// Data is made durable before the answer.
     #[default]
     Honest,
-    /// Nothing: it answers at once, durable or not.
+    /// The drive answers immediately, whether data is durable or not.
     Ignored,
 }
 
-/// When a plain write is answered.
+/// Moment at which a plain write is answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteCache {
-    /// When its data is in the buffer.
+    /// As soon as its data is in the buffer.
     #[default]
     WriteBack,
-    /// When its data is durable.
+    /// As soon as its data is durable.
     WriteThrough,
 }
 
-/// How a drive makes writes durable.
+/// Parameters of flushes and of the write cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlushParameters {
-    /// Whether it does what a flush asks for.
+    /// Handling of flushes.
     pub handling: FlushHandling,
-    /// When a plain write is answered.
+    /// Moment at which a plain write is answered.
     pub write_cache: WriteCache,
-    /// How long a flush keeps the controller from anything else.
+    /// Time for which a flush occupies the controller.
     pub overhead: Nanoseconds,
-    /// The journal that a flush completes; none where the spare area of the data is enough.
+    /// Map journal that a flush completes; `None` if the spare area of the data is enough.
     pub journal: Option<JournalParameters>,
 }

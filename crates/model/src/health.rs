@@ -1,4 +1,4 @@
-//! How worn a drive is, in the words of the NVMe SMART / Health log, and how long it will last.
+//! Drive health in the terms of the NVMe SMART / Health log, and remaining life.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,75 +8,72 @@ use crate::ssd::Configuration;
 use crate::units::{ByteLength, Nanoseconds};
 use crate::wear_levelling::LevellingParameters;
 
-/// What wears a drive out.
+/// Parameters of wear.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WearParameters {
-    /// Program and erase cycles that its flash is rated for; nothing where no limit is known.
+    /// Rated program and erase cycles of the flash; `None` if no limit is known.
     pub pe_cycles: Option<u32>,
-    /// How wear is spread.
+    /// Wear levelling.
     pub levelling: LevellingParameters,
-    /// How blocks go bad; nothing where none does.
+    /// Bad blocks; `None` if no block goes bad.
     pub bad_blocks: Option<BadBlockParameters>,
 }
 
-/// Fields of the SMART / Health information log (NVM Express Base Specification, log page 02h) that
-/// the model knows, with what is left of a drive's life. Temperatures, power cycles and media errors
-/// are not modelled, so they are not here.
+/// Fields of the SMART / Health information log (NVM Express Base Specification, log page 02h) that the model knows,
+/// and the remaining life of the drive. Temperatures, power cycles and media errors are not modelled, so they are not
+/// here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Health {
-    /// Bit 0: the spare is below its threshold. Bit 3: the drive is read-only. Others are not
-    /// modelled.
+    /// Bit 0: the spare is below its threshold. Bit 3: the drive is read-only. Other bits are not modelled.
     pub critical_warning: u8,
-    /// Blocks that can still replace bad ones, in percent of what there was; nothing where no block
-    /// goes bad.
+    /// Blocks that can still replace bad ones, in percent of the initial number; `None` if no block goes bad.
     pub available_spare: Option<u8>,
-    /// Below which of that the drive warns.
+    /// Percentage of available spare below which the drive warns.
     pub available_spare_threshold: Option<u8>,
-    /// Mean erases of a block as a share of the rated cycles; above 100 when they are exceeded,
-    /// and 255 at most. Nothing where no limit of the flash is known.
+    /// Mean erases of a block as a percentage of the rated cycles; above 100 when they are exceeded, and 255 at most.
+    /// `None` if no limit of the flash is known.
     pub percentage_used: Option<u8>,
-    /// What it has read, in thousands of 512 bytes, rounded up.
+    /// Data that the host has read, in thousands of 512 bytes, rounded up.
     pub data_units_read: u64,
-    /// What the host has written, in the same.
+    /// Data that the host has written, in the same unit.
     pub data_units_written: u64,
     /// Read commands.
     pub host_read_commands: u64,
     /// Write commands, refused ones included.
     pub host_write_commands: u64,
-    /// Minutes in which at least one request was with the drive.
+    /// Minutes in which at least one request was in flight.
     pub controller_busy_time: u64,
-    /// Hours since the drive was made or opened, rests included.
+    /// Hours since the drive was made or opened, idle time included.
     pub power_on_hours: u64,
-    /// Times that power was lost without warning.
+    /// Number of times that power was lost without warning.
     pub unsafe_shutdowns: u64,
-    /// Commands that were answered with an error: writes after the end of life.
+    /// Number of commands answered with an error: writes after the end of life.
     pub num_err_log_entries: u64,
-    /// What the host can still write until the rated cycles are used up, if write amplification
-    /// stays what it was over the drive's life; nothing before the first write, or where no limit
-    /// is known.
+    /// Data that the host can still write until the rated cycles are used up, if write amplification stays what it
+    /// was over the drive's life; `None` before the first write, or if no limit is known.
     pub remaining_life: Option<ByteLength>,
 }
 
-/// What a drive has been through, for its health.
+/// History of a drive, from which its health follows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Service {
-    /// What it has counted.
+    /// Counters of the drive.
     pub counters: Counters,
-    /// How worn its flash is.
+    /// Wear of the flash.
     pub wear: Wear,
-    /// What is left to replace bad blocks.
+    /// Spare blocks that are left; `None` if no block goes bad.
     pub spare: Option<SpareBlocks>,
-    /// Time in which at least one request was with it.
+    /// Time in which at least one request was in flight.
     pub busy: Nanoseconds,
-    /// Time since it was made or opened.
+    /// Time since the drive was made or opened.
     pub powered_on: Nanoseconds,
 }
 
-/// Bytes in the log's data unit.
+/// Length of the log's data unit.
 const DATA_UNIT: ByteLength = ByteLength::new(512 * 1000);
 
 impl Configuration {
-    /// The health of a drive of this configuration.
+    /// Returns the health of a drive of this configuration.
     pub fn health(&self, service: &Service) -> Health {
         let Service { counters, wear, spare, busy, powered_on } = service;
         let unit = self.geometry.unit_size();
@@ -110,8 +107,8 @@ impl Configuration {
         (written > 0.0).then(|| ByteLength::new((left * flash * written / used) as u64))
     }
 
-    /// Units of flash that were worn by one cycle. An erase wears a block whether it holds one bit a
-    /// cell or several, so that a unit in SLC mode takes the room of several.
+    /// Returns the units of flash that wore by one cycle. An erase wears a block whether it holds one bit per cell or
+    /// several, so that a unit in SLC mode counts as several.
     fn units_worn(&self, counters: &Counters) -> u64 {
         let more = self.mechanisms.slc.map_or(0, |slc| u64::from(slc.bits - 1));
         counters.flash_write_units() + more * counters.program_units_slc
@@ -174,7 +171,7 @@ mod tests {
         let configuration = small_configuration(&slc);
         let (mut at, unit) = (Instant::START, configuration.geometry.unit_size());
         for round in 0..200 {
-            // Six megabytes into the cache, which a rest folds.
+            // Six megabytes into the cache, which is folded in idle time.
             for first in (0..1536).step_by(64) {
                 at = ssd.write(at, LogicalUnit(first + round % 4 * 1536), 64);
             }
@@ -185,7 +182,7 @@ mod tests {
         assert_eq!(counters.program_units_slc, counters.host_write_units, "all of it");
         let service = Service { counters, wear, ..Service::default() };
         let left = configuration.health(&service).remaining_life.expect("a rated drive");
-        // What it could write for each erase so far it can write for each that is left.
+        // The remaining erases allow the same data per erase as those so far.
         let written = counters.host_written(unit).bytes() as f64;
         let expected = written * (3000.0 - wear.erases_mean) / wear.erases_mean;
         let ratio = left.bytes() as f64 / expected;

@@ -1,26 +1,26 @@
-//! Memory that a simulated drive takes.
+//! Host memory that a simulated drive takes.
 //!
-//! Two tables decide: the map, an entry for each logical unit, and the reverse map, an entry for each
-//! physical unit. Both take memory for what was touched. All else is by block, and small.
+//! Two tables dominate: the map, with an entry for each logical unit, and the reverse map, with an entry for each
+//! physical unit. Both take memory only for the entries that were touched. All other tables are by block, and small.
 
 use crate::ssd::Configuration;
 use crate::units::ByteLength;
 
-/// An entry of the map or of the reverse map.
+/// Bytes of an entry of the map or of the reverse map.
 const ENTRY: u64 = 4;
 
-/// What is kept of a block: its state, erases, links among victims, stream, age.
+/// Bytes per block: state, erases, links of victims, stream, age.
 const PER_BLOCK: u64 = 48;
 
-/// What is kept for each number of valid units that a block may have: a list of victims.
+/// Bytes for each number of valid units that a block may have: a list of victims.
 const PER_COUNT: u64 = 16;
 
-/// Everything whose size does not follow that of the drive: buffers, queues, counters.
+/// Memory that does not depend on the size of the drive: buffers, queues, counters.
 const BESIDES: ByteLength = ByteLength::new(1 << 18);
 
 impl Configuration {
-    /// Returns the memory that the drive takes once its first `area` was written, `written` in all. What is
-    /// more than the drive holds counts as all of it.
+    /// Returns the memory that the drive takes once its first `area` bytes were written, with `written` bytes in all.
+    /// Values above the size of the drive count as its size.
     pub fn memory(&self, area: ByteLength, written: ByteLength) -> ByteLength {
         let geometry = &self.geometry;
         let touched = |bytes: ByteLength, all: u32| {

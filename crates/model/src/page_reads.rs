@@ -1,21 +1,21 @@
-//! Pages of one word line, which flash does not sense equally fast.
+//! Sense times of the pages of a word line, which differ.
 //!
 //! A cell of several bits is read against several thresholds: the page of one bit needs one of them, that of another
-//! three or four, and each takes its time. So of the pages that one program writes, the first is there soonest.
+//! three or four, and each takes its time. So of the pages that one program writes, the first is sensed fastest.
 
 use crate::geometry::Geometry;
 use crate::ssd::Configuration;
 use crate::units::{Nanoseconds, PhysicalUnit};
 
-/// The times that sensing the pages of a word line takes.
+/// Sense times of the pages of a word line.
 #[derive(Clone, Debug)]
 pub(crate) struct PageReads {
-    /// By page, from the fastest to the slowest; none where they do not differ.
+    /// Sense time of each page, from the fastest to the slowest; empty if they do not differ.
     each: Vec<Nanoseconds>,
 }
 
 impl PageReads {
-    /// Returns the times of a drive, as its mean and their spread give them.
+    /// Returns the sense times of a drive, from its mean and the spread.
     pub(crate) fn new(configuration: &Configuration) -> PageReads {
         let spread = configuration.mechanisms.page_read_spread;
         let pages = configuration.geometry.parameters().pages_per_shot;
@@ -30,7 +30,7 @@ impl PageReads {
         PageReads { each: (0..pages).map(of).collect() }
     }
 
-    /// Returns how long sensing the page of `unit` takes; nothing where pages do not differ.
+    /// Returns the sense time of the page of `unit`; `None` if pages do not differ.
     #[inline(always)]
     pub(crate) fn of(&self, unit: PhysicalUnit, geometry: &Geometry) -> Option<Nanoseconds> {
         match self.differ() {
@@ -39,7 +39,7 @@ impl PageReads {
         }
     }
 
-    /// Returns true if one page takes longer than another.
+    /// Returns true if sense times differ between pages.
     #[inline(always)]
     pub(crate) fn differ(&self) -> bool {
         !self.each.is_empty()

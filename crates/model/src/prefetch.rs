@@ -1,10 +1,9 @@
-//! Asking the processor for memory before it is needed.
+//! CPU cache prefetch: asks the processor for memory before it is needed.
 //!
 //! A simulated request touches two or three random places of maps far larger than any cache;
 //! fetching them ahead of use is half of the simulator's speed.
 
-/// Asks for the cache line of `slice[index]`; changes nothing but the speed where there is no such
-/// element.
+/// Prefetches the cache line of `slice[index]`. An index outside the slice has no effect but on speed.
 #[inline(always)]
 pub(crate) fn prefetch<T>(slice: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]

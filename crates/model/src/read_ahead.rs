@@ -1,11 +1,10 @@
-//! Read-ahead: a drive that sees a sequential stream fetches what comes next.
+//! Read-ahead: a drive that detects a sequential stream reads the next data before it is requested.
 //!
-//! It works in segments, aligned ranges of logical units. A segment is fetched ahead only while
-//! it is whole inside the flash, that is, while its units still lie one after the other as the
-//! write stream laid them: the controller then streams program unit after program unit without
-//! asking the map for each. A segment with a unit that was overwritten since is left to the
-//! request itself. This is how a file that is sequential for the host stops being sequential for
-//! the drive.
+//! Read-ahead works in segments, aligned ranges of logical units. A segment is read ahead only while it is whole
+//! inside the flash, that is, while its units are still consecutive as the write stream placed them: the controller
+//! then streams program unit after program unit without a map lookup for each. A segment with a unit that was
+//! overwritten since is left to the request itself. That is how a file that is sequential for the host stops being
+//! sequential for the drive.
 
 use std::ops::Range;
 
@@ -14,28 +13,28 @@ use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::units::{LogicalUnit, PhysicalUnit};
 
-/// Sequential streams told apart at a time. No maker says how many; a few are compared with each
-/// request that is read, and the published protocols read one at a time.
+/// Number of sequential streams told apart. No maker publishes it; a few are compared with each read request, and the
+/// published protocols read one at a time.
 const STREAMS: usize = 4;
 
-/// How a drive reads ahead.
+/// Parameters of read-ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAheadParameters {
-    /// How far ahead of the last request it fetches, in units; zero for no read-ahead.
+    /// Distance ahead of the last request up to which the drive reads, in units; zero for no read-ahead.
     pub window: u32,
     /// Units in a segment.
     pub segment: u32,
-    /// Requests that must continue the one before them until a stream counts as sequential: with
-    /// 2, the third request in a row is the first to be read ahead of.
+    /// Number of requests that must continue the one before them until a stream counts as sequential: with 2, the
+    /// third consecutive request is the first with read-ahead.
     pub trigger: u32,
 }
 
-/// When the data of a segment is in the read-ahead buffer.
+/// Moment at which the data of a segment is in the read-ahead buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Arrival {
-    /// It is there.
+    /// The data is in the buffer.
     InRam,
-    /// When the fetch of this number is done.
+    /// At the end of the fetch with this number.
     WithFetch(u32),
 }
 
@@ -48,32 +47,31 @@ struct Segment {
 
 #[derive(Clone, Debug, Default)]
 struct Stream {
-    /// Requests that continued the one before them.
+    /// Number of requests that continued the one before them.
     length: u32,
     fetched_until: u32,
     segments: std::collections::VecDeque<Segment>,
 }
 
-/// What is known of the host's read streams.
+/// State of the host's read streams.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadAhead {
     parameters: ReadAheadParameters,
-    /// True if streams are told apart: to read ahead of them, or for what else they are good.
+    /// True if streams are told apart, for read-ahead or for another mechanism.
     follows: bool,
-    /// The unit behind each stream's last request; no request begins at `u32::MAX`. Every read is
-    /// compared with all of them, so they lie together.
+    /// End of each stream's last request, as the unit behind it; no request begins at `u32::MAX`. Every read is
+    /// compared with all of them, so they are stored together.
     next: [u32; STREAMS],
     streams: [Stream; STREAMS],
-    /// Which stream the next one replaces, counted on without end: they go in turn, and one that goes
-    /// on changes places with the latest.
+    /// Index of the stream that the next new one replaces, modulo the number of streams: streams are replaced in
+    /// turn, and one that continues changes places with the latest.
     oldest: u32,
-    /// From the first unit to behind the last of all that is held or on its way; empty where nothing
-    /// is.
+    /// Range from the first to the last unit of all segments in the buffer or on their way; empty if there is none.
     held: Range<u32>,
 }
 
 impl ReadAhead {
-    /// Nothing is known yet. Streams are told apart `anyway`, or to read ahead of them.
+    /// Returns the state without known streams. Streams are told apart for read-ahead, or if `anyway` is true.
     pub(crate) fn new(parameters: ReadAheadParameters, anyway: bool) -> Self {
         let follows = anyway || parameters.window > 0;
         let streams = std::array::from_fn(|_| Stream::default());
@@ -81,7 +79,7 @@ impl ReadAhead {
         ReadAhead { parameters, follows, next, streams, oldest: 0, held: 0..0 }
     }
 
-    /// The same, with nothing known.
+    /// Returns the state of the same drive without known streams.
     pub(crate) fn renewed(&self) -> Self {
         ReadAhead::new(self.parameters, self.follows)
     }
@@ -96,11 +94,11 @@ impl ReadAhead {
         self.parameters
     }
 
-    /// Forgets what was fetched of `units` units from `first`, because the host changes them; returns
-    /// how many units that no request had come to are lost with that.
+    /// Drops segments with any of `units` units from `first`, because the host changes them. Returns the number of
+    /// units lost that no request had read.
     #[inline(always)]
     pub(crate) fn forget(&mut self, first: u32, units: u32) -> u32 {
-        // One test where nothing is held, which is so unless the host reads a stream.
+        // A single comparison if no segment is held, which is the case unless the host reads a stream.
         if first < self.held.end { self.forget_segments(first, first + units) } else { 0 }
     }
 
@@ -130,8 +128,8 @@ impl ReadAhead {
         self.held = first..end.unwrap_or(0);
     }
 
-    /// Notes a read of `first..end`; says which stream it continues, when that is long enough to
-    /// read ahead of.
+    /// Notes a read of `first..end`. Returns the index of the stream that it continues, if that stream is long enough
+    /// for read-ahead.
     #[inline(always)]
     pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
         if is_any(self.next, first) {
@@ -151,7 +149,7 @@ impl ReadAhead {
         self.next[oldest] = end;
         let stream = &mut self.streams[oldest];
         stream.length = 0;
-        // How far the stream before it got says nothing of this one, fetched or passed over.
+        // The reach of the stream replaced here says nothing about the new one.
         stream.fetched_until = 0;
         if !stream.segments.is_empty() {
             stream.segments.clear();
@@ -160,8 +158,8 @@ impl ReadAhead {
         None
     }
 
-    /// When the fetched segment that holds `unit` is there, if there is one. Segments before it are
-    /// dropped: the stream has passed them.
+    /// Returns the arrival of the segment that holds `unit`, or `None` if none does. Drops the segments before
+    /// `unit`, which the stream has passed.
     pub(crate) fn fetched(&mut self, stream: usize, unit: u32) -> Option<Arrival> {
         let segments = &mut self.streams[stream].segments;
         while let Some(&segment) = segments.front() {
@@ -176,7 +174,7 @@ impl ReadAhead {
         None
     }
 
-    /// The next segment to fetch for `stream`, when its window has room.
+    /// Returns the next segment to fetch for `stream`, or `None` if its window is full.
     pub(crate) fn next_to_fetch(&mut self, stream: usize, logical_units: u32) -> Option<u32> {
         let ReadAheadParameters { window, segment, .. } = self.parameters;
         let next = self.next[stream];
@@ -191,14 +189,14 @@ impl ReadAhead {
         Some(first)
     }
 
-    /// Notes that the segment at `first` is fetched.
+    /// Notes that the segment at `first` is being fetched.
     pub(crate) fn note_fetched(&mut self, stream: usize, first: u32, arrival: Arrival) {
         self.streams[stream].segments.push_back(Segment { first, arrival });
         self.note_held();
     }
 }
 
-/// Returns true if one of the four is `unit`, all at once.
+/// Returns true if one of the four is `unit`, comparing all in one step.
 #[inline(always)]
 fn is_any(four: [u32; STREAMS], unit: u32) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -218,9 +216,9 @@ fn is_any(four: [u32; STREAMS], unit: u32) -> bool {
     four.contains(&unit)
 }
 
-/// Returns true if `units` units from `first` lie in the flash as one write stream laid them: each right behind the one
-/// before it, or at the start of a program unit where that one is the last in another. Behind it there may be padding,
-/// what SLC mode leaves unused, or what is not current.
+/// Returns true if `units` units from `first` are placed in the flash as one write stream placed them: each directly
+/// behind the one before it, or at the start of a program unit if the one before it is the last current unit of its
+/// own. Behind that last unit there may be padding, units that SLC mode leaves unused, or units that are not current.
 pub(crate) fn is_whole(
     map: &impl Mapping,
     flash: &Flash,
@@ -246,7 +244,7 @@ pub(crate) fn is_whole(
     true
 }
 
-/// Returns true if nothing that is current lies behind `unit` in its program unit.
+/// Returns true if no unit behind `unit` in its program unit is current.
 fn is_last_current(
     map: &impl Mapping,
     flash: &Flash,

@@ -3,8 +3,8 @@
 /// Entries of a piece: 2 KiB of numbers of 32 bits.
 const PIECE: usize = 512;
 
-/// A table of `length` entries, all of them the default value at first. Pieces of it are made when an
-/// entry in them is set.
+/// A table of `length` entries, all of them the default value at first. A piece of the table is allocated when one of
+/// its entries is set.
 #[derive(Clone, Debug)]
 pub struct Sparse<T> {
     pieces: Vec<Option<Box<[T; PIECE]>>>,
@@ -22,7 +22,7 @@ impl<T: Copy + Default + PartialEq> Sparse<T> {
         self.length
     }
 
-    /// Returns whether the table has no entry at all.
+    /// Returns true if the table has no entry at all.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -30,7 +30,7 @@ impl<T: Copy + Default + PartialEq> Sparse<T> {
     /// Returns an entry.
     ///
     /// # Panics
-    /// When the table is shorter.
+    /// Panics if the table is shorter.
     #[inline]
     pub fn get(&self, index: usize) -> T {
         assert!(index < self.length, "entry {index} of {}", self.length);
@@ -40,7 +40,7 @@ impl<T: Copy + Default + PartialEq> Sparse<T> {
     /// Sets an entry.
     ///
     /// # Panics
-    /// When the table is shorter.
+    /// Panics if the table is shorter.
     #[inline]
     pub fn set(&mut self, index: usize, value: T) {
         assert!(index < self.length, "entry {index} of {}", self.length);

@@ -1,45 +1,45 @@
-//! Thermal throttling: a drive that has moved much in a short time is hot, and slows down.
+//! Thermal throttling: a drive that has moved much data in a short time is hot, and slows down.
 //!
-//! What a drive moves heats it, and it cools all the while. At the rate that it sustains, both are equal; what it moves
-//! faster than that heats it up, until it is as hot as it may be. From there on its controller passes data on at the rate that it sustains.
-//! The temperature is kept as the time that the drive would take to cool down.
+//! Moving data heats the drive, and it cools all the time. At its sustained rate both are equal; data moved faster
+//! than that heats the drive up to its limit. From there on the controller moves data at the sustained rate. The
+//! temperature is kept as the time that the drive would take to cool down.
 
 use ssdlab_nand::timing::TransferRate;
 
 use crate::units::{ByteLength, Instant, Nanoseconds};
 
-/// The limit and the rate of a drive that throttles by heat.
+/// Limit and sustained rate of a drive that throttles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThermalParameters {
-    /// How much it moves ahead of the rate that it sustains, from cold until it is as hot as it may be.
+    /// Data that the drive moves ahead of the sustained rate, from cold until it reaches the limit.
     pub limit: ByteLength,
-    /// The rate that it sustains.
+    /// Sustained rate.
     pub rate: TransferRate,
 }
 
-/// How hot a drive is.
+/// Temperature of a drive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thermal {
     rate: TransferRate,
     limit: Nanoseconds,
-    /// How long it would take to cool down, at the instant.
+    /// Time to cool down completely, counted from `at`.
     heat: Nanoseconds,
     at: Instant,
 }
 
 impl Thermal {
-    /// Returns a drive that is cool.
+    /// Returns the state of a cool drive.
     pub(crate) fn new(parameters: ThermalParameters) -> Thermal {
         let ThermalParameters { limit, rate } = parameters;
         Thermal { rate, limit: rate.duration(limit), heat: Nanoseconds::ZERO, at: Instant::START }
     }
 
-    /// The drive was turned off and is cool.
+    /// Cools the drive, which was turned off.
     pub(crate) fn cool_down(&mut self) {
         self.heat = Nanoseconds::ZERO;
     }
 
-    /// Notes that a command that moves `length` is acted on; returns for how long the controller is kept with it.
+    /// Notes a command that moves `length`. Returns the time for which it occupies the controller.
     pub(crate) fn note(&mut self, now: Instant, length: ByteLength) -> Nanoseconds {
         let cooled = now.since(self.at);
         let own = self.rate.duration(length);
@@ -54,7 +54,8 @@ mod tests {
     use super::*;
     use crate::units::MIB;
 
-    /// Moves MiBs at 2,000 MB/s, or as fast as the drive lets it; returns how many of them were not slowed down.
+    /// Moves `count` MiB at 2,000 MB/s, or as fast as the drive allows. Returns the number of MiB that were not
+    /// slowed down.
     fn full_speed(thermal: &mut Thermal, from: Instant, count: u32) -> (u32, Instant) {
         let (mut now, mut fast) = (from, 0);
         let own = TransferRate::from_mb_per_second(2_000.0).duration(MIB);
@@ -70,10 +71,10 @@ mod tests {
     fn it_is_fast_until_it_is_hot_and_again_when_it_has_cooled_down() {
         let rate = TransferRate::from_mb_per_second(1_500.0);
         let mut thermal = Thermal::new(ThermalParameters { limit: MIB * 100, rate });
-        // 100 MiB ahead of three quarters of what is moved: 400.
+        // 100 MiB ahead at a sustained rate of three quarters: 400 MiB.
         let (fast, now) = full_speed(&mut thermal, Instant::START, 1_000);
         assert!((395..=405).contains(&fast), "{fast}");
-        // Hot, it has the rate that it sustains.
+        // Hot, the drive has the sustained rate.
         let (fast, end) = full_speed(&mut thermal, now, 1_000);
         assert!(fast <= 5, "{fast}");
         let expected = rate.duration(MIB * 1_000).nanos() as f64;

@@ -1,9 +1,9 @@
-//! Tables as long as the drive has units, most of which may never have been touched.
+//! Tables with an entry per unit of the drive, most of which may never have been touched.
 //!
-//! A new one is memory that the operating system has not had to provide yet, so that it takes room
-//! for what was written and not for the drive's size. So does a copy: what is zero is left alone.
-//! A plain copy of the maps of a drive of 500 GB would take 1 GB, whatever it holds. The tables of a saved drive
-//! are memory that is lent: its file, mapped. Only what is looked at is read from it.
+//! A new table is zeroed memory that the operating system has not had to provide yet, so that it takes memory for the
+//! entries that were written and not for the drive's size. So does a clone: stretches of zeros are not copied. A
+//! plain copy of the maps of a drive of 500 GB would take 1 GB, whatever they hold. The tables of a saved drive are
+//! borrowed memory: its file, mapped. Only the parts that are looked at are read from the file.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -11,21 +11,21 @@ use std::sync::atomic::AtomicU32;
 
 use ssdlab_units::codec::LentMemory;
 
-/// Entries that are looked at together: about a page of memory.
+/// Entries that are checked for zeros together: about a page of memory.
 const TOGETHER: usize = 1024;
 
-/// Numbers, zero at first, or what somebody lends.
+/// Table of numbers: zeros at first, or borrowed memory.
 pub(crate) struct Touched {
-    /// The address of the owner's words, so that no access has to ask the owner for it.
+    /// Address of the owner's words, so that no access has to ask the owner for it.
     words: NonNull<u32>,
     length: usize,
-    /// Frees the words.
+    /// Owner of the words, which frees them.
     _owner: Box<dyn LentMemory>,
-    /// True if that is another.
+    /// True if the memory is borrowed.
     is_lent: bool,
 }
 
-/// Memory of a table's own.
+/// Memory that the table owns.
 #[derive(Debug)]
 pub(crate) struct Own(pub(crate) Vec<u32>);
 
@@ -36,7 +36,7 @@ unsafe impl LentMemory for Own {
     }
 }
 
-/// Its length only: the numbers are too many, and the owner is not to look at them.
+/// Shows the length only: the numbers are too many, and printing would read a mapped file.
 impl std::fmt::Debug for Touched {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Touched { length, is_lent, words: _, _owner: _ } = self;
@@ -58,19 +58,19 @@ impl Touched {
         Touched { is_lent: false, ..Touched::lent(Box::new(Own(words))) }
     }
 
-    /// Returns true if its memory is lent.
+    /// Returns true if the memory is borrowed.
     pub(crate) fn is_lent(&self) -> bool {
         self.is_lent
     }
 
-    /// Copies what is lent to memory of its own, which a program may have arranged to be faster.
+    /// Copies borrowed memory to memory that the table owns, which a program may have set up to be faster.
     pub(crate) fn take_home(&mut self) {
         if self.is_lent {
             *self = self.clone();
         }
     }
 
-    /// Returns the numbers for several to write at a time.
+    /// Returns the numbers for several threads to write at a time.
     pub(crate) fn shared(&mut self) -> &[AtomicU32] {
         let words: &mut [u32] = self;
         let (start, length) = (words.as_mut_ptr().cast::<AtomicU32>(), words.len());
@@ -79,7 +79,7 @@ impl Touched {
         unsafe { std::slice::from_raw_parts(start, length) }
     }
 
-    /// Returns a table in `memory`, with what that holds.
+    /// Returns a table in `memory`, with its present content.
     pub(crate) fn lent(mut memory: Box<dyn LentMemory>) -> Self {
         let words = memory.words();
         let (start, length) = (NonNull::from(&mut *words).cast(), words.len());
@@ -91,7 +91,7 @@ impl Clone for Touched {
     fn clone(&self) -> Self {
         let mut copy = vec![0; self.length];
         for (to, from) in copy.chunks_mut(TOGETHER).zip(self.chunks(TOGETHER)) {
-            // All of them, without a branch for each: that is several at a time.
+            // All numbers are combined without a branch for each, which the compiler vectorizes.
             if from.iter().fold(0, |all, it| all | it) != 0 {
                 to.copy_from_slice(from);
             }
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(*table.clone(), *table);
     }
 
-    /// Memory of this process that is there, in bytes.
+    /// Returns the resident memory of this process, in bytes.
     #[cfg(target_os = "linux")]
     fn resident() -> usize {
         let words = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -146,7 +146,7 @@ mod tests {
         let before = resident();
         let copy = table.clone();
         let taken = resident().saturating_sub(before);
-        // Other tests run meanwhile, and take some; a plain copy would take 1 GiB.
+        // Other tests run meanwhile and take some memory; a plain copy would take 1 GiB.
         assert!(taken < 512 << 20, "{taken}");
         assert_eq!(copy[7], 1);
     }

@@ -1,31 +1,30 @@
-//! What trim costs, how much of it goes into a command, and what is read afterwards.
+//! Trim: its cost, the limits of a command, and the data that is read after it.
 //!
-//! A command holds up to `ranges_most` ranges of up to `range_most` sectors each. While it is
-//! carried out it keeps the controller from anything else: a time for the command, one for each
-//! range, and one for each MiB. (SATA's first TRIM cannot be queued, and firmware walks its map.)
-//! What trim does to mapping and collection is in `idle.rs`, and reads that may return the old data in
-//! `trim_marks.rs`.
+//! A command holds up to `ranges_most` ranges of up to `range_most` sectors each. While it is carried out it occupies
+//! the controller: a time for the command, one for each range, and one for each MiB. (SATA's first TRIM cannot be
+//! queued, and firmware walks its map.) The effect of trim on mapping and garbage collection is in `ftl/idle.rs`, and
+//! reads that may return the old data are in `trim_marks.rs`.
 
 use serde::Deserialize;
 
 use crate::units::{MIB, Nanoseconds, SectorCount};
 
-/// What sectors read as that were trimmed and not written since.
+/// Data that sectors read as after a trim, until they are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadsAfterTrim {
     /// Zeros (ATA: RZAT).
     #[default]
     Zeros,
-    /// Ones: what erased flash reads as; always the same, so still deterministic (ATA: DRAT).
+    /// Ones, as erased flash reads; always the same, so still deterministic (ATA: DRAT).
     Ones,
-    /// The old data as long as it is there, then zeros (ATA: neither bit; NVMe: not reported): a trim
-    /// only marks what it is told of.
+    /// The old data while its block is not erased, then zeros (ATA: neither bit; NVMe: not reported): a trim only
+    /// marks units.
     Undefined,
 }
 
 impl ReadsAfterTrim {
-    /// The byte that they read as in the end, as sectors do that were never written.
+    /// Returns the byte that trimmed sectors read as in the end, and that sectors read as that were never written.
     pub fn byte(self) -> u8 {
         match self {
             ReadsAfterTrim::Zeros | ReadsAfterTrim::Undefined => 0,
@@ -34,28 +33,28 @@ impl ReadsAfterTrim {
     }
 }
 
-/// How a drive trims.
+/// Parameters of trim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimParameters {
-    /// How long a command keeps the controller busy.
+    /// Time for which a command occupies the controller.
     pub command: Nanoseconds,
-    /// How much longer for each range.
+    /// Additional time for each range.
     pub range: Nanoseconds,
-    /// How much longer for each MiB.
+    /// Additional time for each MiB.
     pub per_mib: Nanoseconds,
-    /// Most ranges in a command; 0 means any number.
+    /// Largest number of ranges in a command; 0 means any number.
     pub ranges_most: u32,
-    /// Most sectors in a range; 0 means any number.
+    /// Largest number of sectors in a range; 0 means any number.
     pub range_most: SectorCount,
-    /// What is read afterwards.
+    /// Data that is read after a trim.
     pub reads_after: ReadsAfterTrim,
-    /// For how long the drive is idle before it does what trims have left for later, where
-    /// `reads_after` is undefined; zero where it never does.
+    /// Idle time after which the drive carries out deferred trims, if `reads_after` is undefined; zero if it never
+    /// does.
     pub settle: Nanoseconds,
 }
 
 impl TrimParameters {
-    /// The most sectors that one command trims when they lie in a row.
+    /// Returns the largest number of consecutive sectors that one command trims.
     pub fn command_most(&self) -> SectorCount {
         match (self.ranges_most, self.range_most.0) {
             (0, _) | (_, 0) => SectorCount(u64::MAX),
@@ -63,12 +62,12 @@ impl TrimParameters {
         }
     }
 
-    /// Returns how many ranges `sectors` in a row take.
+    /// Returns the number of ranges that `sectors` consecutive sectors take.
     fn ranges(&self, sectors: SectorCount) -> u64 {
         if self.range_most.0 == 0 { 1 } else { sectors.0.div_ceil(self.range_most.0) }
     }
 
-    /// Returns how long a command for `sectors` in a row keeps the controller busy.
+    /// Returns the time for which a command for `sectors` consecutive sectors occupies the controller.
     pub(crate) fn duration(&self, sectors: SectorCount) -> Nanoseconds {
         let size = self.per_mib.nanos() as f64 * sectors.length().bytes() as f64;
         self.command
@@ -90,7 +89,7 @@ mod tests {
         Ssd::new(&small_configuration(&changes)).expect("a sound drive")
     }
 
-    /// Microseconds that trimming the first `mebibytes` takes, beyond what a command costs anyway.
+    /// Returns the microseconds that trimming the first `mebibytes` takes, beyond those of any command.
     fn cost(changes: &[(&str, &str)], mebibytes: u64) -> (u64, u64) {
         let mut ssd = drive(changes);
         let at = ssd.write(Instant::START, LogicalUnit(0), 512);
@@ -127,7 +126,7 @@ mod tests {
     #[test]
     fn commands_are_cut_between_units_so_that_nothing_of_a_range_stays_mapped() {
         let written = MIB * 32;
-        // As ATA has it: 65,535 sectors a range, which is no whole number of units.
+        // As with ATA: 65,535 sectors a range, which is no whole number of units.
         for limits in [
             &[("trim.ranges_most", "1"), ("trim.range_most", "33553920")][..],
             &[("trim.ranges_most", "3"), ("trim.range_most", "1536")],

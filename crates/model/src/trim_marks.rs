@@ -1,42 +1,39 @@
-//! Reads after a trim on a drive that does not say what they return.
+//! Deferred trim: reads of trimmed units on a drive that does not define their data.
 //!
-//! ATA knows three kinds of drives (IDENTIFY DEVICE, word 69, bits 14 and 5): those that return the
-//! same data each time (DRAT), zeros among them (RZAT), and those that may return something else each
-//! time. NVMe names zeros, ones, or does not say (DLFEAT, bits 2:0). Here is the third kind, as far as
-//! a mapping layer has a cause for it: a trim only *marks* the entries of the map, which keep their
-//! addresses, and the work is done later. Collection passes over what is marked. A read follows the
-//! address:
+//! ATA knows three kinds of drives (IDENTIFY DEVICE, word 69, bits 14 and 5): those that return the same data each
+//! time (DRAT), zeros among them (RZAT), and those that may return something else each time. NVMe names zeros, ones,
+//! or does not say (DLFEAT, bits 2:0). This file models the third kind, as far as a mapping layer has a cause for it:
+//! a trim only *marks* the entries of the map, which keep their addresses, and the work is done later. Garbage
+//! collection skips marked units. A read follows the address:
 //!
-//! - as long as the spare area there still names the unit, the old data is read, and takes a flash read
-//!   as any other;
-//! - once its block is erased, zeros are read, without flash.
+//! - while the spare area at that address still names the unit, the old data is read, with a flash read like any
+//!   other;
+//! - once the block is erased, zeros are returned without a flash read.
 //!
-//! Marks are kept in RAM. A drive that has been idle for `trim.settle` empties the entries, and so does
-//! whatever ends its power: zeros from then on. (A trim that was not made durable before a power cut is
-//! undone by that, as on any drive; see [`crate::trim_log`].) Nothing here is left to chance, so that the same
-//! requests get the same answers.
+//! Marks are kept in RAM. A drive that has been idle for `trim.settle` clears the marked entries, and so does any
+//! loss of power: from then on reads return zeros. (A power cut undoes a trim that was not made durable before, as on
+//! any drive; see `ftl/metadata.rs`.) Nothing here is random, so that the same requests get the same answers.
 //!
-//! A write of part of a marked unit takes zeros for the rest of it.
+//! A partial write of a marked unit fills the rest of the unit with zeros.
 
 use crate::flash::Flash;
 use crate::touched::Touched;
 use crate::trim::{ReadsAfterTrim, TrimParameters};
 use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
-/// What the map remembers of units that were trimmed.
+/// Marks of trimmed units.
 #[derive(Clone, Debug)]
 pub(crate) struct TrimMarks {
-    /// Per logical unit, where it lay when it was last trimmed, plus one; zero for nowhere. Of a unit
-    /// that was written since it means nothing.
+    /// Per logical unit, its place when it was last trimmed, plus one; zero for none. Meaningless for units that were
+    /// written since.
     lay_at: Touched,
-    /// True if there may be any.
+    /// True if there may be any marks.
     any: bool,
     settle: Nanoseconds,
 }
 
 impl TrimMarks {
-    /// Those of a drive of `units` logical units that trims by `trim`; nothing where it says what is
-    /// read.
+    /// Returns the marks of a drive of `units` logical units; `None` if `trim` defines the data that is read.
     pub(crate) fn new(trim: &TrimParameters, units: u32) -> Option<Box<TrimMarks>> {
         (trim.reads_after == ReadsAfterTrim::Undefined).then(|| {
             let lay_at = Touched::zeroed(units as usize);
@@ -44,26 +41,26 @@ impl TrimMarks {
         })
     }
 
-    /// Notes that `unit` is trimmed, which lies at `place`.
+    /// Notes that `unit`, which is mapped to `place`, is trimmed.
     pub(crate) fn mark(&mut self, unit: LogicalUnit, place: PhysicalUnit) {
         self.lay_at[unit.0 as usize] = place.0 + 1;
         self.any = true;
     }
 
-    /// Returns where `unit`, which was trimmed, can still be read.
+    /// Returns the place where the old data of the trimmed `unit` can still be read, or `None`.
     pub(crate) fn still_at(&self, unit: LogicalUnit, flash: &Flash) -> Option<PhysicalUnit> {
         let place = self.lay_at[unit.0 as usize].checked_sub(1).map(PhysicalUnit)?;
         (flash.logical_at(place) == Some(unit)).then_some(place)
     }
 
-    /// Does the work of trims, on a drive that has been idle since `since` until `until`, if that is long enough.
+    /// Carries out deferred trims, if the time from `since` to `until` for which the drive was idle is long enough.
     pub(crate) fn settle(&mut self, since: Instant, until: Instant) {
         if self.settle > Nanoseconds::ZERO && until >= since + self.settle {
             self.forget();
         }
     }
 
-    /// Forgets what was trimmed, as at power-on.
+    /// Forgets all marks, as at power-on.
     pub(crate) fn forget(&mut self) {
         if self.any {
             *self = TrimMarks { lay_at: Touched::zeroed(self.lay_at.len()), any: false, ..*self };
@@ -82,7 +79,7 @@ mod tests {
         Ssd::new(&small_configuration(&undefined)).expect("a sound drive")
     }
 
-    /// Returns how many of `units` units from `first` are read from flash, and when that is over.
+    /// Returns the number of units, of `units` from `first`, that are read from flash, and the end of the read.
     fn from_flash(ssd: &mut Ssd, at: Instant, first: u32, units: u32) -> (u64, Instant) {
         let (mut at, mut count) = (at, 0);
         for unit in first..first + units {
@@ -102,7 +99,7 @@ mod tests {
         assert_eq!(ssd.place_of(LogicalUnit(3)), None);
         let (count, at) = from_flash(&mut ssd, at, 0, 256);
         assert_eq!(count, 256);
-        // A rest in steps is one rest, and a request ends it.
+        // An idle period in steps counts as one, and a request ends it.
         let step = Nanoseconds::from_secs(6);
         ssd.rest(at, step);
         let (count, at) = from_flash(&mut ssd, at + step, 0, 256);
@@ -143,7 +140,7 @@ mod tests {
         let at = at + Nanoseconds::from_secs(3600);
         ssd.rest(at, Nanoseconds::from_secs(3600));
         let (before, mut at) = from_flash(&mut ssd, at + Nanoseconds::from_secs(3600), 0, trimmed);
-        // Collection takes one block after the other.
+        // Garbage collection takes one block after the other.
         for _ in 0..4 {
             at = ssd.write(at, LogicalUnit(trimmed), units - trimmed);
         }
@@ -168,7 +165,7 @@ mod tests {
         let at = ssd.trim(at, LogicalUnit(5), 1);
         assert_eq!(ssd.read_place_of(LogicalUnit(5)), second);
         assert_ne!(first, second);
-        // What was never programmed cannot be read.
+        // Data that was never programmed cannot be read.
         let at = ssd.write(at, LogicalUnit(5), 1);
         ssd.trim(at, LogicalUnit(5), 1);
         assert_eq!(ssd.read_place_of(LogicalUnit(5)), None);

@@ -1,51 +1,50 @@
-//! Waits of writes for room in the buffer, divided by what the dies were busy with meanwhile.
+//! Division of write buffer waits by the work that occupied the dies meanwhile.
 
 use super::Delays;
 use crate::counters::Counters;
 use crate::units::Nanoseconds;
 
-/// What has occupied the dies lately, as shares of 2^16 of the time that was not reads for the
-/// host.
+/// Recent work of the dies, in parts of 2^16 of the time that was not reads for the host.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shares {
     collection: u64,
     merge: u64,
     map: u64,
-    /// The counters when the shares were last worked out.
+    /// Counters when the shares were last updated.
     seen: Counters,
 }
 
 impl Shares {
-    /// None yet, of a drive that has counted `counters` in an earlier life.
+    /// Returns zero shares for a drive that has counted `counters` before.
     pub(super) fn after(counters: &Counters) -> Shares {
         Shares { seen: *counters, ..Shares::default() }
     }
 }
 
-/// What the flash work that counters count takes.
+/// Durations of the flash work that counters count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FlashTimes {
-    /// Sensing, programming a program unit, erasing on one die.
+    /// Sensing a page, programming a program unit, and erasing on one die.
     pub(crate) page_read: Nanoseconds,
     pub(crate) program: Nanoseconds,
     pub(crate) erase: Nanoseconds,
     /// Programming a page of metadata.
     pub(crate) metadata: Nanoseconds,
-    /// Programming a program unit in SLC mode, and the units that it holds then.
+    /// Programming a program unit in SLC mode, and the number of units in it.
     pub(crate) slc: Option<(Nanoseconds, u32)>,
     /// Units of a program unit, and dies of a collection unit.
     pub(crate) units_per_program: u32,
     pub(crate) stripe: u32,
 }
 
-/// Time that the dies spent on what the counters say, by cause: host programs, collection, merges,
-/// the map with all that the drive has to remember.
+/// Returns the nanoseconds that the dies spent on the work in `counters`, by cause: host programs, garbage
+/// collection, merges, and the map with other metadata.
 fn time_on_dies(counters: &Counters, times: &FlashTimes) -> [u64; 4] {
     let FlashTimes { page_read, program, erase, metadata, slc, units_per_program, stripe } = times;
     let programs = |units: u64| program.nanos() * units.div_ceil(u64::from(*units_per_program));
     let reads = |pages: u64| page_read.nanos() * pages;
     let erases = erase.nanos() * counters.erases * u64::from(*stripe);
-    // Those to blocks in SLC mode are among the others.
+    // Units programmed in SLC mode are among the host's.
     let (in_slc, slc_time) = match slc {
         Some((program, units)) => {
             let in_slc = counters.program_units_slc;
@@ -68,7 +67,7 @@ fn time_on_dies(counters: &Counters, times: &FlashTimes) -> [u64; 4] {
 }
 
 impl Delays {
-    /// Divides what writes waited for room by the latest shares, and works those out anew.
+    /// Divides the time that writes waited for room by the latest shares, then updates the shares.
     #[inline(never)]
     pub(crate) fn divide_room(&mut self, counters: &Counters, times: &FlashTimes) {
         self.add_room();
@@ -118,12 +117,12 @@ mod tests {
             stripe: 4,
         };
         let counters = Counters {
-            // 80 of 320 units in SLC mode: ten programs of those and ten of others.
+            // 80 of 320 units are in SLC mode: ten programs in SLC mode and ten others.
             program_units_host: 310,
             program_units_padding: 10,
             program_units_slc: 80,
             program_units_collection: 240,
-            // Two planes together.
+            // Two planes are sensed together.
             flash_page_reads_collection: 60,
             flash_reads_collection: 30,
             erases: 1,

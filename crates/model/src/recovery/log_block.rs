@@ -1,18 +1,18 @@
 //! Recovery of a drive with log blocks.
 //!
-//! Which logical unit lies where is found as for any other drive. What is left to find out is what
-//! each block is for, and that the spare areas say as well: a block in which every unit lies at
-//! its own offset of one logical block can be its data block. Where there are several (a sequence
-//! was being written, or a merge under way) the one with the most current units is, and the others
-//! are taken for random log blocks, which may hold anything. So are all other blocks. When that
-//! makes more log blocks than the drive has, the oldest are reclaimed at once, by the full merges
-//! that reclaim them at any other time; the block that takes is one that nothing else ever uses.
+//! The place of each logical unit is found as for any other drive. Recovery also has to find the use of each block,
+//! which the spare areas tell as well: a block in which every unit has its own offset in one logical block can be the
+//! data block of that logical block. If there are several such blocks (a sequential log was being written, or a merge
+//! was under way), the one with the most current units is the data block. The others, and all other blocks, become
+//! random log blocks, which may hold any units. If that makes more log blocks than the drive has, the oldest are
+//! reclaimed immediately, by the same full merges as at any other time; these merges need one block, which is
+//! reserved for them.
 //!
-//! Power can be cut while such a merge is under way, and with what it has written the drive would
-//! have one block less each time. So the spare areas of these merges say what they are: nothing
-//! they copy from is erased before they are over, and one that is not over is left out and its block
-//! erased, which takes the drive back to where the merge began. It is not over if anything of its
-//! logical block is current elsewhere that is older than the merge.
+//! A power cut can come during such a merge, and the block that the merge has begun would cost the drive one block
+//! each time. So the spare areas of these merges have a mark. None of the blocks that a merge copies from is erased
+//! before the merge is complete. An incomplete merge is left out and its block erased, which takes the drive back to
+//! where the merge began. A merge is incomplete if any unit of its logical block is current elsewhere with a number
+//! older than the merge.
 
 use super::scan::{Scan, number_at};
 use super::{FlashContents, ProgramUnit};
@@ -20,7 +20,7 @@ use crate::media::SequenceNumber;
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
-/// Returns the blocks with what a merge of an earlier recovery has written that was not over when power was cut.
+/// Returns the blocks written by a merge of an earlier recovery that was incomplete when power was cut.
 pub(crate) fn unfinished_merges(
     configuration: &Configuration,
     scan: &Scan,
@@ -28,8 +28,7 @@ pub(crate) fn unfinished_merges(
 ) -> Vec<BlockIndex> {
     let geometry = &configuration.geometry;
     let (per_block, per_program) = (geometry.units_per_block(), geometry.units_per_program());
-    // Whether anything of the logical block that `unit` is in is current outside of `block`, and
-    // older than `number`.
+    // True if a unit of the logical block that `unit` is in is current outside of `block`, and older than `number`.
     let lacks = |block: BlockIndex, unit: LogicalUnit, number: SequenceNumber| {
         let first = unit.0 / per_block * per_block;
         let end = (first + per_block).min(geometry.logical_units());

@@ -1,4 +1,4 @@
-//! Reading the spare area of every program unit.
+//! The scan of recovery: reads the spare area of every program unit.
 
 use super::{FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
 use crate::checkpoint::map_pages;
@@ -8,29 +8,29 @@ use crate::sparse::Sparse;
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
-/// What is known of a block.
+/// Information about a block from its spare areas.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FoundBlock {
-    /// Program units up to the last that is not erased.
+    /// Number of program units up to the last that is not erased.
     pub(crate) programs: u32,
-    /// The largest number in it: which block was filled before which.
+    /// Largest sequence number in the block, by which blocks are ordered.
     pub(crate) latest: SequenceNumber,
-    /// Units in it that are current.
+    /// Number of current units in the block.
     pub(crate) valid: u32,
-    /// True if it is in SLC mode.
+    /// True if the block is in SLC mode.
     pub(crate) is_slc: bool,
-    /// True if anything in it is of a merge that recovery has made.
+    /// True if any program unit of the block was written by a merge during recovery.
     pub(crate) is_redone: bool,
 }
 
-/// What the metadata blocks say of the map.
+/// The part of the map that the metadata blocks hold.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct KnownMap {
-    /// Of program units up to this number they say all.
+    /// Number up to which the metadata blocks cover all program units.
     pub(crate) through: SequenceNumber,
-    /// Their pages that have to be read for that.
+    /// Number of metadata pages that have to be read for that.
     pub(crate) pages: u64,
-    /// Pieces of the map that were saved at any time.
+    /// Number of pieces of the map that were ever saved.
     pub(crate) pieces: u64,
 }
 
@@ -40,7 +40,7 @@ impl KnownMap {
         let all = map_pages(&configuration.geometry, &configuration.mechanisms);
         let count = pieces.len() as u64;
         if configuration.mechanisms.checkpoint.is_none() || count < all {
-            // A journal that has no map to begin with says nothing.
+            // A journal is of no use without a complete saved map.
             return KnownMap { pieces: count, ..KnownMap::default() };
         }
         let oldest = pieces[(count - all) as usize];
@@ -53,22 +53,23 @@ impl KnownMap {
     }
 }
 
-/// What the flash holds.
+/// Content of the flash, as far as spare areas and records tell.
 #[derive(Clone, Debug)]
 pub(crate) struct Scan {
-    /// Where the current copy of each logical unit is, plus one. Its number is that of its program unit.
+    /// Place of the current copy of each logical unit, plus one. The sequence number of a copy is that of its program
+    /// unit.
     places: Sparse<u32>,
     pub(crate) blocks: Vec<FoundBlock>,
-    /// Spare areas read on each die.
+    /// Number of spare areas read on each die.
     pub(crate) reads: Vec<u64>,
-    /// What was saved of the map, so that it need not be read from spare areas.
+    /// The saved part of the map, for which no spare areas need to be read.
     pub(crate) known: KnownMap,
     pub(crate) unreadable: u64,
     pub(crate) latest: SequenceNumber,
 }
 
 impl Scan {
-    /// Reads everything that `contents` holds.
+    /// Scans all of `contents`.
     pub(crate) fn of(
         configuration: &Configuration,
         contents: &impl FlashContents,
@@ -76,7 +77,7 @@ impl Scan {
         Scan::without(configuration, contents, &[])
     }
 
-    /// Reads everything that `contents` holds; what lies in these blocks counts for nothing.
+    /// Scans all of `contents`, without the units in the blocks `left_out`.
     pub(crate) fn without(
         configuration: &Configuration,
         contents: &impl FlashContents,
@@ -90,8 +91,8 @@ impl Scan {
             reads: vec![0; geometry.dies() as usize],
             known,
             unreadable: 0,
-            // A saved page of the map says all of the program units up to its number, also of those
-            // that the cut has come before: theirs are not given to others.
+            // A saved page of the map covers all program units up to its number, including those that the power cut
+            // prevented: their numbers are not given to others.
             latest: known.through.max(contents.saved_through().min(NUMBER_MAX)),
         };
         let bad = contents.bad_blocks();
@@ -107,12 +108,12 @@ impl Scan {
         Ok(scan)
     }
 
-    /// Returns the logical units that were found, in their order, and where their current copies lie.
+    /// Iterates over the logical units that were found, in order, with the places of their current copies.
     pub(crate) fn current(&self) -> impl Iterator<Item = (LogicalUnit, PhysicalUnit)> + '_ {
         self.current_in(LogicalUnit(0)..LogicalUnit(self.places.len() as u32))
     }
 
-    /// Returns those of `units`.
+    /// Iterates over the logical units in `units` that were found, with the places of their current copies.
     pub(crate) fn current_in(
         &self,
         units: std::ops::Range<LogicalUnit>,
@@ -130,7 +131,7 @@ impl Scan {
     ) -> Result<(), RecoveryError> {
         let per_program = geometry.units_per_program();
         let first = geometry.first_unit(block).0;
-        // Of each die, pages after the first that is erased are not read: there is nothing.
+        // On each die, pages after the first erased one are not read: they are erased, too.
         let mut erased_from = vec![u32::MAX; geometry.stripe() as usize];
         let programs = geometry.units_per_block() / per_program;
         let used = contents.programs_in(block);
@@ -157,7 +158,7 @@ impl Scan {
                         return Err(RecoveryError::Number { number });
                     }
                     found.programs = index + 1;
-                    // On some dies there can be what was there before the block was erased.
+                    // Some dies can still hold data from before an incomplete erase of the block.
                     if number > found.latest {
                         found.latest = number;
                         found.is_slc = spare.is_slc();
@@ -171,7 +172,7 @@ impl Scan {
             }
         }
         for index in used..programs.min(used + geometry.stripe()) {
-            // The first erased page of each die tells that there is nothing behind it.
+            // The first erased page of each die shows that the pages behind it are erased, too.
             if erased_from[(index % geometry.stripe()) as usize] == u32::MAX {
                 let DieIndex(die) = geometry.die_of_program(block, index);
                 self.reads[die as usize] += 1;
@@ -205,10 +206,10 @@ impl Scan {
         Ok(())
     }
 
-    /// Forgets the copies of units that capacitors saved, which are newer than all of them.
+    /// Forgets the copies of units that power-loss protection saved: the saved data is newer than all of them.
     ///
-    /// Otherwise collection, which makes room before they are restored, would copy older data under a new number;
-    /// if power is cut again then, that would pass for newer than what was saved.
+    /// Otherwise garbage collection, which makes room before the units are restored, would copy older data under a
+    /// new number; after another power cut at that point, this copy would pass for newer than the saved data.
     fn forget_saved(&mut self, contents: &impl FlashContents) {
         for &LogicalUnit(unit) in contents.saved() {
             if (unit as usize) < self.places.len() {
@@ -245,7 +246,7 @@ impl Scan {
     }
 }
 
-/// Returns the number of the program unit that holds `unit`, which a spare area has named.
+/// Returns the sequence number of the program unit that holds `unit`, which a spare area has named.
 pub(crate) fn number_at(
     geometry: &Geometry,
     contents: &impl FlashContents,
@@ -264,7 +265,7 @@ mod tests {
     use crate::media::{Media, TrimRecord};
     use crate::profile::{DEFAULT, Profile};
 
-    /// A flash with one program unit, and what capacitors saved.
+    /// A flash with one program unit, and units saved by power-loss protection.
     #[derive(Debug)]
     struct OneProgram {
         spare: Vec<u32>,

@@ -1,5 +1,5 @@
-//! Whether what was read of blocks agrees: every block is what the lists say it is, and holds what is
-//! counted of it.
+//! Consistency checks of restored blocks: every block is in the lists that its state requires, and holds as many
+//! valid units as counted.
 
 use super::{SnapshotError, damaged};
 use crate::flash::{BlockState, Flash};
@@ -7,19 +7,19 @@ use crate::geometry::Geometry;
 use crate::stream::FreePool;
 use crate::units::BlockIndex;
 
-/// What the lists say of blocks, to be held against what the flash says.
+/// Blocks noted from restored lists, to be compared with the flash tables.
 pub(crate) struct Blocks<'a> {
     geometry: &'a Geometry,
     flash: &'a Flash,
-    /// Per block that a stream writes to, its program units that are filled.
+    /// Per block that a stream writes to, its filled program units.
     open: Vec<Option<u32>>,
-    /// Whether a list of free or of closed blocks holds it.
+    /// Per block, true if a list of free or of closed blocks holds it.
     is_listed: Vec<bool>,
     free: u32,
 }
 
 impl<'a> Blocks<'a> {
-    /// Of a drive, or of its map area, no list of which was looked at.
+    /// Returns an empty check for a drive, or for its map area.
     pub(crate) fn new(geometry: &'a Geometry, flash: &'a Flash) -> Self {
         let blocks = geometry.blocks() as usize;
         Blocks {
@@ -31,8 +31,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// A stream writes to `block`, of which `programs` program units are filled; its state has to
-    /// be `state`.
+    /// Notes that a stream writes to `block`, of which `programs` program units are filled. The state of the block
+    /// has to be `state`.
     pub(crate) fn note_open(
         &mut self,
         block: BlockIndex,
@@ -47,7 +47,7 @@ impl<'a> Blocks<'a> {
         Ok(())
     }
 
-    /// Blocks of `pool` are free.
+    /// Notes that the blocks of `pool` are free.
     pub(crate) fn note_free(&mut self, pool: &FreePool) -> Result<(), SnapshotError> {
         self.free = pool.len();
         for block in pool.blocks() {
@@ -63,8 +63,8 @@ impl<'a> Blocks<'a> {
         Ok(())
     }
 
-    /// Holds all that was noted against the flash; `left_of` says how many units an open block
-    /// will still take after so many program units. Returns how many blocks are retired.
+    /// Compares all that was noted with the flash tables; `left_of` returns the number of units that an open block
+    /// will still take after a number of program units. Returns the number of retired blocks.
     pub(crate) fn check(
         mut self,
         left_of: impl Fn(BlockIndex, u32) -> u32,
@@ -84,7 +84,7 @@ impl<'a> Blocks<'a> {
                 return damaged(format!("block {} does not hold what is said of it", block.0));
             }
         }
-        // With every free and closed block listed, and as many listed, nothing else is.
+        // Every free and closed block is listed, and the counts are equal, so that no other block is listed.
         if closed != self.flash.closed() || free != self.free {
             return damaged("the lists of free and closed blocks hold others, too");
         }
@@ -113,8 +113,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// The valid units of a block of which `written` units are written; nothing where more hold
-    /// data.
+    /// Returns the number of valid units of a block of which `written` units are written; `None` if units beyond
+    /// these hold data.
     fn units_held(&self, block: BlockIndex, written: u32) -> Option<u32> {
         let (written, rest) = self.flash.units_held(block, self.geometry, written);
         (rest == 0).then_some(written)

@@ -1,4 +1,4 @@
-//! What is saved and restored answers as what was not.
+//! Tests that a restored drive answers like the drive that was saved.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -37,7 +37,7 @@ trait Drive: Sized {
     fn check_invariants(&self);
 }
 
-/// How the map of a drive is made.
+/// Constructor of the map of a drive.
 trait MapOf: Mapping {
     fn of(configuration: &Configuration) -> Self;
 }
@@ -124,7 +124,7 @@ impl<M: MapOf> Drive for Ssd<M> {
     calls!();
 }
 
-/// A drive of 8 MiB in blocks of 96 or of 24 units, with changes of its profile.
+/// Returns the configuration of a drive of 8 MiB in blocks of 96 or of 24 units, with changes of its profile.
 fn configuration(changes: &[(&str, &str)]) -> Configuration {
     let mut profile = Profile::named(DEFAULT).expect("the default profile");
     let small = [
@@ -169,8 +169,8 @@ const STREAMS: &[(&str, &str)] = &[
     ("capacity.physical", "20M"),
 ];
 
-/// Requests of all kinds from `at` on; returns when they were answered. Half of them go to a
-/// tenth of the drive.
+/// Sends requests of all kinds from `at` on, half of them to a tenth of the drive. Returns the moments of their
+/// answers.
 fn work(ssd: &mut impl Drive, at: Instant, requests: u32, seed: u64) -> Vec<Instant> {
     let mut generator = Pcg64Mcg::seed_from_u64(seed);
     let units = ssd.units();
@@ -181,7 +181,7 @@ fn work(ssd: &mut impl Drive, at: Instant, requests: u32, seed: u64) -> Vec<Inst
         let range = if generator.random() { units / 10 } else { units };
         let mut first = LogicalUnit(generator.random_range(0..=range - count));
         if in_a_row > 0 {
-            // Some follow each other.
+            // Some requests continue the one before.
             first = LogicalUnit(in_a_row % (units - count));
             in_a_row = if generator.random_range(0..60u32) == 0 { 0 } else { first.0 + count };
         } else if generator.random_range(0..200u32) == 0 {
@@ -204,12 +204,12 @@ fn work(ssd: &mut impl Drive, at: Instant, requests: u32, seed: u64) -> Vec<Inst
     (0..requests).map(request).collect()
 }
 
-/// How a drive is saved.
+/// Form in which a drive is saved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// All of it one after the other.
+    /// All tables one after the other.
     Whole,
-    /// Tables as long as the drive apart, behind the rest.
+    /// Tables as long as the drive kept apart, behind the rest.
     Apart,
     /// Tables apart, known to be sound when the drive is restored.
     Sound,
@@ -244,7 +244,7 @@ impl TableSource for Tables<'_> {
     }
 }
 
-/// The state of a drive; where tables are apart, the length of the rest comes first.
+/// Returns the saved state of a drive. If tables are apart, the length of the rest comes first.
 fn saved(ssd: &impl Drive, form: Form) -> Vec<u8> {
     let (mut bytes, mut tables) = (Vec::new(), Vec::new());
     if form == Form::Whole {
@@ -273,13 +273,13 @@ fn restored<T: Drive>(
     if state.is_empty() { Ok(drive) } else { damaged("there is more than a state") }
 }
 
-/// A drive that worked, was saved and restored goes on as the one that was saved, for many seeds.
+/// Checks for many seeds that a restored drive continues like the drive that was saved.
 fn goes_on_alike<T: Drive>(changes: &[(&str, &str)], seeds: std::ops::Range<u64>) {
     let configuration = configuration(changes);
     for seed in seeds {
         let mut ssd = T::new(&configuration);
         let mut at = Instant::START;
-        // Saved twice: what is restored can be saved again.
+        // Saved twice: a restored drive can be saved again.
         for round in 0..2 {
             let requests = if seed.is_multiple_of(2) { 12_000 } else { 1_000 + 517 * seed as u32 };
             let ends = work(&mut ssd, at, requests, 2 * seed + round);
@@ -393,7 +393,8 @@ fn a_new_drive_takes_little_room() {
     assert!(per_unit < 0.2, "{per_unit} bytes for each unit");
 }
 
-/// A saved state of any scheme, and whether bytes are one: a drive restored from them is sound.
+/// Damages a saved state by `spoil`, and checks that it is refused or makes a sound drive; if `must_fail`, it has to
+/// be refused.
 fn check<T: Drive>(changes: &[(&str, &str)], spoil: &dyn Fn(&mut Vec<u8>), must_fail: bool) {
     for form in [Form::Whole, Form::Apart] {
         check_form::<T>(changes, spoil, must_fail, form);
@@ -461,7 +462,7 @@ fn the_scheme_of_every_kind_is_tested() {
     assert_eq!(configuration(LOG_BLOCK).mechanisms.mapping, MappingScheme::LogBlock);
 }
 
-/// The same cases each time.
+/// Returns a configuration that tests the same cases each time.
 fn cases(count: u32) -> ProptestConfig {
     let rng_seed = match ProptestConfig::default().rng_seed {
         RngSeed::Random => RngSeed::Fixed(1),
