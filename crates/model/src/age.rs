@@ -1,21 +1,20 @@
-//! A used drive built at once, from theory: full, in the state in which random writes of single
-//! units leave it after a long time, without writing any of them.
+//! Preconditioning: a used drive built directly, from theory. The drive is full, in the steady state that random
+//! writes of single units reach after a long time, without carrying out any of these writes.
 //!
-//! The closed forms of [`ssdlab_theory`] say how many blocks hold how many valid units. Which of a
-//! block's units are valid, and which logical units they are, is a matter of chance: under uniform
-//! writes no unit is different from another. Blocks always kept free stay free, the open ones are
-//! half written, and one is half collected (theory counts none of them). With FIFO a block's age
-//! says what it holds, of hot and of cold units; greedy and drawn victims do not ask for age.
-//! `plan` says what each block holds, `order` which units that are, `page` and `fill` put them there,
-//! by as many [`Workers`] as the caller has.
+//! The closed forms of [`ssdlab_theory`] give the number of blocks that hold each number of valid units. The valid
+//! units of a block, and their logical addresses, are drawn at random: under uniform writes all units are alike.
+//! Blocks that are always kept free stay free, the open blocks are half written, and one block is half collected
+//! (theory counts none of these). With FIFO the age of a block determines its hot and cold units; greedy and drawn
+//! victims do not depend on age. `plan` gives the content of each block in numbers, `order` the logical units in it,
+//! and `page` and `fill` place them, with as many [`Workers`] as the caller has.
 //!
-//! A map on flash is aged on top of that: its map area is full of map pages in the same way
-//! (`cached`). Maps of extents and log blocks have no closed form for what every block holds; what
-//! the host's latest writes have left is followed in the abstract, as long as anything of them is
-//! left, and put in its place at once (`extents`, `log_blocks`).
+//! A map on flash is preconditioned on top of that: its map area is filled with map pages in the same way (`cached`).
+//! For extent maps and log blocks there is no closed form of the content of every block; for these, the latest host
+//! writes are simulated in the abstract, as far back as anything of them is left, and the result is placed directly
+//! (`extents`, `log_blocks`).
 //!
-//! Not set: what the drive has written so far. Counters and wear begin at zero. Map pages in RAM:
-//! none, as after power-on.
+//! Not set: the data that the drive has written so far. Counters and wear begin at zero. RAM holds no map pages, as
+//! after power-on.
 
 mod cached;
 mod extents;
@@ -35,72 +34,72 @@ use ssdlab_theory::ParameterError;
 pub(crate) use tables::Tables;
 pub use workers::{OneByOne, Piece, Workers};
 
-/// Keeps the generator's words apart from those of anything else that is given the same seed.
+/// Separates this random generator from others with the same seed.
 const STREAM: u64 = 0x6167_6564;
 
-/// Why a used drive cannot be built at once.
+/// Reason why a used drive cannot be built directly.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgeError {
-    /// There is no closed form for what the drive does.
+    /// No closed form covers a mechanism or setting of the drive.
     #[error("theory has no steady state for {what}; write the drive until it is steady")]
     NoTheory {
-        /// What it does.
+        /// Mechanism or setting without a closed form.
         what: &'static str,
     },
-    /// A full cache was asked for.
+    /// A full cache was requested, and the drive has no cache with blocks of its own.
     #[error(
         "the drive has no pseudo-SLC cache with blocks of its own (slc.size, slc.space=fixed) to be full"
     )]
     NoCache,
-    /// A spare area for which the formulas have no answer.
+    /// An amount of over-provisioning for which the formulas have no answer.
     #[error(transparent)]
     Spare(#[from] ParameterError),
-    /// A configuration of which there is no drive.
+    /// A configuration that makes no drive.
     #[error(transparent)]
     Geometry(#[from] GeometryError),
 }
 
-/// The random writes that a drive was under for a long time.
+/// Random writes in the past of a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Workload {
-    /// Every unit as likely as any other.
+    /// All units are written with equal probability.
     Uniform,
-    /// Units at the beginning of the drive are written more often. A drive of two write streams is
-    /// taken to be told which is which (NVMe directives), unless it finds out itself.
+    /// Units at the beginning of the drive are written more often. On a drive with two write streams the host names
+    /// the stream of each write (NVMe directives), unless the drive finds it out itself.
     HotCold {
-        /// The share of the writes that goes to them.
+        /// Share of the writes that goes to hot units.
         writes: f64,
-        /// The share of all units that they are.
+        /// Share of all units that are hot.
         pages: f64,
     },
 }
 
-/// The state of a pseudo-SLC cache with blocks of its own.
+/// State of a pseudo-SLC cache with blocks of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheFill {
-    /// Nothing, as after a rest.
+    /// The cache is empty, as after idle time.
     #[default]
     Empty,
-    /// What is left there after writing without a rest. A cache that is written through holds the
-    /// latest data; one that is left aside when it is full, until the drive rests, holds nothing
-    /// valid after long, but all its blocks are in use.
+    /// The cache is in the state after writes without idle time. A cache that takes all writes holds the latest data.
+    /// A cache that is bypassed while it is full, until the drive is idle, holds no valid data in the long run, but
+    /// all its blocks are in use.
     Full,
 }
 
-/// What a drive went through.
+/// Past of a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Past {
-    /// The writes that it was under.
+    /// Random writes before the present state.
     pub workload: Workload,
-    /// What is left of the latest of them in its cache, if it has one.
+    /// State of the pseudo-SLC cache, if the drive has one.
     pub cache: CacheFill,
-    /// Seed of all that is drawn.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
 impl Past {
-    /// Random writes to all units alike, with an empty cache.
+    /// Returns a past of uniform random writes, with an empty cache.
     pub fn uniform(seed: u64) -> Past {
         Past { workload: Workload::Uniform, cache: CacheFill::Empty, seed }
     }

@@ -455,7 +455,7 @@ impl Flash {
         }
     }
 
-    /// Restores what [`Flash::save`] wrote: all but the reverse map. The caller checks each block's number of valid
+    /// Restores what `save` wrote: all but the reverse map. The caller checks each block's number of valid
     /// units.
     pub(crate) fn restore(
         &mut self,
@@ -531,7 +531,7 @@ impl Flash {
         self.blocks.len() <= AT_HAND
     }
 
-    /// Prefetches the block table entry and the victim list links that [`Flash::lose_unit`] will touch for `block`.
+    /// Prefetches the block table entry and the victim list links that `lose_unit` will touch for `block`.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self, block: BlockIndex) {
         prefetch(&self.blocks, block.0 as usize);

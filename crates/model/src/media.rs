@@ -198,7 +198,7 @@ pub trait Media {
         let _ = (first, spare, number);
     }
 
-    /// The program unit that starts at `first` is programmed. Since its [`Media::begin_program`], an erase of its
+    /// The program unit that starts at `first` is programmed. Since its `begin_program`, an erase of its
     /// block may have been announced, and another program unit may have been begun in the same place: the programs of
     /// a place end in the order in which they were begun, each before the erase between them begins.
     #[inline(always)]

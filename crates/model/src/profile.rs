@@ -1,9 +1,8 @@
-//! Profiles: named sets of model parameters, as TOML, each number with where it comes from.
+//! Profiles: named sets of model parameters, as TOML, each number with its source.
 //!
-//! A profile never goes on with defaults: every key of what each drive has must be there, none may
-//! be there twice or be unknown, and a number outside its plausible range is refused with the line
-//! it stands in. The sections of mechanisms that not every drive has may be left out: then the
-//! drive does not have them.
+//! A profile never falls back to defaults: every key that each drive has must be there, none may be there twice or be
+//! unknown, and a number outside its plausible range is refused with its line. The sections of mechanisms that not
+//! every drive has may be left out: then the drive does not have these mechanisms.
 
 mod build;
 pub mod data_sheet;
@@ -30,25 +29,25 @@ use crate::text::{QuantityError, hint, parse_duration, parse_length};
 use crate::units::{ByteLength, Nanoseconds};
 use ssdlab_nand::suspend::{SuspendWhen, Suspendable};
 
-/// Where a number comes from.
+/// Basis of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// From a data sheet, a paper or a review that the source names.
     Published,
-    /// Chosen so that the model meets a published measurement; effective, not a data sheet's.
+    /// Chosen so that the model meets a published measurement: an effective value, not one of a data sheet.
     Fitted,
     /// Plausible for drives of its kind; the source says why.
     Assumed,
     /// Given by the user for this run.
     Given,
-    /// Not in the profile: the mechanism is off, and the value what that means.
+    /// Not in the profile: the mechanism is off, and the value is the one that means off.
     #[serde(skip)]
     Absent,
 }
 
 impl Basis {
-    /// The word for it.
+    /// Returns the word for this basis.
     pub fn name(self) -> &'static str {
         match self {
             Basis::Published => "published",
@@ -60,7 +59,7 @@ impl Basis {
     }
 }
 
-/// A value, where it comes from, and where it stands in the file.
+/// A value, its basis and source, and its position in the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sourced<T> {
@@ -70,7 +69,7 @@ pub(crate) struct Sourced<T> {
 }
 
 impl<T> Sourced<T> {
-    /// Returns what a key means that the profile leaves out.
+    /// Returns the value of a key that the profile leaves out.
     pub(crate) fn absent(value: T) -> Self {
         let source = "not in the profile".to_owned();
         Sourced { value: Spanned::new(0..0, value), basis: Basis::Absent, source }
@@ -105,7 +104,7 @@ impl<'de> Deserialize<'de> for Span {
     }
 }
 
-/// What a collection unit spans.
+/// Blocks of a collection unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum CollectionUnit {
@@ -115,7 +114,7 @@ pub(crate) enum CollectionUnit {
     Block,
 }
 
-/// In which order data reaches the host.
+/// Order in which data reaches the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum DeliveryOrder {
@@ -261,54 +260,54 @@ pub(crate) struct Link {
     pub(crate) delivery: Sourced<DeliveryOrder>,
 }
 
-/// What is wrong with a profile, or with a change to one.
+/// Reason why a profile, or a change to one, is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// Not the TOML of a profile: the message names line and column.
+    /// The text is not the TOML of a profile. The message names line and column.
     #[error("{origin}: {message}")]
     Syntax {
         /// The file, or the embedded profile's name.
         origin: String,
-        /// What is wrong, with the line.
+        /// Description of the error, with its line.
         message: String,
     },
     /// A value outside its range.
     #[error("{place}: {key} is {value}, not {bounds}")]
     Range {
-        /// The file and line, or that it was given with the target.
+        /// File and line of the value, or the target if the value was given there.
         place: String,
         /// The key.
         key: String,
         /// Its value.
         value: String,
-        /// What is allowed.
+        /// Allowed range.
         bounds: String,
     },
-    /// A number in a file that does not say where it comes from.
+    /// A number in a file without a basis and source.
     #[error("{place}: {key}: {message}")]
     Source {
-        /// The file and line.
+        /// File and line of the number.
         place: String,
         /// The key.
         key: String,
-        /// What is wrong with its basis or source.
+        /// Description of the error in basis or source.
         message: &'static str,
     },
-    /// Values that do not go together.
+    /// Values of the geometry that contradict each other.
     #[error("{origin}: {source}")]
     Geometry {
         /// The file, or the embedded profile's name.
         origin: String,
-        /// What does not go together.
+        /// Description of the contradiction.
         source: GeometryError,
     },
-    /// Values that do not go together, other than geometry.
+    /// Values other than geometry that contradict each other.
     #[error("{origin}: {message}")]
     Inconsistent {
         /// The file, or the embedded profile's name.
         origin: String,
-        /// What does not go together.
+        /// Description of the contradiction.
         message: String,
     },
     /// A key that no profile has.
@@ -316,7 +315,7 @@ pub enum ProfileError {
     UnknownKey {
         /// The key.
         key: String,
-        /// What was perhaps meant, and where all keys are listed.
+        /// Likely keys, and the place where all keys are listed.
         hint: String,
     },
     /// A value that cannot be read.
@@ -324,7 +323,7 @@ pub enum ProfileError {
     Value {
         /// The key.
         key: String,
-        /// What is wrong with it.
+        /// Description of the error.
         source: QuantityError,
     },
     /// A name that no embedded profile has.
@@ -344,13 +343,13 @@ pub struct Profile {
     pub(crate) origin: String,
     pub(crate) text: String,
     pub(crate) document: Document,
-    /// What was set since it was read, in order.
+    /// Changes since the profile was read, in order.
     pub(crate) changes: Vec<(String, String)>,
     seed: u64,
 }
 
 impl Profile {
-    /// Reads a profile. `origin` is what errors call it: a path, or an embedded profile's name.
+    /// Reads a profile. `origin` is its name in errors: a path, or an embedded profile's name.
     pub fn parse(name: &str, origin: &str, text: &str) -> Result<Profile, ProfileError> {
         let document: Document = toml::from_str(text).map_err(|error| ProfileError::Syntax {
             origin: origin.to_owned(),
@@ -370,7 +369,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The embedded profile called `name`.
+    /// Returns the embedded profile called `name`.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
         let text =
             embedded().iter().find(|(known, _)| *known == name).map(|(_, text)| *text).ok_or_else(
@@ -382,38 +381,37 @@ impl Profile {
         Profile::parse(name, &format!("profile {name}"), text)
     }
 
-    /// Makes the drive's own random choices, such as victims that are drawn, of `seed`; zero
-    /// unless told.
+    /// Sets the seed of the drive's own random choices, such as drawn victims. It is zero by default.
     pub fn set_seed(&mut self, seed: u64) {
         self.seed = seed;
     }
 
-    /// Returns what [`Profile::set_seed`] was told.
+    /// Returns the seed that [`Profile::set_seed`] has set.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// Its name.
+    /// Returns the name of the profile.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The text it was read from; what was set since is not in it.
+    /// Returns the text that the profile was read from, without later changes.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns what was set since it was read, in order, as [`Profile::set`] takes it.
+    /// Returns the changes since the profile was read, in order, as keys and values for [`Profile::set`].
     pub fn changes(&self) -> &[(String, String)] {
         &self.changes
     }
 
-    /// Returns what kind of drive it describes, in one line.
+    /// Returns a description of the drive, in one line.
     pub fn summary(&self) -> &str {
         &self.document.summary
     }
 
-    /// The file and line where `at` (a byte offset) lies, or that it was given for this run.
+    /// Returns the file and line of `at` (a byte offset), or the target if the value was given there for this run.
     pub(crate) fn place(&self, at: std::ops::Range<usize>, basis: Basis) -> String {
         if basis == Basis::Given {
             return format!("{}, given with the target", self.origin);
@@ -421,7 +419,7 @@ impl Profile {
         self.line(at)
     }
 
-    /// The file and line where `at` (a byte offset) lies.
+    /// Returns the file and line of `at` (a byte offset).
     pub(crate) fn line(&self, at: std::ops::Range<usize>) -> String {
         let line = self.text[..at.start.min(self.text.len())].matches('\n').count() + 1;
         format!("{}, line {line}", self.origin)

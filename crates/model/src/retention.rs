@@ -162,7 +162,7 @@ impl Retention {
         Ok(to.long(looked_at.nanos())?)
     }
 
-    /// Restores what [`Retention::save`] wrote; `erases` returns the erase count of a block.
+    /// Restores what `save` wrote; `erases` returns the erase count of a block.
     pub(crate) fn restore(
         &mut self,
         from: &mut Decoder<'_>,

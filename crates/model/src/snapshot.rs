@@ -31,7 +31,7 @@ pub enum SnapshotError {
     /// Bytes that are no state of such a drive.
     #[error("the saved state is damaged: {what}")]
     Damaged {
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
     /// A mechanism that cannot be saved.

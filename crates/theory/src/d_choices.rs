@@ -26,24 +26,24 @@
 use super::roots::zero_of_increasing;
 use super::{Choices, SpareFactor, SteadyState, UnitsPerBlock};
 
-/// Newton steps for one level after which the answer is as good as it gets; about 5 are taken.
+/// Largest number of Newton steps for one level; more do not improve the result. About 5 are taken.
 const STEPS_MAX: u32 = 100;
 
-/// Write amplification when the best of `choices` random blocks is collected.
+/// Returns the write amplification if the best of `choices` random blocks is collected.
 ///
-/// For every [`SpareFactor`], [`UnitsPerBlock`] and [`Choices`]. With one choice it is
-/// [`random`](super::random); with ever more it falls to [`greedy`](super::greedy). Takes time in
-/// proportion to units per block: under a millisecond for 256.
+/// For every [`SpareFactor`], [`UnitsPerBlock`] and [`Choices`]. With one choice it is [`random`](super::random);
+/// with ever more it falls to [`greedy`](super::greedy). Takes time in proportion to units per block: under a
+/// millisecond for 256.
 pub fn write_amplification(spare: SpareFactor, units: UnitsPerBlock, choices: Choices) -> f64 {
     amplification(spare, flow(spare, units, choices))
 }
 
-/// The state in which a drive with d-choices collection settles: see the module for the formula.
+/// Returns the steady state with d-choices collection; the module has the formula.
 pub fn steady_state(spare: SpareFactor, units: UnitsPerBlock, choices: Choices) -> SteadyState {
     let flow = flow(spare, units, choices);
     let mut shares = vec![0.0; units.get() as usize + 1];
     for (valid, below) in levels(flow, units, choices) {
-        // Not the difference of two levels, which has no digits where the share is small.
+        // Not computed as the difference of two levels, which has no digits left for a small share.
         shares[valid as usize] = flow / f64::from(valid) * chosen_below(below, choices);
         shares[0] = below;
     }
@@ -51,13 +51,14 @@ pub fn steady_state(spare: SpareFactor, units: UnitsPerBlock, choices: Choices) 
 }
 
 fn amplification(spare: SpareFactor, flow: f64) -> f64 {
-    // At least 1 but for rounding, where there is so much spare that victims are empty.
+    // Below 1 only by rounding, if the spare is so large that victims are empty.
     (spare.alpha() * flow).max(1.0)
 }
 
-/// `x`: between its value with empty victims, `rho`, and that of random victims, `rho / (1 - rho)`.
+/// Returns `x`, which lies between its value for empty victims, `rho`, and that for random victims, `rho / (1 -
+/// rho)`.
 fn flow(spare: SpareFactor, units: UnitsPerBlock, choices: Choices) -> f64 {
-    // The mean of what is missing from each block: the sum of the shares below each level.
+    // The mean number of invalid units per block: the sum of the shares below each level.
     let missing = spare.spare_of_physical() * f64::from(units.get());
     zero_of_increasing(
         |flow| {
@@ -69,7 +70,7 @@ fn flow(spare: SpareFactor, units: UnitsPerBlock, choices: Choices) -> f64 {
     )
 }
 
-/// For each number of valid units from `b` down to 1, the share of blocks holding fewer.
+/// Returns, for each number of valid units from `b` down to 1, the share of blocks that hold fewer.
 fn levels(flow: f64, units: UnitsPerBlock, choices: Choices) -> impl Iterator<Item = (u32, f64)> {
     let mut below = 1.0;
     (1..=units.get()).rev().map(move |valid| {
@@ -78,14 +79,14 @@ fn levels(flow: f64, units: UnitsPerBlock, choices: Choices) -> impl Iterator<It
     })
 }
 
-/// `1 - (1 - u)^d`: the probability that the victim is one of the share `below` of the blocks.
+/// Returns `1 - (1 - u)^d`: the probability that the victim is one of the share `below` of the blocks.
 fn chosen_below(below: f64, choices: Choices) -> f64 {
-    // Keeps its digits for small shares this way.
+    // This form keeps its digits for small shares.
     -(f64::from(choices.get()) * (-below).ln_1p()).exp_m1()
 }
 
-/// The solution `u` of `u + weight (1 - (1 - u)^d) = below_next`, by Newton's method from the
-/// left, where a rising function that bends downwards is never overshot.
+/// Returns the solution `u` of `u + weight (1 - (1 - u)^d) = below_next`, by Newton's method from the left, which
+/// never overshoots on a rising function that bends downwards.
 fn share_below(below_next: f64, weight: f64, choices: Choices) -> f64 {
     let exponent = f64::from(choices.get());
     let mut below = (below_next - weight).max(0.0);

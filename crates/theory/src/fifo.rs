@@ -10,18 +10,18 @@ use lambert_w::lambert_w0;
 use super::SpareFactor;
 use super::roots::zero_of_increasing;
 
-/// Below this spare of logical the closed form is left for the equation it solves.
+/// Spare of logical capacity below which the equation is solved instead of the closed form.
 ///
-/// There the argument of W comes so close to the branch point -1/e that a rounding error e grows
-/// to e / spare^2; at the threshold 12 digits are left.
+/// There the argument of W comes so close to the branch point -1/e that a rounding error e grows to e / spare^2; at
+/// the threshold 12 digits are left.
 const NEAR_BRANCH_POINT: f64 = 1.0 / 64.0;
 
-/// Write amplification when the oldest block is collected:
-/// `A = alpha / (alpha + W(-alpha e^-alpha))`, `W` the principal branch of Lambert's function.
+/// Returns the write amplification if the oldest block is collected: `A = alpha / (alpha + W(-alpha e^-alpha))`, `W`
+/// the principal branch of Lambert's function.
 ///
-/// It holds for LRU as well, which is FIFO when all pages are alike, for any number of units per block and
-/// every [`SpareFactor`]. Sources: Desnoyers, "Analytic modeling of SSD write performance",
-/// SYSTOR 2012 (there LRU); Xiang and Kurkoski, arXiv 1110.4245, 2011: 2.36 at `alpha` = 1.3.
+/// The result also holds for LRU, which is FIFO if all pages are alike, for any number of units per block and every
+/// [`SpareFactor`]. Sources: Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012 (there LRU); Xiang
+/// and Kurkoski, arXiv 1110.4245, 2011: 2.36 at `alpha` = 1.3.
 pub fn write_amplification(spare: SpareFactor) -> f64 {
     let alpha = spare.alpha();
     let rewrites = if spare.spare_of_logical() < NEAR_BRANCH_POINT {
@@ -33,8 +33,8 @@ pub fn write_amplification(spare: SpareFactor) -> f64 {
     alpha / rewrites
 }
 
-/// The spare of logical, `z / (1 - e^-z) - 1`, with which a page is rewritten `z` times before
-/// the block it was written to is collected: between `z / 2` and `z`, which is 0 or more.
+/// Returns the spare of logical capacity, `z / (1 - e^-z) - 1`, with which a page is rewritten `z` times before its
+/// block is collected. It lies between `z / 2` and `z`; `z` is 0 or more.
 pub(super) fn spare_for(z: f64) -> f64 {
     if z < 0.1 {
         // The difference below would lose its digits; this series is exact to 1e-16 there.

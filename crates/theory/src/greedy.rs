@@ -1,9 +1,9 @@
 //! Greedy collection: the victim is the block with the fewest valid units.
 //!
-//! In steady state no block holds fewer than some `j` valid units: a block that loses one more is
-//! collected at once. Above `j`, blocks lose valid units one at a time and are never chosen, so as
-//! many pass through each level as through any other: the share holding `i` is `x / i`. What is
-//! left, `m`, holds `j`. That the shares add up to 1 and to the occupancy gives `x` and `m`:
+//! In steady state no block holds fewer than a number `j` of valid units: a block that loses one more is collected at
+//! once. Above `j`, blocks lose valid units one at a time and are never chosen, so equally many pass through each
+//! level: the share of blocks that hold `i` is `x / i`. The other blocks, a share `m`, hold `j`. The shares add up to
+//! 1, and their mean is the occupancy, which gives `x` and `m`:
 //!
 //! ```text
 //! H = sum of 1/i for i = j+1..b,    x = (rho b - j) / ((b - j) - j H),    m = 1 - x H,
@@ -16,16 +16,16 @@
 
 use super::{SpareFactor, SteadyState, UnitsPerBlock};
 
-/// Write amplification when the block with the fewest valid units is collected.
+/// Returns the write amplification if the block with the fewest valid units is collected.
 ///
-/// For every [`SpareFactor`] and [`UnitsPerBlock`]; takes time in proportion to the latter, at
-/// most. Between 1 and `b`: each victim gives at least one unit. Grows with `b` towards
-/// [`fifo`](super::fifo), which it meets for `b` without bound.
+/// For every [`SpareFactor`] and [`UnitsPerBlock`]; takes time at most in proportion to the latter. The result lies
+/// between 1 and `b`: each victim gives at least one unit. It grows with `b` towards [`fifo`](super::fifo), its limit
+/// for `b` without bound.
 pub fn write_amplification(spare: SpareFactor, units: UnitsPerBlock) -> f64 {
     Levels::solve(spare, units).write_amplification(spare)
 }
 
-/// The state in which a drive with greedy collection settles: see the module for the formula.
+/// Returns the steady state with greedy collection; the module has the formula.
 pub fn steady_state(spare: SpareFactor, units: UnitsPerBlock) -> SteadyState {
     let levels = Levels::solve(spare, units);
     let shares = (0..=units.get())
@@ -42,18 +42,18 @@ pub fn steady_state(spare: SpareFactor, units: UnitsPerBlock) -> SteadyState {
     SteadyState::new(levels.write_amplification(spare), shares)
 }
 
-/// The solution: how many valid units the emptiest blocks hold, and how many blocks hold what.
+/// Solution of the equations: the fewest valid units of a block, and the shares of blocks.
 struct Levels {
-    /// `j`.
+    /// `j`: fewest valid units of a block.
     least: u32,
-    /// `m`: the share of blocks that hold `j` valid units.
+    /// `m`: share of blocks that hold `j` valid units.
     share_least: f64,
     /// `x`: `i` times the share of blocks that hold `i`, the same for all `i` above `j`.
     flow: f64,
 }
 
 impl Levels {
-    /// Goes down from the fullest level to the first one at which the shares suffice.
+    /// Solves the equations: goes down from the fullest level to the first at which the shares add up to 1.
     fn solve(spare: SpareFactor, units: UnitsPerBlock) -> Levels {
         let b = units.get();
         let mean = spare.occupancy() * f64::from(b);
@@ -62,8 +62,8 @@ impl Levels {
         let mut harmonic = 1.0 / f64::from(b);
         let mut weight = harmonic;
         while least > 0 {
-            // With all blocks above `least - 1` their mean is (b - least + 1) / H there; the
-            // drive's own must not be lower, or some blocks must hold less.
+            // If all blocks were above `least - 1`, their mean would be (b - least + 1) / H there. If the drive's own
+            // mean is lower, some blocks must hold less.
             let harmonic_below = harmonic + 1.0 / f64::from(least);
             if f64::from(b - least + 1) < mean * harmonic_below {
                 break;
@@ -77,7 +77,7 @@ impl Levels {
     }
 
     fn write_amplification(&self, spare: SpareFactor) -> f64 {
-        // At least 1 but for rounding, where there is so much spare that victims are empty.
+        // Below 1 only by rounding, if the spare is so large that victims are empty.
         (spare.alpha() * self.flow).max(1.0)
     }
 }

@@ -1,23 +1,22 @@
 //! Two temperatures: a share `r` of the writes goes to a fraction `f` of the pages.
 //!
-//! Written to the same blocks, hot and cold pages share one age at collection, and cold ones are
-//! copied again and again. Written to blocks of their own, each stream sees uniform writes and a
-//! spare of its own, and what matters is how the spare is split. Source for both: Desnoyers,
-//! "Analytic modeling of SSD write performance", SYSTOR 2012 (journal version: ACM Transactions on
-//! Storage 10, 2014).
+//! If hot and cold pages share blocks, they have the same age at collection, and cold pages are copied again and
+//! again. If they have blocks of their own, each stream sees uniform writes and over-provisioning of its own, and
+//! write amplification depends on the split of the over-provisioning. Source for both: Desnoyers, "Analytic modeling
+//! of SSD write performance", SYSTOR 2012 (journal version: ACM Transactions on Storage 10, 2014).
 
 use super::fifo::spare_for;
 use super::roots::{minimum_in_unit_interval, zero_of_increasing};
 use super::{ParameterError, SpareFactor};
 
-/// A workload of hot and cold pages; within each, writes are uniformly random.
+/// A workload of hot and cold pages; within each kind, writes are uniformly random.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HotCold {
     hot_writes: f64,
     hot_pages: f64,
 }
 
-/// How the over-provisioning is divided between a stream of hot and a stream of cold pages.
+/// Division of the over-provisioning between a stream of hot and a stream of cold pages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
     /// Spare factor of the blocks that hold hot pages.
@@ -26,20 +25,20 @@ pub struct Split {
     pub cold: SpareFactor,
 }
 
-/// The split of the over-provisioning with the least write amplification.
+/// Split of the over-provisioning with the least write amplification.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestSplit {
-    /// The spare factor of each stream.
+    /// Spare factor of each stream.
     pub split: Split,
-    /// The hot stream's share of all over-provisioning, between 0 and 1.
+    /// Hot stream's share of all over-provisioning, between 0 and 1.
     pub hot_spare_share: f64,
     /// Write amplification of the two streams together.
     pub write_amplification: f64,
 }
 
 impl HotCold {
-    /// A share `hot_writes` (`r`) of the writes goes to a fraction `hot_pages` (`f`) of the pages:
-    /// 0.8 and 0.2 is the usual 80/20. Both lie between 1e-9 and 1 - 1e-9.
+    /// Returns a workload in which a share `hot_writes` (`r`) of the writes goes to a fraction `hot_pages` (`f`) of
+    /// the pages: 0.8 and 0.2 is the usual 80/20. Both lie between 1e-9 and 1 - 1e-9.
     pub fn new(hot_writes: f64, hot_pages: f64) -> Result<Self, ParameterError> {
         for share in [hot_writes, hot_pages] {
             if !(1e-9..=1.0 - 1e-9).contains(&share) {
@@ -49,14 +48,13 @@ impl HotCold {
         Ok(HotCold { hot_writes, hot_pages })
     }
 
-    /// Write amplification of FIFO collection with hot and cold pages in the same blocks: the
-    /// solution of
+    /// Returns the write amplification of FIFO collection with hot and cold pages in the same blocks: the solution of
     /// `A = r / (1 - e^(-r alpha / (f A))) + (1-r) / (1 - e^(-(1-r) alpha / ((1-f) A)))`.
     ///
-    /// For every [`SpareFactor`]. It has one solution: with `t = alpha / A`, the host writes per
-    /// logical page during a block's life, it says that the spare `z / (1 - e^-z) - 1` that pages
-    /// rewritten `z` times would need, `z = t r / f` and `t (1-r) / (1-f)`, averages over all
-    /// pages to the spare there is; that average rises with `t`.
+    /// For every [`SpareFactor`]. The equation has one solution. Let `t = alpha / A` be the host writes per logical
+    /// page during a block's life, and `z / (1 - e^-z) - 1` the spare of pages that are rewritten `z` times, with `z
+    /// = t r / f` and `t (1-r) / (1-f)` for hot and cold pages. The equation says that this spare, averaged over all
+    /// pages, is the spare of the drive; the average rises with `t`.
     pub fn fifo_one_stream(self, spare: SpareFactor) -> f64 {
         let (cold_writes, cold_pages) = (1.0 - self.hot_writes, 1.0 - self.hot_pages);
         let excess = |t: f64| {
@@ -70,8 +68,8 @@ impl HotCold {
         spare.alpha() / zero_of_increasing(excess, least, most)
     }
 
-    /// The spare factors of two streams when the hot one has the share `hot_spare_share`, between
-    /// 0 and 1, of all over-provisioning: `f alpha_h + (1-f) alpha_c = alpha`.
+    /// Returns the spare factors of two streams if the hot one has the share `hot_spare_share`, between 0 and 1, of
+    /// all over-provisioning: `f alpha_h + (1-f) alpha_c = alpha`.
     pub fn split(self, spare: SpareFactor, hot_spare_share: f64) -> Result<Split, ParameterError> {
         if !(hot_spare_share > 0.0 && hot_spare_share < 1.0) {
             return Err(ParameterError::HotSpareShare(hot_spare_share));
@@ -83,18 +81,17 @@ impl HotCold {
         })
     }
 
-    /// Write amplification with hot and cold pages in streams of their own:
-    /// `A = r A(alpha_h) + (1-r) A(alpha_c)`, where `policy` gives the `A` of a uniformly written
-    /// stream.
+    /// Returns the write amplification with hot and cold pages in streams of their own: `A = r A(alpha_h) + (1-r)
+    /// A(alpha_c)`, with `policy` for the `A` of a uniformly written stream.
     pub fn separate_streams(self, split: Split, policy: impl Fn(SpareFactor) -> f64) -> f64 {
         self.hot_writes * policy(split.hot) + (1.0 - self.hot_writes) * policy(split.cold)
     }
 
-    /// The split of the over-provisioning for which [`separate_streams`](Self::separate_streams) is
-    /// least, if `policy` falls ever more slowly as spare grows, as every policy here does.
+    /// Returns the split of the over-provisioning with the least [`separate_streams`](Self::separate_streams), if
+    /// `policy` falls ever more slowly as the spare grows, as every policy here does.
     ///
-    /// With little spare it is near `sqrt(r f) : sqrt((1-r)(1-f))` for all of them, since there
-    /// `A` goes as one over the spare. Calls `policy` about 80 times.
+    /// With little spare the split is near `sqrt(r f) : sqrt((1-r)(1-f))` for all policies, since then `A` is
+    /// proportional to one over the spare. Calls `policy` about 80 times.
     pub fn best_split(self, spare: SpareFactor, policy: impl Fn(SpareFactor) -> f64) -> BestSplit {
         let amplification =
             |share| self.separate_streams(self.split_unchecked(spare, share), &policy);
@@ -152,7 +149,7 @@ mod tests {
 
     #[test]
     fn the_best_split_of_random_collection_is_the_square_root_rule() {
-        // A = alpha / (alpha - 1), so that the rule is exact: A - 1 is one over the spare.
+        // With A = alpha / (alpha - 1) the rule is exact: A - 1 is one over the spare.
         let mixed = HotCold::new(0.9, 0.05).unwrap();
         let best = mixed.best_split(spare(0.2), random::write_amplification);
         let (hot, cold) = ((0.9f64 * 0.05).sqrt(), (0.1f64 * 0.95).sqrt());

@@ -1,5 +1,5 @@
-//! What write amplification must be in steady state: the closed forms the model is checked
-//! against, and what a report compares a drive with.
+//! Closed forms of write amplification in steady state. The model is checked against them, and a report compares a
+//! drive with them.
 //!
 //! One policy or workload is one module. All of them describe the same drive: full, written one
 //! unit at a time at uniformly random places (unless the module says otherwise), with so many
@@ -16,9 +16,8 @@
 //! | [`hot_cold`] | FIFO, or any per stream | one equation; a best split of the spare |
 //! | [`trim`] | any | the spare that trimming adds |
 //!
-//! Not here: timing, wear levelling, requests of more than one unit, and drives of so few blocks
-//! that the choice of victim is a matter of luck (below a few hundred). `docs/THEORY.md` is the
-//! same on one page, with the derivations.
+//! Not here: timing, wear levelling, requests of more than one unit, and drives of so few blocks that the choice of
+//! victim is a matter of luck (below a few hundred). `docs/THEORY.md` has the same on one page, with the derivations.
 //!
 //! ```
 //! use ssdlab_theory::{SpareFactor, UnitsPerBlock, fifo, greedy, random};

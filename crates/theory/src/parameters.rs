@@ -1,5 +1,5 @@
-//! The parameters of the formulas, each checked once, so that no formula can meet a value for
-//! which it has no answer.
+//! Parameters of the formulas, each checked once when it is made, so that no formula meets a value for which it has
+//! no answer.
 
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
@@ -8,8 +8,7 @@ use std::ops::RangeInclusive;
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParameterError {
-    /// The over-provisioning as a share of logical capacity. Zero or less means a drive that cannot
-    /// collect at all.
+    /// Over-provisioning as a share of logical capacity. With zero or less a drive cannot collect.
     #[error("over-provisioning is {0} of logical capacity; it must be between 1e-12 and 1e6")]
     Spare(f64),
     /// Units per block.
@@ -18,24 +17,23 @@ pub enum ParameterError {
     /// Blocks compared per victim.
     #[error("{0} blocks to choose a victim from; there must be at least 1")]
     Choices(u32),
-    /// The share of writes that goes to hot pages, or of pages that is hot.
+    /// Share of writes that goes to hot pages, or share of pages that is hot.
     #[error("a share of {0} of the writes or pages is hot; it must be between 1e-9 and 1 - 1e-9")]
     HotShare(f64),
-    /// The hot stream's share of the over-provisioning.
+    /// Hot stream's share of the over-provisioning.
     #[error(
         "the hot stream has a share of {0} of the over-provisioning; it must be between 0 and 1"
     )]
     HotSpareShare(f64),
-    /// The share of requests that trims.
+    /// Share of requests that trims.
     #[error("a share of {0} of the requests trims; it must be at least 0 and below 0.5")]
     TrimShare(f64),
 }
 
-/// How much more flash there is than data: `alpha`, usable physical pages per logical page.
+/// Ratio of flash to data: `alpha`, usable physical pages per logical page.
 ///
-/// Usable does not count blocks that are always kept free or open. Held as the spare share of
-/// logical capacity (`alpha - 1`), which keeps every digit where the spare is small; valid from
-/// 1e-12 to 1e6.
+/// Blocks that are always kept free or open are not usable. The value is stored as the spare share of logical
+/// capacity (`alpha - 1`), which keeps every digit of a small spare; it is valid from 1e-12 to 1e6.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct SpareFactor {
     of_logical: f64,
@@ -44,7 +42,7 @@ pub struct SpareFactor {
 impl SpareFactor {
     const VALID: RangeInclusive<f64> = 1e-12..=1e6;
 
-    /// Spare as a share of logical capacity: 0.07 is 7 % of logical, `alpha` = 1.07.
+    /// Returns the factor for a spare share of logical capacity: 0.07 is 7 % of logical, `alpha` = 1.07.
     pub fn from_spare_of_logical(share: f64) -> Result<Self, ParameterError> {
         if Self::VALID.contains(&share) {
             Ok(SpareFactor { of_logical: share })
@@ -53,57 +51,57 @@ impl SpareFactor {
         }
     }
 
-    /// Spare as a share of physical capacity, below 1: 0.07 is 7 % of physical,
-    /// `alpha` = 1 / 0.93.
+    /// Returns the factor for a spare share of physical capacity, below 1: 0.07 is 7 % of physical, `alpha` = 1 /
+    /// 0.93.
     pub fn from_spare_of_physical(share: f64) -> Result<Self, ParameterError> {
         Self::from_spare_of_logical(share / (1.0 - share))
     }
 
-    /// From counts of pages, or of units, or of bytes: `physical` usable ones for `logical` ones
+    /// Returns the factor for numbers of pages, or of units, or of bytes: `physical` usable ones for `logical` ones
     /// of data.
     pub fn from_counts(physical: u64, logical: u64) -> Result<Self, ParameterError> {
-        // The difference is taken in integers: it is the small number that matters.
+        // Integers keep every digit of the difference, which may be small.
         let spare = i128::from(physical) - i128::from(logical);
         Self::from_spare_of_logical(spare as f64 / logical as f64)
     }
 
-    /// From what the caller has already shown to be a spare share above zero.
+    /// Returns the factor for a spare share that the caller knows to be above zero.
     pub(super) fn from_positive_spare(share: f64) -> Self {
         debug_assert!(share > 0.0 && share.is_finite());
         SpareFactor { of_logical: share }
     }
 
-    /// `alpha`: usable physical pages per logical page, above 1.
+    /// Returns `alpha`: usable physical pages per logical page, above 1.
     pub fn alpha(self) -> f64 {
         1.0 + self.of_logical
     }
 
-    /// `rho = 1 / alpha`: the share of usable physical pages that hold valid data.
+    /// Returns `rho = 1 / alpha`: the share of usable physical pages that hold valid data.
     pub fn occupancy(self) -> f64 {
         1.0 / self.alpha()
     }
 
-    /// `alpha - 1`: spare as a share of logical capacity.
+    /// Returns `alpha - 1`: spare as a share of logical capacity.
     pub fn spare_of_logical(self) -> f64 {
         self.of_logical
     }
 
-    /// `1 - rho`: spare as a share of physical capacity.
+    /// Returns `1 - rho`: spare as a share of physical capacity.
     pub fn spare_of_physical(self) -> f64 {
         self.of_logical / self.alpha()
     }
 }
 
-/// `b`: mapping units per collection unit (superblock or block, whichever the drive collects).
+/// Number of mapping units per collection unit, `b` (superblock or block, whichever the drive collects).
 ///
-/// From 1 to 2^24; what is computed per block takes memory and time in proportion.
+/// From 1 to 2^24; formulas that compute a value per number of valid units take memory and time in proportion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitsPerBlock(NonZeroU32);
 
 impl UnitsPerBlock {
     const MAX: u32 = 1 << 24;
 
-    /// `units` units per block.
+    /// Returns the parameter for `units` units per block.
     pub fn new(units: u32) -> Result<Self, ParameterError> {
         NonZeroU32::new(units)
             .filter(|units| units.get() <= Self::MAX)
@@ -111,23 +109,23 @@ impl UnitsPerBlock {
             .ok_or(ParameterError::UnitsPerBlock(units))
     }
 
-    /// The number of units.
+    /// Returns the number of units.
     pub fn get(self) -> u32 {
         self.0.get()
     }
 }
 
-/// `d`: how many random blocks the collector compares to choose one victim, 1 or more.
+/// Number of random blocks that the collector compares to choose one victim, `d`: 1 or more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Choices(NonZeroU32);
 
 impl Choices {
-    /// `blocks` blocks compared per victim.
+    /// Returns the parameter for `blocks` blocks compared per victim.
     pub fn new(blocks: u32) -> Result<Self, ParameterError> {
         NonZeroU32::new(blocks).map(Choices).ok_or(ParameterError::Choices(blocks))
     }
 
-    /// The number of blocks.
+    /// Returns the number of blocks.
     pub fn get(self) -> u32 {
         self.0.get()
     }

@@ -1,14 +1,13 @@
-//! Where a function of one variable is zero, and where it is least. Both keep a bracket, so
-//! neither can run away.
+//! Zero and minimum of a function of one variable. Both searches keep a bracket, so neither can diverge.
 
 use std::f64::consts::GOLDEN_RATIO;
 
-/// Steps after which a search ends whatever the function does. Bisection alone needs 53, and one
-/// more for each factor of 2 between the bracket and the zero; interpolation needs about 10.
+/// Largest number of steps of a search, whatever the function. Bisection alone needs 53, and one more for each factor
+/// of 2 between the bracket and the zero; interpolation needs about 10.
 const STEPS_MAX: u32 = 200;
 
-/// Returns where the increasing function `f` is zero between `low` and `high`, to the last digits of a double; an end
-/// of the range when `f` does not change sign within it.
+/// Returns the zero of the increasing function `f` between `low` and `high`, to the last digits of a double, or an
+/// end of the range if `f` does not change sign within it.
 ///
 /// Chandrupatla's method (Advances in Engineering Software 28, 1997, 145-149): inverse quadratic
 /// interpolation where three points bend little enough, bisection otherwise.
@@ -21,7 +20,7 @@ pub(super) fn zero_of_increasing(f: impl Fn(f64) -> f64, low: f64, high: f64) ->
     if f_b <= 0.0 {
         return high;
     }
-    // The newest point, a, and b have the zero between them.
+    // The zero is between the newest point, a, and b.
     let mut step = 0.5;
     for _ in 0..STEPS_MAX {
         let next = a + step * (b - a);
@@ -53,9 +52,9 @@ pub(super) fn zero_of_increasing(f: impl Fn(f64) -> f64, low: f64, high: f64) ->
     a
 }
 
-/// Returns where `f`, falling and then rising, is least between 0 and 1, excluding both.
+/// Returns the place between 0 and 1, excluding both, at which `f` has its minimum; `f` falls and then rises.
 ///
-/// Golden section, to half the digits of a double: closer than that a minimum cannot be seen.
+/// Golden section, to half the digits of a double: values closer to the minimum cannot be told apart.
 pub(super) fn minimum_in_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
     const WIDTH_MIN: f64 = 1e-8;
     let inner = 1.0 - 1.0 / GOLDEN_RATIO;

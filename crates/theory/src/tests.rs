@@ -1,5 +1,5 @@
-//! The formulas against published and tabulated figures, against each other, and against a drive
-//! that is simply played out.
+//! Tests of the formulas against published and tabulated figures, against each other, and against a simple
+//! simulation.
 
 mod brute_force;
 mod figures;

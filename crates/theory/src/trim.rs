@@ -1,15 +1,15 @@
-//! TRIM: what the host no longer needs is spare.
+//! TRIM: trimmed pages add to the over-provisioning.
 //!
 //! Frankie, Hughes and Kreutz-Delgado, "Analysis of Trim Commands on Overprovisioning and Write
 //! Amplification in Solid State Drives", arXiv 1208.1794, 2012.
 
 use super::{ParameterError, SpareFactor};
 
-/// The share of logical pages that is mapped in steady state, `s = (1 - 2q) / (1 - q)`, when a
-/// share `q` of requests trims a random mapped page and the others write a random page.
+/// Returns the share of logical pages that is mapped in steady state, `s = (1 - 2q) / (1 - q)`, if a share `q` of
+/// requests trims a random mapped page and the others write a random page.
 ///
-/// `trim_share` is `q`: at least 0 and below 0.5, where nothing would stay mapped. The share
-/// settles where as many pages are mapped by writes, `(1 - q)(1 - s)`, as trimmed, `q`.
+/// `trim_share` is `q`: at least 0 and below 0.5, at which no page would stay mapped. The share is steady when as
+/// many pages are mapped by writes, `(1 - q)(1 - s)`, as trimmed, `q`.
 pub fn mapped_share(trim_share: f64) -> Result<f64, ParameterError> {
     if (0.0..0.5).contains(&trim_share) {
         Ok((1.0 - 2.0 * trim_share) / (1.0 - trim_share))
@@ -18,15 +18,14 @@ pub fn mapped_share(trim_share: f64) -> Result<f64, ParameterError> {
     }
 }
 
-/// The spare factor that collection sees with such trims, `alpha / s`: what every policy's
-/// formula takes in place of `alpha`.
+/// Returns the spare factor with such trims, `alpha / s`, which replaces `alpha` in every policy's formula.
 ///
-/// `trim_share` as for [`mapped_share`]; each write still makes one valid page invalid on
-/// average, itself or by the trims that go with it, so the formulas hold unchanged. Write
-/// amplification is per host write; trims are not counted.
+/// `trim_share` is as for [`mapped_share`]. Each write still invalidates one valid page on average, by itself or by
+/// the trims that go with it, so the formulas hold unchanged. Write amplification is per host write; trims are not
+/// counted.
 pub fn effective_spare(spare: SpareFactor, trim_share: f64) -> Result<SpareFactor, ParameterError> {
     let mapped = mapped_share(trim_share)?;
-    // alpha / s - 1, without losing a small spare in the difference; 1 - s = q / (1 - q).
+    // alpha / s - 1, computed so that a small spare keeps its digits; 1 - s = q / (1 - q).
     let unmapped = trim_share / (1.0 - trim_share);
     SpareFactor::from_spare_of_logical((spare.spare_of_logical() + unmapped) / mapped)
 }

@@ -1,13 +1,13 @@
-//! Addresses: what the host counts in sectors, the map in units, and the flash in dies and blocks.
+//! Addresses: sectors of the host, units of the map, and dies and blocks of the flash.
 //!
-//! Mapping units are counted in 32 bits: at 4 KiB a unit that is 16 TiB of flash, and it is what
-//! keeps the map at four bytes an entry.
+//! Mapping units are counted in 32 bits: with 4 KiB units that is 16 TiB of flash, and it keeps entries of the map at
+//! four bytes.
 
 use std::ops::Add;
 
 use crate::ByteLength;
 
-/// The number of a logical sector of 512 bytes: how hosts address a drive, whatever it maps.
+/// Number of a logical sector of 512 bytes, by which hosts address a drive whatever its mapping unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Sector(pub u64);
@@ -16,10 +16,10 @@ impl Sector {
     /// Bytes in a sector.
     pub const SIZE: ByteLength = ByteLength::new(512);
 
-    /// The sector that begins `offset` bytes into the drive.
+    /// Returns the sector that begins `offset` bytes into the drive.
     ///
     /// # Panics
-    /// When the offset is not a whole number of sectors.
+    /// Panics if the offset is not a whole number of sectors.
     #[inline]
     pub const fn at(offset: ByteLength) -> Sector {
         Sector(SectorCount::of(offset).0)
@@ -32,17 +32,17 @@ impl Sector {
 pub struct SectorCount(pub u64);
 
 impl SectorCount {
-    /// The sectors that `length` bytes fill.
+    /// Returns the number of sectors that `length` bytes fill.
     ///
     /// # Panics
-    /// When the length is not a whole number of sectors.
+    /// Panics if the length is not a whole number of sectors.
     #[inline]
     pub const fn of(length: ByteLength) -> SectorCount {
         assert!(length.is_multiple_of(Sector::SIZE), "lengths are whole sectors of 512 bytes");
         SectorCount(length.whole(Sector::SIZE))
     }
 
-    /// The length in bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub const fn length(self) -> ByteLength {
         ByteLength::new(self.0 * Sector::SIZE.bytes())
@@ -57,23 +57,23 @@ impl Add<SectorCount> for Sector {
     }
 }
 
-/// The number of a logical mapping unit: what the host addresses, divided by the unit's size.
+/// Number of a logical mapping unit: the host's address divided by the unit's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct LogicalUnit(pub u32);
 
-/// The number of a physical mapping unit: collection unit times units per collection unit, plus
-/// the place in its write order.
+/// Number of a physical mapping unit: collection unit times units per collection unit, plus the position in its write
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct PhysicalUnit(pub u32);
 
-/// The number of a collection unit: one superblock or one block, whichever the drive collects.
+/// Number of a collection unit: one superblock or one block, whichever the drive collects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct BlockIndex(pub u32);
 
-/// The number of a die, counted over the whole drive.
+/// Number of a die, counted over the whole drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct DieIndex(pub u32);

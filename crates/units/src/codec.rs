@@ -1,8 +1,8 @@
-//! Tables as bytes, and back: little-endian numbers, lists with their length, and tables without
-//! their stretches of zeros.
+//! Tables as bytes, and back: little-endian numbers, lists with their length, and tables without their stretches of
+//! zeros.
 //!
-//! Every structure writes and reads itself with [`Encoder`] and [`Decoder`], beside its own code.
-//! The decoder trusts nothing that it reads: a wrong byte is a [`CodecError`], never a panic.
+//! Every structure saves and restores itself with [`Encoder`] and [`Decoder`], beside its own code. The decoder
+//! trusts none of the bytes: a wrong byte is a [`CodecError`], never a panic.
 //!
 //! ```
 //! use ssdlab_units::codec::{CodecError, Decoder, Encoder};
@@ -17,78 +17,77 @@
 use std::io::{self, Read, Write};
 use std::ops::Range;
 
-/// Why bytes could not be written or read.
+/// Reason why bytes could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum CodecError {
     /// Bytes that no encoder wrote.
     #[error("the saved state is damaged: {what}")]
     Damaged {
-        /// What is wrong with it.
+        /// Description of the error.
         what: String,
     },
-    /// Reading or writing failed; the end of the bytes where more were expected, too.
+    /// Reading or writing failed, or the bytes end too early.
     #[error("cannot read or write the saved state")]
     Io(#[from] io::Error),
 }
 
-/// Returns the error that every reader gives for a wrong byte.
+/// Returns the error for a wrong byte.
 pub fn damaged<T>(what: impl Into<String>) -> Result<T, CodecError> {
     Err(CodecError::Damaged { what: what.into() })
 }
 
-/// Entries of a table that are left out together when all of them are zero.
+/// Number of entries of a table that are left out together if all of them are zero.
 const CHUNK: usize = 1 << 14;
 
-/// Memory for a table, lent by whoever knows where it comes from: a file that is mapped, say.
+/// Memory for a table, lent by its owner, such as a mapped file.
 ///
 /// # Safety
-/// Each call returns the same memory, which stays where it is and is reached by nobody else until the
-/// lender is dropped; to move the lender does not move it.
+/// Each call returns the same memory. It stays where it is, and is reached by nobody else until the lender is
+/// dropped; moving the lender does not move the memory.
 pub unsafe trait LentMemory: std::fmt::Debug + Send + Sync {
     /// Returns the memory.
     fn words(&mut self) -> &mut [u32];
 }
 
-/// Takes tables that are as long as a drive, and keeps them apart from the rest of its state.
+/// Store for tables that are as long as a drive, apart from the rest of its state.
 pub trait TableStore {
-    /// Keeps `table`. Returns the number by which it is found again.
+    /// Keeps `table`. Returns the number by which the table is found again.
     ///
     /// # Errors
-    /// If writing fails.
+    /// Returns an error if writing fails.
     fn keep(&mut self, table: &[u32]) -> io::Result<u64>;
 }
 
-/// Lends the tables that a [`TableStore`] keeps. What is changed in them is not kept.
+/// Lends the tables that a [`TableStore`] keeps. Changes to a lent table are not kept.
 pub trait TableSource {
-    /// Lends the table of `length` entries that was given the number `at`.
+    /// Lends the table of `length` entries with the number `at`.
     ///
     /// # Errors
-    /// If there is no such table.
+    /// Returns an error if there is no such table.
     fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError>;
 
-    /// Returns true if somebody knows that all is as it was written, so that no table need be read to check
-    /// it.
+    /// Returns true if the tables are known to be as they were written, so that they need not be read to check them.
     fn is_known_sound(&self) -> bool;
 }
 
-/// Writes state.
+/// Writer of state.
 pub struct Encoder<'a> {
     out: &'a mut dyn Write,
     tables: Option<&'a mut dyn TableStore>,
 }
 
 impl<'a> Encoder<'a> {
-    /// Writes to `out`, in many small pieces.
+    /// Returns an encoder that writes to `out`, in many small pieces.
     pub fn new(out: &'a mut dyn Write) -> Self {
         Encoder { out, tables: None }
     }
 
-    /// Writes to `out`, but for tables as long as a drive, which `tables` keeps.
+    /// Returns an encoder that writes to `out`, and gives tables as long as a drive to `tables`.
     pub fn with_tables_apart(out: &'a mut dyn Write, tables: &'a mut dyn TableStore) -> Self {
         Encoder { out, tables: Some(tables) }
     }
 
-    /// Has a table kept apart, if tables are. Returns whether they are.
+    /// Stores a table apart if tables are kept apart. Returns true if they are.
     pub fn table_apart(&mut self, values: &[u32]) -> Result<bool, CodecError> {
         let Some(tables) = &mut self.tables else { return Ok(false) };
         let at = tables.keep(values)?;
@@ -131,25 +130,26 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Reads state.
+/// Reader of state.
 pub struct Decoder<'a> {
     from: &'a mut dyn Read,
     tables: Option<&'a mut dyn TableSource>,
 }
 
 impl<'a> Decoder<'a> {
-    /// Reads from `from`, in many small pieces.
+    /// Returns a decoder that reads from `from`, in many small pieces.
     pub fn new(from: &'a mut dyn Read) -> Self {
         Decoder { from, tables: None }
     }
 
-    /// Reads from `from`, and borrows from `tables` what an [`Encoder::with_tables_apart`] had kept apart.
+    /// Returns a decoder that reads from `from`, and borrows from `tables` the tables that an
+    /// [`Encoder::with_tables_apart`] had kept apart.
     pub fn with_tables_apart(from: &'a mut dyn Read, tables: &'a mut dyn TableSource) -> Self {
         Decoder { from, tables: Some(tables) }
     }
 
-    /// Borrows a table of `length` entries, if tables were kept apart. Its entries may be anything, unless
-    /// [`Decoder::is_known_sound`].
+    /// Borrows a table of `length` entries, or returns `None` if tables are not kept apart. Its entries may have any
+    /// value, unless [`Decoder::is_known_sound`].
     pub fn table_apart(
         &mut self,
         length: usize,
@@ -161,7 +161,7 @@ impl<'a> Decoder<'a> {
         self.tables.as_mut().map(|tables| tables.lend(at, length)).transpose()
     }
 
-    /// Returns true if what is read need not be checked: somebody knows that it is what was written.
+    /// Returns true if the state is known to be as it was written, so that it need not be checked.
     pub fn is_known_sound(&self) -> bool {
         self.tables.as_ref().is_some_and(|tables| tables.is_known_sound())
     }
@@ -201,8 +201,8 @@ impl<'a> Decoder<'a> {
         Ok(values)
     }
 
-    /// Reads a table into memory that holds zeros: stretches of zeros are not touched. Returns the
-    /// stretches that were.
+    /// Reads a table into zeroed memory, without touching stretches of zeros. Returns the stretches that were
+    /// written.
     pub fn table_into(&mut self, values: &mut [u32]) -> Result<Vec<Range<usize>>, CodecError> {
         let (mut bytes, mut touched) = (vec![0; 4 * CHUNK], Vec::new());
         for (begin, chunk) in (0..).step_by(CHUNK).zip(values.chunks_mut(CHUNK)) {

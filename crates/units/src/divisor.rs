@@ -1,6 +1,6 @@
-//! Division by a number that does not change, as one multiplication; as a shift where that number is
-//! a power of two, which most are: what waits for the quotient has it three to five cycles earlier, and
-//! which of the two it is does not change either, so the branch is foreseen.
+//! Division by a constant divisor, as one multiplication; as a shift if the divisor is a power of two, as most are: a
+//! shift has the quotient three to five cycles earlier. The choice between the two never changes for a divisor, so
+//! that the branch is predicted.
 
 use std::ops::{Div, Rem};
 
@@ -18,8 +18,10 @@ pub struct Divisor {
 }
 
 impl Divisor {
+    /// Returns a divisor.
+    ///
     /// # Panics
-    /// When `divisor` is zero.
+    /// Panics if `divisor` is zero.
     pub fn new(divisor: u32) -> Divisor {
         Divisor {
             divisor,
@@ -55,8 +57,8 @@ impl Rem<Divisor> for u32 {
     }
 }
 
-/// Numbers that go round: the first `length` of them are 0, the next 1, and so on up to `count` such
-/// runs, and then again.
+/// Numbers in rounds: the first `length` numbers are in run 0, the next in run 1, and so on up to `count` such runs,
+/// and then again from run 0.
 ///
 /// With d = length count and M = ceil(2^64 / d), the low half of x M is 2^64 (x mod d) / d and an error
 /// of less than x, so less than 2^32 (Lemire, Kaser, Kurz, "Faster remainder by direct computation",
@@ -66,18 +68,20 @@ impl Rem<Divisor> for u32 {
 pub struct Rounds {
     multiplier: u64,
     count: u64,
-    /// What takes the place of both where length and count are powers of two.
+    /// Shift and mask that replace multiplier and count if `length` and `count` are powers of two.
     shift: u32,
     mask: u32,
     is_by_shift: bool,
 }
 
 impl Rounds {
+    /// Returns rounds of `count` runs with `length` numbers each.
+    ///
     /// # Panics
-    /// When `length` or `count` is zero, or a round has 2^32 numbers or more.
+    /// Panics if `length` or `count` is zero, or if a round has 2^32 numbers or more.
     pub fn new(length: u32, count: u32) -> Rounds {
         let round = length.checked_mul(count).expect("a round has fewer than 2^32 numbers");
-        // Of one, 2^64 itself is what would be needed; zero gives the same remainder, none.
+        // A round of one number would need 2^64 itself; zero gives the same remainder, which is zero.
         let multiplier = (u64::MAX / u64::from(round)).wrapping_add(1);
         Rounds {
             multiplier,
@@ -88,7 +92,7 @@ impl Rounds {
         }
     }
 
-    /// The run that `x` lies in: (x / length) mod count.
+    /// Returns the run that `x` lies in: (x / length) mod count.
     #[inline(always)]
     pub fn run_of(self, x: u32) -> u32 {
         if self.is_by_shift {
@@ -108,7 +112,7 @@ mod tests {
         #[test]
         fn runs_go_round(length in 1u32..70_000, count in 1u32..60_000, x in any::<u32>()) {
             let rounds = Rounds::new(length, count);
-            // Where a run begins and ends is where an error would show first.
+            // An error would first show at the beginning or the end of a run.
             for x in [x, x / length * length, (x / length * length).wrapping_sub(1), u32::MAX] {
                 prop_assert_eq!(rounds.run_of(x), x / length % count);
             }
@@ -158,7 +162,7 @@ mod tests {
             value: u32, divisor in 1_u32.., quotient: u32, small in 1_u32..5000
         ) {
             for divisor in [divisor, small, 1 << divisor.ilog2(), 1 << small.ilog2()] {
-                // The value itself, and one just below and at a multiple of the divisor.
+                // The value itself, a multiple of the divisor, and the number just below it.
                 let multiple = quotient / divisor * divisor;
                 for value in [value, multiple, multiple.saturating_sub(1)] {
                     prop_assert_eq!(value / Divisor::new(divisor), value / divisor);

@@ -21,28 +21,28 @@ pub const MIB: ByteLength = ByteLength(1 << 20);
 pub const GIB: ByteLength = ByteLength(1 << 30);
 
 impl ByteLength {
-    /// No bytes.
+    /// Zero bytes.
     pub const ZERO: ByteLength = ByteLength(0);
 
-    /// A length of `bytes` bytes.
+    /// Returns a length of `bytes` bytes.
     #[inline]
     pub const fn new(bytes: u64) -> Self {
         ByteLength(bytes)
     }
 
-    /// The length as a number of bytes.
+    /// Returns the number of bytes.
     #[inline]
     pub const fn bytes(self) -> u64 {
         self.0
     }
 
-    /// The length in MiB (2^20 bytes).
+    /// Returns the length in MiB (2^20 bytes).
     #[inline]
     pub fn mebibytes(self) -> f64 {
         self.0 as f64 / MIB.0 as f64
     }
 
-    /// The length in GiB (2^30 bytes).
+    /// Returns the length in GiB (2^30 bytes).
     #[inline]
     pub fn gibibytes(self) -> f64 {
         self.0 as f64 / GIB.0 as f64
@@ -51,7 +51,7 @@ impl ByteLength {
     /// Returns the number of whole `unit`s that fit.
     ///
     /// # Panics
-    /// When `unit` is zero.
+    /// Panics if `unit` is zero.
     #[inline]
     pub const fn whole(self, unit: ByteLength) -> u64 {
         self.0 / unit.0
@@ -60,7 +60,7 @@ impl ByteLength {
     /// Returns the number of `unit`s that cover the length.
     ///
     /// # Panics
-    /// When `unit` is zero.
+    /// Panics if `unit` is zero.
     #[inline]
     pub const fn covering(self, unit: ByteLength) -> u64 {
         self.0.div_ceil(unit.0)
@@ -69,7 +69,7 @@ impl ByteLength {
     /// Returns true if the length is a whole number of `unit`s.
     ///
     /// # Panics
-    /// When `unit` is zero.
+    /// Panics if `unit` is zero.
     #[inline]
     pub const fn is_multiple_of(self, unit: ByteLength) -> bool {
         self.0.is_multiple_of(unit.0)
@@ -115,7 +115,7 @@ impl Sum for ByteLength {
 }
 
 impl fmt::Display for ByteLength {
-    /// The largest binary unit that divides the length, or two decimals of the largest below it.
+    /// Shows the length in the largest binary unit that it reaches, as a whole number or with two decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (shift, name) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
             let unit = 1u64 << shift;

@@ -22,7 +22,7 @@
 //! assert_eq!(end.since(Instant::START), Nanoseconds::from_micros(120));
 //! ```
 //!
-//! Nothing here knows a drive: this crate has no state, no clock and no file.
+//! Nothing here depends on a drive: this crate has no state, no clock and no file.
 
 mod address;
 pub mod codec;

@@ -7,19 +7,19 @@ use crate::ByteLength;
 /// A range of bytes of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
-    /// Where it starts.
+    /// First byte of the range.
     pub offset: ByteLength,
-    /// How long it is.
+    /// Length of the range.
     pub length: ByteLength,
 }
 
 impl Region {
-    /// The first `length` bytes.
+    /// Returns the first `length` bytes of a drive.
     pub const fn first(length: ByteLength) -> Region {
         Region { offset: ByteLength::ZERO, length }
     }
 
-    /// The first byte behind it.
+    /// Returns the position of the first byte behind the range.
     pub fn end(&self) -> ByteLength {
         self.offset + self.length
     }

@@ -1,4 +1,4 @@
-//! Quantities as people write them: `16 KiB`, `4G`, `60us`, `7%`.
+//! Quantities in the notation of people: `16 KiB`, `4G`, `60us`, `7%`.
 
 use crate::{ByteLength, Nanoseconds};
 
@@ -6,9 +6,9 @@ use crate::{ByteLength, Nanoseconds};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {expected}")]
 pub struct QuantityError {
-    /// What was written.
+    /// Text that could not be read.
     pub text: String,
-    /// What was expected, with an example.
+    /// Description of a valid text, with an example.
     pub expected: &'static str,
 }
 
@@ -16,13 +16,12 @@ fn wrong(text: &str, expected: &'static str) -> QuantityError {
     QuantityError { text: text.to_owned(), expected }
 }
 
-/// A length that a fraction rounds down to, where it is no whole number of bytes.
+/// Length in bytes that a fraction is rounded down to, if it is no whole number of bytes.
 const FRACTION: u128 = 512;
 
-/// Reads a length: a number with a unit. `K`, `M`, `G`, `T`, `P` (also `KiB` ...) are powers of 1024,
-/// `KB`, `MB`, `GB`, `TB`, `PB` powers of 1000; no unit, or `B`, means bytes. Lengths are shown with
-/// two or three digits behind the point, such as `476.84 GiB`: where that is no whole number of
-/// bytes, it is taken down to whole sectors of 512 bytes.
+/// Reads a length: a number with a unit. `K`, `M`, `G`, `T`, `P` (also `KiB` ...) are powers of 1024, `KB`, `MB`,
+/// `GB`, `TB`, `PB` powers of 1000; no unit, or `B`, means bytes. Lengths are shown with two or three decimals, such
+/// as `476.84 GiB`: a length that is no whole number of bytes is rounded down to whole sectors of 512 bytes.
 pub fn parse_length(text: &str) -> Result<ByteLength, QuantityError> {
     const EXPECTED: &str = "a size, such as 4096, 16K, 256 MiB or 480 GB";
     let trimmed = text.trim();
@@ -45,8 +44,8 @@ pub fn parse_length(text: &str) -> Result<ByteLength, QuantityError> {
     bytes_of(number, factor).map(ByteLength::new).ok_or_else(|| wrong(text, EXPECTED))
 }
 
-/// Returns `number` times `factor` bytes; `None` where that is no number, none that 64 bits hold, or
-/// less than a sector and no whole number of bytes.
+/// Returns `number` times `factor` bytes; `None` if `number` is no number, if 64 bits cannot hold the result, or if
+/// the result is less than a sector and no whole number of bytes.
 fn bytes_of(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let is_number = whole.bytes().chain(fraction.bytes()).all(|digit| digit.is_ascii_digit());
@@ -63,8 +62,8 @@ fn bytes_of(number: &str, factor: u64) -> Option<u64> {
     bytes.try_into().ok()
 }
 
-/// Shows a length exactly, so that [`parse_length`] returns it: in the largest binary unit of which it
-/// is a whole number of at most four digits, or in such a decimal one, or in bytes.
+/// Shows a length exactly, so that [`parse_length`] returns the same length: in the largest binary unit in which it
+/// is a whole number of at most four digits, or in such a decimal unit, or in bytes.
 pub fn exact_length(length: ByteLength) -> String {
     const UNITS: [(&str, u64); 10] = [
         ("PiB", 1 << 50),
@@ -86,8 +85,8 @@ pub fn exact_length(length: ByteLength) -> String {
     }
 }
 
-/// Shows a duration exactly, so that [`parse_duration`] returns it: in the largest unit of which it is
-/// a whole number, or has at most three digits behind the point.
+/// Shows a duration exactly, so that [`parse_duration`] returns the same duration: in the largest unit in which it is
+/// a whole number, or has at most three decimals.
 pub fn exact_duration(duration: Nanoseconds) -> String {
     let nanos = duration.nanos();
     let whole = [("d", 86_400_000_000_000), ("h", 3_600_000_000_000)];
@@ -105,8 +104,7 @@ pub fn exact_duration(duration: Nanoseconds) -> String {
     }
 }
 
-/// Returns the end of an error about a name that is none of `known`: what was perhaps meant, or all
-/// there are.
+/// Returns the end of an error about a name that is not in `known`: the likely names, or all names.
 pub fn hint<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     match &*nearest(word, known.clone()) {
         [] => format!("there are: {}", known.collect::<Vec<_>>().join(", ")),
@@ -114,12 +112,12 @@ pub fn hint<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> Str
     }
 }
 
-/// More words than this are no hint.
+/// Largest number of words in a hint.
 const NEAREST_MOST: usize = 3;
 
-/// Returns the words of `known` that `word` is most likely a slip of, whatever its case: those with the
-/// fewest letters put in, left out, replaced or swapped, at most one in three; or else those that
-/// begin with it. None where they are more than a hint.
+/// Returns the words of `known` that `word` most likely stands for, whatever its case: those with the fewest letters
+/// inserted, left out, replaced or swapped, at most one in three; or else those that begin with `word`. Returns no
+/// words if there are too many for a hint.
 pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> Vec<&'a str> {
     let word = word.to_lowercase();
     let letters = word.chars().count();
@@ -134,8 +132,8 @@ pub fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str> + Clone) -> 
     if meant.len() > NEAREST_MOST { Vec::new() } else { meant }
 }
 
-/// Reads a duration: `60us`, `3 ms`, `10s`, `1h`, `1h 30m`; `0` means none. It is at most as long as
-/// 64 bits count nanoseconds, 584 years.
+/// Reads a duration: `60us`, `3 ms`, `10s`, `1h`, `1h 30m`; `0` means none. The longest duration is that of 64 bits
+/// of nanoseconds, 584 years.
 pub fn parse_duration(text: &str) -> Result<Nanoseconds, QuantityError> {
     const EXPECTED: &str = "a duration, such as 60us, 3ms, 10s or 1h";
     const TOO_LONG: &str = "a duration of less than 584 years";
@@ -158,7 +156,7 @@ pub fn parse_percent(text: &str) -> Result<f64, QuantityError> {
     }
 }
 
-/// Reads yes or no: `on`, `off`, `true`, `false`, `yes`, `no`.
+/// Reads a switch: `on`, `off`, `true`, `false`, `yes`, `no`.
 pub fn parse_switch(text: &str) -> Result<bool, QuantityError> {
     match text.trim() {
         "on" | "true" | "yes" => Ok(true),
@@ -224,7 +222,7 @@ mod tests {
     }
 
     proptest! {
-        /// Sizes that are shown are sizes that are read, in each of the two ways to show them.
+        /// A size that is shown is read back as the same size, in both ways to show it.
         #[test]
         fn lengths_are_read_as_they_are_shown(bytes: u64, shift in 0..64u32) {
             let length = ByteLength::new(bytes >> shift);
@@ -253,7 +251,7 @@ mod tests {
         assert_eq!(parse_duration("0"), Ok(Nanoseconds::ZERO));
         assert_eq!(parse_duration("0s"), Ok(Nanoseconds::ZERO));
         assert!(parse_duration("10").is_err());
-        // More nanoseconds than are counted: not some of them.
+        // More nanoseconds than 64 bits hold are an error.
         assert!(parse_duration("600y").is_err());
         assert_eq!(parse_duration("500y").map(|it| it.seconds() > 1.5e10), Ok(true));
         assert_eq!(parse_percent("7%"), Ok(0.07));

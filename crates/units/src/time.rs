@@ -14,58 +14,58 @@ use serde::{Deserialize, Serialize};
 pub struct Nanoseconds(u64);
 
 impl Nanoseconds {
-    /// No time at all.
+    /// Zero nanoseconds.
     pub const ZERO: Nanoseconds = Nanoseconds(0);
 
-    /// A span of `ns` nanoseconds.
+    /// Returns a span of `ns` nanoseconds.
     #[inline]
     pub const fn new(ns: u64) -> Self {
         Nanoseconds(ns)
     }
 
-    /// A span of `us` microseconds.
+    /// Returns a span of `us` microseconds.
     #[inline]
     pub const fn from_micros(us: u64) -> Self {
         Nanoseconds(us * 1_000)
     }
 
-    /// A span of `ms` milliseconds.
+    /// Returns a span of `ms` milliseconds.
     #[inline]
     pub const fn from_millis(ms: u64) -> Self {
         Nanoseconds(ms * 1_000_000)
     }
 
-    /// A span of `s` seconds.
+    /// Returns a span of `s` seconds.
     #[inline]
     pub const fn from_secs(s: u64) -> Self {
         Nanoseconds(s * 1_000_000_000)
     }
 
-    /// A span of `s` seconds, rounded to the nearest nanosecond; negative and NaN give zero.
+    /// Returns a span of `s` seconds, rounded to the nearest nanosecond; negative and NaN give zero.
     #[inline]
     pub fn from_secs_f64(s: f64) -> Self {
         Nanoseconds((s * 1e9).round() as u64)
     }
 
-    /// The span as a number of nanoseconds.
+    /// Returns the number of nanoseconds.
     #[inline]
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// The span in microseconds.
+    /// Returns the span in microseconds.
     #[inline]
     pub fn micros(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// The span in seconds.
+    /// Returns the span in seconds.
     #[inline]
     pub fn seconds(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// `self - other`, or nothing where `other` is longer.
+    /// Returns `self - other`, or zero if `other` is longer.
     #[inline]
     pub const fn saturating_sub(self, other: Nanoseconds) -> Nanoseconds {
         Nanoseconds(self.0.saturating_sub(other.0))
@@ -73,7 +73,7 @@ impl Nanoseconds {
 }
 
 impl From<std::time::Duration> for Nanoseconds {
-    /// Returns what is longer than 584 years becomes the longest span there is.
+    /// Converts a duration; one longer than 584 years becomes the longest span.
     #[inline]
     fn from(duration: std::time::Duration) -> Self {
         Nanoseconds(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
@@ -162,29 +162,29 @@ impl Instant {
     /// The instant at which a drive's time begins.
     pub const START: Instant = Instant(0);
 
-    /// The instant `ns` nanoseconds after the start.
+    /// Returns the instant `ns` nanoseconds after the start.
     #[inline]
     pub const fn from_nanos(ns: u64) -> Self {
         Instant(ns)
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     #[inline]
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// The later of two instants, for the hot path: without a branch, because which of two
-    /// times comes first is a coin toss there.
+    /// Returns the later of two instants, without a branch: on the hot path either may be later, which cannot be
+    /// predicted.
     #[inline(always)]
     pub fn later(self, other: Instant) -> Instant {
         std::hint::select_unpredictable(self > other, self, other)
     }
 
-    /// The span from `earlier` to this instant.
+    /// Returns the span from `earlier` to this instant.
     ///
     /// # Panics
-    /// When `earlier` is later than this instant: time that runs backwards is a wrong number.
+    /// Panics if `earlier` is later than this instant: a time that runs backwards is an error.
     #[inline(always)]
     pub fn since(self, earlier: Instant) -> Nanoseconds {
         let since = self.0.checked_sub(earlier.0);

@@ -1,10 +1,9 @@
-//! A drive whose map lies on flash: the map area is filled with map pages in the steady state of its
-//! own collection.
+//! Preconditioning of a map on flash: the map area is filled with map pages in the steady state of its own garbage
+//! collection.
 //!
-//! Under random writes map pages are written as uniformly as data is, and collected greedily; so
-//! the same closed form says what the blocks of the map hold. There are few of them, and they are
-//! written anew within a thousandth of the time that data takes: whatever the form neglects is gone
-//! by then.
+//! Under random writes map pages are written as uniformly as data, and collected greedily; so the same closed form
+//! gives the content of the map area's blocks. There are few of these blocks, and they are rewritten within a
+//! thousandth of the time that data takes: an inaccuracy of the closed form is gone by then.
 
 use super::order::Order;
 use super::page::generator;
@@ -21,13 +20,13 @@ impl<M: Mapping> Tables<'_, M> {
         let cache = self.map.cache().expect("the map lies on flash");
         let geometry = cache.area.geometry.clone();
         let (groups, b) = (geometry.groups(), geometry.units_per_block());
-        // As many blocks are free in each group as collection of the map keeps, and one is open.
+        // In each group as many blocks are free as garbage collection of the map keeps, and one is open.
         let closed = geometry.blocks() - cache.area.blocks_kept();
         let pages = geometry.logical_units();
         let mut generator = generator(past);
         let held = match pages {
             0 => Vec::new(),
-            // Fewer blocks than all the pages fill leave no choice.
+            // With no more blocks than the pages fill, no choice of victims is left.
             _ if u64::from(closed) * u64::from(b) <= u64::from(pages) => {
                 return Err(AgeError::NoTheory { what: "so few metadata blocks" });
             }

@@ -1,11 +1,10 @@
-//! A drive with a map of extents, full and under random writes for a long time.
+//! Preconditioning of a drive with an extent map, full and under random writes for a long time.
 //!
-//! What random writes leave behind are the fragments that the table has room for: each region was
-//! condensed once while the table was filled. Which fragments those are is followed in the
-//! abstract, region by region, for several times that long; then all is put in its place at once:
-//! a region's run in a block of its own, and the fragments in the blocks that the host has written
-//! since. (With few writes to a region each adds two extents, all regions grow alike and the fullest
-//! is condensed; so their extents spread evenly from one to twice the mean.)
+//! Random writes leave behind the fragments that the table has room for: each region is condensed once while the
+//! table is filled again. These fragments are simulated in the abstract, region by region, for several times that
+//! long; then the result is placed directly: the run of each region in a block of its own, and the fragments in the
+//! blocks that the host has written since. (With few writes to a region, each adds two extents, all regions grow
+//! alike and the fullest is condensed; so their extents spread evenly from one to twice the mean.)
 
 use std::collections::HashMap;
 
@@ -22,24 +21,24 @@ use crate::policy::VictimPolicy;
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
-/// How many times as much is written as the table remembers.
+/// Writes to simulate, as a multiple of the writes that fill the table.
 const TIMES: u64 = 6;
 
 /// Extents that a write needs room for; see `ExtentTable::needed_for`.
 const NEEDED: u32 = 3;
 
-/// The fragments of a drive with a map of extents.
+/// Fragments of a drive with an extent map.
 struct Fragments {
     units: u32,
     per_region: u32,
     extents_max: u32,
     extents: u32,
     regions: RegionQueue,
-    /// Whether an extent begins at a unit that is not the first of its region.
+    /// Bit per unit: an extent begins at this unit, which is not the first of its region.
     begins: Vec<u64>,
-    /// Units written since their region was condensed, by region.
+    /// Units of each region that were written since the region was condensed.
     of_region: Vec<Vec<u32>>,
-    /// When each of those was written last, counted in writes.
+    /// Last write of each of these units, as its number among all writes.
     written: HashMap<u32, u64>,
     writes: u64,
 }
@@ -61,7 +60,7 @@ impl Fragments {
         }
     }
 
-    /// Returns true if the table can be full: no drive has more extents than units.
+    /// Returns true if the table can get full: no drive has more extents than units.
     fn can_be_full(&self) -> bool {
         self.units.saturating_add(NEEDED) > self.extents_max
     }
@@ -70,7 +69,7 @@ impl Fragments {
         self.extents + NEEDED > self.extents_max
     }
 
-    /// An extent begins at `unit` from now on; how many that are more.
+    /// Makes an extent begin at `unit`. Returns the number of extents that this adds: 0 or 1.
     fn begin_at(&mut self, unit: u32) -> u32 {
         if unit.is_multiple_of(self.per_region) || unit >= self.units {
             return 0;
@@ -110,10 +109,10 @@ impl Fragments {
         }
     }
 
-    /// Writes at random until what it began with is forgotten, and until the host has filled a
-    /// program unit of `per_program` units.
+    /// Writes at random until the initial state is forgotten, and until the host has filled its last program unit of
+    /// `per_program` units.
     fn age(&mut self, per_program: u32, generator: &mut Pcg64Mcg) {
-        // Begins with regions at all stages: they would come by that only after long.
+        // Starts with regions at all stages: they would take long to spread by themselves.
         let stage: Vec<f64> = (0..self.of_region.len()).map(|_| generator.random()).collect();
         while !self.is_full() {
             let unit = generator.random_range(0..self.units);
@@ -129,7 +128,7 @@ impl Fragments {
 }
 
 impl Tables<'_, ExtentMap> {
-    /// Fills a new drive as random writes of single units leave it after a long time.
+    /// Fills a new drive with the state that random writes of single units reach after a long time.
     pub(crate) fn age_extents(
         &mut self,
         configuration: &Configuration,
@@ -153,7 +152,7 @@ impl Tables<'_, ExtentMap> {
             return Err(AgeError::NoTheory { what: "a table that has room for every unit" });
         }
         fragments.age(geometry.units_per_program(), &mut generator(past));
-        // As many blocks are free as collection keeps, and one can be taken for a run.
+        // As many blocks stay free as garbage collection keeps, and one for the run of a condensed region.
         let kept = collection.low_water + 1 + fragments.of_region.len() as u32;
         let room = geometry.blocks().saturating_sub(kept);
         let log = Log::of(&fragments, geometry, room).ok_or(AgeError::NoTheory {
@@ -166,7 +165,7 @@ impl Tables<'_, ExtentMap> {
             let block = self.place_run(held, BlockState::OpenForCollection);
             self.flash.close(block, BlockState::Closed);
         }
-        // The rest holds nothing valid and waits to be collected.
+        // The other blocks hold no valid units and wait to be collected.
         let empty = vec![None; geometry.units_per_block() as usize];
         for _ in 0..room - (log.moved.len() + log.blocks.len()) as u32 {
             let block = self.place_run(empty.iter().copied(), BlockState::OpenForCollection);
@@ -191,7 +190,7 @@ impl Tables<'_, ExtentMap> {
         Ok(())
     }
 
-    /// Fills a block with units, or with what is not valid any more.
+    /// Fills a block with units, or with invalid data for `None`.
     fn place_run(
         &mut self,
         held: impl Iterator<Item = Option<u32>>,
@@ -210,21 +209,21 @@ impl Tables<'_, ExtentMap> {
     }
 }
 
-/// The fragments where they lie, the oldest first.
+/// Blocks with fragments, the oldest first.
 struct Log {
-    /// Blocks that collection has written.
+    /// Blocks written by garbage collection.
     moved: Vec<Vec<Option<u32>>>,
-    /// Blocks that the host has written.
+    /// Blocks written by the host.
     blocks: Vec<Vec<Option<u32>>>,
 }
 
-/// The most that may have been moved, as a share of all fragments: what is in blocks that the host
-/// has written is known, where collection was is not.
+/// Largest share of all fragments that may have been moved: the places of fragments in host blocks are known, those
+/// of moved ones are not.
 const MOVED_MAX: f64 = 0.1;
 
 impl Log {
-    /// In at most `room` blocks. Some regions are written to so rarely that they go long without
-    /// being condensed; what is left of them in blocks that are nearly empty was moved together.
+    /// Returns the fragments in at most `room` blocks. Some regions are written so rarely that they are not condensed
+    /// for long; their fragments in nearly empty blocks count as moved together.
     fn of(fragments: &Fragments, geometry: &Geometry, room: u32) -> Option<Log> {
         let per_block = geometry.units_per_block();
         let mut blocks = Log::written(fragments, per_block);
@@ -248,7 +247,7 @@ impl Log {
         Some(Log { moved: moved.collect(), blocks })
     }
 
-    /// The blocks that the host has written and of which something is valid.
+    /// Returns the blocks that the host has written and that hold valid units.
     fn written(fragments: &Fragments, per_block: u32) -> Vec<Vec<Option<u32>>> {
         let per_block = u64::from(per_block);
         let mut in_order: Vec<(u64, u32)> =

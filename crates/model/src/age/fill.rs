@@ -1,8 +1,7 @@
-//! Blocks are filled by several workers at a time, with the units on the places that one worker
-//! would have put them on.
+//! Fills blocks with several workers at a time, with the same result as a single worker.
 //!
-//! Of a block it is known beforehand how many units it takes and how many numbers are drawn for it.
-//! So a worker that begins in the midst knows where the generator and the order of units are by then.
+//! The number of units in a block, and the number of random draws for it, are known beforehand. So a worker that
+//! begins in the middle can advance the generator and the order of units to that point.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -15,20 +14,20 @@ use super::workers::{Piece, Workers, parts};
 use crate::prefetch::prefetch;
 use crate::units::PhysicalUnit;
 
-/// A block that was opened, and what is to lie on it.
+/// A block that was opened, and the units that it is to hold.
 pub(super) struct Filling {
     pub(super) first: PhysicalUnit,
     pub(super) held: Held,
 }
 
-/// The order of units and the generator of places, as far as they are used up.
+/// Remaining order of units, and the generator of places.
 #[derive(Clone)]
 pub(super) struct Draws {
     pub(super) order: Order,
     pub(super) generator: Pcg64Mcg,
 }
 
-/// The tables that say where units lie, for several at a time that each write entries of their own.
+/// Map and reverse map, shared by several workers that write separate entries.
 #[derive(Clone, Copy)]
 pub(super) struct Entries<'a> {
     /// Per logical unit, from the second entry on: the physical unit plus one.
@@ -59,7 +58,7 @@ pub(super) fn fill(
 }
 
 impl Draws {
-    /// Returns what is drawn from when each of `parts` of `blocks` is begun.
+    /// Returns the draws at the beginning of each of the `parts` of `blocks`.
     fn where_they_are(
         &self,
         blocks: &[Filling],
@@ -85,8 +84,8 @@ impl Draws {
         parts.iter().zip(orders).map(of_part).collect()
     }
 
-    /// Puts the next units on places of a block that are drawn, each choice of places as likely as any
-    /// other (selection sampling: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
+    /// Puts the next units on random places of a block, each choice of places with equal probability (selection
+    /// sampling: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
     fn fill_block(&mut self, block: &Filling, units: u32, entries: Entries<'_>) {
         let first = block.first.0;
         let mut left = block.held;
@@ -95,7 +94,7 @@ impl Draws {
             if draw >= u64::from(left.all()) {
                 continue;
             }
-            // The same draw says which of them: below it is hot.
+            // The same draw selects the kind of unit: below the number of hot units left, it is hot.
             let (unit, soon) = if draw < u64::from(left.hot) {
                 left.hot -= 1;
                 self.order.hot.next()

@@ -1,4 +1,4 @@
-//! Hot and cold units in one stream under FIFO: what blocks of each age hold.
+//! Hot and cold units in one stream under FIFO: the content of blocks by age.
 
 use std::collections::VecDeque;
 
@@ -8,34 +8,34 @@ use super::plan::{Held, binomial};
 use ssdlab_theory::SpareFactor;
 use ssdlab_theory::hot_cold::HotCold;
 
-/// Hot and cold units under FIFO with one stream. A unit of a class that gets share `r` of the
-/// writes and is fraction `f` of all units lives on to share `t` of its block's way with
-/// probability `e^(-t r alpha / (f A))` (Desnoyers, SYSTOR 2012; see `theory::hot_cold`).
+/// Hot and cold units under FIFO with one stream. A unit of a class that gets share `r` of the writes and is fraction
+/// `f` of all units survives to share `t` of its block's way with probability `e^(-t r alpha / (f A))` (Desnoyers,
+/// SYSTOR 2012; see `theory::hot_cold`).
 ///
-/// That says how many units of an age live, not which block holds which: what survives a block is
-/// colder than the block was, and collection writes it to one block or two, so that blocks differ
-/// the more the more often their units were moved. So the queue of blocks is followed in
-/// expectation, block by block, for as long as cold units need to be written anew.
+/// That gives the number of units of each age, but not their blocks: the units that survive a block are colder than
+/// the block was, and garbage collection writes them to one block or two, so that blocks differ the more the more
+/// often their units were moved. So the queue of blocks is simulated in expectation, block by block, until cold units
+/// have been rewritten.
 pub(super) struct HotColdByAge {
     pub(super) amplification: f64,
     hot_written: f64,
     pub(super) hot_collected: f64,
-    /// How fast hot and cold units die on a block's way.
+    /// Rates at which hot and cold units are overwritten during the way of a block.
     dies: [f64; 2],
 }
 
-/// Lives of a cold unit until the queue of blocks has forgotten what it was begun with.
+/// Lives of a cold unit to simulate, until the initial queue of blocks is forgotten.
 const LIVES: f64 = 8.0;
 
-/// Blocks closed at most until then.
+/// Largest number of blocks closed in the simulation.
 const CLOSED_MAX: f64 = 1e8;
 
-/// A block in expectation.
+/// Expected content of a block.
 #[derive(Clone, Copy, Debug)]
 struct Expected {
-    /// Shares of its units that were hot and cold when it was closed.
+    /// Shares of its units that were hot and cold when the block was closed.
     units: [f64; 2],
-    /// When that was, in blocks closed.
+    /// Number of blocks that had been closed when this block was closed.
     closed: f64,
 }
 
@@ -44,7 +44,8 @@ impl HotColdByAge {
         let amplification = theory.fifo_one_stream(spare);
         let dies = |r: f64, f: f64| r * spare.alpha() / (f * amplification);
         let dies = [dies(writes, pages), dies(1.0 - writes, 1.0 - pages)];
-        // Of all that is programmed; the formula is that these shares add up to one.
+        // Share of hot units among all programmed units; the formula says that the shares of hot and cold units add
+        // up to one.
         let hot = writes / amplification / -(-dies[0]).exp_m1();
         let collected = 1.0 - 1.0 / amplification;
         let hot_collected = if collected > 0.0 {
@@ -55,17 +56,18 @@ impl HotColdByAge {
         HotColdByAge { amplification, hot_written: writes, hot_collected, dies }
     }
 
-    /// Returns what lives of a block when `closed` blocks have been closed, of a queue of `blocks`.
+    /// Returns the shares of a block's units that survive when `closed` blocks have been closed, in a queue of
+    /// `blocks`.
     fn living(&self, block: Expected, closed: f64, blocks: f64) -> [f64; 2] {
         let way = (closed - block.closed) / blocks;
         std::array::from_fn(|class| block.units[class] * (-self.dies[class] * way).exp())
     }
 
-    /// The queue of blocks, oldest first, in expectation.
+    /// Returns the queue of blocks in expectation, oldest first, and the number of blocks closed.
     fn queue(&self, blocks: u32) -> (VecDeque<Expected>, f64) {
         let length = f64::from(blocks);
         let by = |hot: f64, closed: f64| Expected { units: [hot, 1.0 - hot], closed };
-        // Begun with hosts' blocks among collection's as there will be on the whole.
+        // The queue starts with host blocks and copy blocks in their average proportion.
         let mut by_host = 0.0;
         let mut queue: VecDeque<Expected> = (0..blocks)
             .map(|block| {
@@ -80,8 +82,8 @@ impl HotColdByAge {
         let slowest = self.dies[0].min(self.dies[1]);
         let until = (length * (1.0 + LIVES / slowest)).min(CLOSED_MAX);
         while closed < until {
-            // What survives of a victim fills collection's block, and the host writes as much to
-            // its own as the victim yields.
+            // The units that survive in a victim fill the block of copies, and the host writes as many units to its
+            // own block as the victim gains.
             let victim = queue.pop_front().expect("the queue is never empty");
             let living = self.living(victim, closed, length);
             let all = living[0] + living[1];
@@ -101,7 +103,7 @@ impl HotColdByAge {
                 closed += 1.0;
             }
         }
-        // It is a block longer or shorter now and then.
+        // The length of the queue is off by one block now and then.
         while queue.len() > blocks as usize {
             queue.pop_front();
         }
@@ -122,7 +124,7 @@ impl HotColdByAge {
         queue.iter().map(block).collect()
     }
 
-    /// The first `units` units of a block of which `hot` are hot.
+    /// Returns the first `units` units of a block of which the share `hot` is hot.
     pub(super) fn open(&self, units: u32, hot: f64) -> Held {
         let hot = (f64::from(units) * hot).round() as u32;
         Held { hot, cold: units - hot, ..Held::default() }

@@ -1,9 +1,8 @@
-//! A drive with log blocks, full and under random writes for a long time.
+//! Preconditioning of a drive with log blocks, full and under random writes for a long time.
 //!
-//! There is no closed form for what each log block holds, but all that random writes leave behind
-//! is in the few log blocks and is forgotten with them. So the latest writes are followed as the
-//! scheme has it, without flash, time or data, for several times as long as anything of them is
-//! remembered, and what is left is put in its place at once.
+//! There is no closed form for the content of each log block, but all traces of random writes are in the few log
+//! blocks and disappear with them. So the latest writes are simulated by the rules of the scheme, without flash, time
+//! or data, for several times as long as any trace of them lasts, and the result is placed directly.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -18,22 +17,22 @@ use crate::mapping::Mapping;
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
-/// How many times what is remembered is written, so that what it began with is forgotten.
+/// Writes to simulate, as a multiple of `Log::memory`, so that the initial state is forgotten.
 const TIMES: f64 = 8.0;
 
-/// Where the units of a drive with log blocks lie, as far as that is not in their data blocks.
+/// Places of the units that are not in their data blocks.
 struct Log {
     geometry: Geometry,
     log_blocks: usize,
-    /// Units written to each log block, the oldest first.
+    /// Units written to each log block, the oldest block first.
     blocks: VecDeque<Vec<u32>>,
-    /// Log blocks reclaimed so far: the number of the oldest one.
+    /// Number of log blocks reclaimed so far, which is the number of the oldest one.
     reclaimed: u64,
-    /// The number of the log block, and the place in it, of each unit that lies in one.
+    /// Number of the log block, and place in it, of each unit that is in a log block.
     at: HashMap<u32, (u64, u32)>,
-    /// The same units by logical block; some are there more than once.
+    /// Units of each logical block that are in a log block; some are listed more than once.
     of_logical: Vec<Vec<u32>>,
-    /// The logical block of the sequential log, and the unit that continues it.
+    /// Logical block of the sequential log, and the unit that continues it.
     sequence: Option<(u32, u32)>,
 }
 
@@ -51,15 +50,15 @@ impl Log {
         }
     }
 
-    /// Units written until nothing is left of what was there before: a logical block is merged
-    /// again when the log block is reclaimed that is the first to hold something of it.
+    /// Returns the number of units written until no trace of the earlier state is left: a logical block is merged
+    /// again when the first log block that holds a unit of it is reclaimed.
     fn memory(&self) -> f64 {
         let b = f64::from(self.geometry.units_per_block());
         let none = (-b / self.of_logical.len() as f64).exp();
         b * (self.log_blocks as f64 + none / (1.0 - none))
     }
 
-    /// What is valid of a logical block is copied to a data block of its own.
+    /// Merges a logical block: copies its valid units to a data block of its own.
     fn merge(&mut self, logical: u32) {
         for unit in std::mem::take(&mut self.of_logical[logical as usize]) {
             self.at.remove(&unit);
@@ -129,7 +128,7 @@ impl Log {
     }
 }
 
-/// The log after random writes for a long time.
+/// Returns the log after random writes for a long time.
 fn written(configuration: &Configuration, generator: &mut Pcg64Mcg) -> Log {
     let units = configuration.geometry.logical_units();
     let mut log = Log::new(&configuration.geometry, configuration.mechanisms.log_blocks);
@@ -143,25 +142,25 @@ fn written(configuration: &Configuration, generator: &mut Pcg64Mcg) -> Log {
     log
 }
 
-/// Which blocks of a drive with log blocks hold what.
+/// Use of the blocks of a drive with log blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct FilledBlocks {
-    /// The data block of each logical block.
+    /// Data block of each logical block.
     pub(crate) data: Vec<BlockIndex>,
     /// Random log blocks, the oldest first.
     pub(crate) logs: Vec<BlockIndex>,
-    /// How many program units of the last of them are filled, unless all are. The host's write frontier goes
-    /// on there.
+    /// Number of filled program units in the last log block, which is the host's write frontier; `None` if it is
+    /// full.
     pub(crate) open_programs: Option<u32>,
-    /// The group of dies that the latest block was taken from.
+    /// Group of dies that the latest block was taken from.
     pub(crate) group: u32,
 }
 
 impl<M: Mapping> Tables<'_, M> {
-    /// Fills a new drive with log blocks as random writes of single units for a long time leave it.
+    /// Fills a new drive with log blocks with the state that random writes of single units reach after a long time.
     ///
     /// # Errors
-    /// When it was written otherwise.
+    /// Returns an error if `past` is something else than uniform random writes without a full cache.
     pub(crate) fn age_log_blocks(
         &mut self,
         configuration: &Configuration,
@@ -207,7 +206,7 @@ impl<M: Mapping> Tables<'_, M> {
         Ok(filled)
     }
 
-    /// Fills a block, of the groups of dies in turn, with units, or with what is not valid any more.
+    /// Fills a block, from the groups of dies in turn, with units, or with invalid data for `None`.
     fn place_block(
         &mut self,
         group: &mut u32,

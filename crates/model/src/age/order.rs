@@ -1,4 +1,4 @@
-//! In which order logical units are placed: one that looks drawn.
+//! Pseudo-random order in which logical units are placed.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use rand_pcg::Pcg64Mcg;
 use super::workers::{Piece, Workers, parts};
 use crate::units::LogicalUnit;
 
-/// All logical units once, hot and cold ones apart.
+/// All logical units, each once, hot and cold ones separately.
 #[derive(Clone)]
 pub(super) struct Order {
     pub(super) hot: Shuffled,
@@ -16,7 +16,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Units below `hot_units` are hot.
+    /// Returns the order of units; units below `hot_units` are hot.
     pub(super) fn new(hot_units: u32, units: u32, generator: &mut Pcg64Mcg) -> Order {
         Order {
             hot: Shuffled::new(0..hot_units, generator),
@@ -28,7 +28,7 @@ impl Order {
         self.hot.is_over() && self.cold.is_over()
     }
 
-    /// Returns this order after each of so many hot and cold units more.
+    /// Returns copies of this order, advanced by each of these numbers of hot and cold units.
     pub(super) fn further(&self, units: &[(u32, u32)], workers: &dyn Workers) -> Vec<Order> {
         let hot: Vec<u32> = units.iter().map(|it| it.0).collect();
         let cold: Vec<u32> = units.iter().map(|it| it.1).collect();
@@ -38,23 +38,23 @@ impl Order {
     }
 }
 
-/// Units drawn before they are placed, so that their map entries are there by then.
+/// Number of units drawn ahead of their placement, so that their map entries are prefetched in time.
 const AHEAD: usize = 16;
 
-/// A range of logical units once, in an order that looks drawn. It takes no memory.
+/// A range of logical units, each once, in pseudo-random order. The order takes no memory.
 #[derive(Clone)]
 pub(super) struct Shuffled {
     permutation: Permutation,
-    /// The place in the permutation that is looked at next.
+    /// Next index into the permutation.
     next: u32,
     drawn: u32,
     given: u32,
-    /// Units drawn and not given yet, in a ring.
+    /// Units that are drawn but not yet given, in a ring.
     ahead: [u32; AHEAD],
 }
 
-/// A bijection of the next power of two, computed place by place and passed over where it leads behind
-/// the end.
+/// A pseudo-random bijection of the numbers below the next power of two, computed for one index at a time. Values
+/// beyond the number of units are skipped.
 #[derive(Clone, Copy)]
 struct Permutation {
     first: u32,
@@ -79,11 +79,11 @@ impl Permutation {
         }
     }
 
-    /// Returns what lies at `place`; it is none of the units from their number on.
+    /// Returns the value at index `place`. Values of `units` and more are not units.
     #[inline(always)]
     fn at(&self, place: u32) -> u32 {
-        // Each step can be undone: adding, multiplying by an odd number, and mixing high
-        // bits into low ones. Behind the end of the power of two there is nothing.
+        // Each step can be reversed: adding, multiplying by an odd number, and mixing high bits into low ones. The
+        // mask keeps the value below the power of two.
         let mut value = place.wrapping_add(self.offset) & self.mask;
         for factor in self.factors {
             value = value.wrapping_mul(factor) & self.mask;
@@ -92,12 +92,12 @@ impl Permutation {
         value
     }
 
-    /// Returns how many units lie at `places`.
+    /// Returns the number of units at the indices `places`.
     fn units_at(&self, places: Range<u64>) -> u32 {
         places.map(|place| u32::from(self.at(place as u32) < self.units)).sum()
     }
 
-    /// Returns the place behind which `units` units have come, for each of `counts`, which rise.
+    /// Returns, for each of the rising `counts`, the index behind which this number of units lie before it.
     fn places_behind(&self, counts: &[u32], workers: &dyn Workers) -> Vec<u32> {
         let places = u64::from(self.mask) + 1;
         let stretch = places.div_ceil(STRETCHES as u64).max(1);
@@ -135,7 +135,7 @@ impl Permutation {
     }
 }
 
-/// Stretches of a permutation that are counted each by itself.
+/// Number of stretches of a permutation whose units are counted separately.
 const STRETCHES: usize = 4096;
 
 impl Shuffled {
@@ -143,7 +143,7 @@ impl Shuffled {
         Shuffled::begun(Permutation::new(range, generator), 0, 0)
     }
 
-    /// Returns the order after `given` units, which lie before `place`.
+    /// Returns the order advanced by `given` units, which lie before index `place`.
     fn begun(permutation: Permutation, place: u32, given: u32) -> Self {
         let mut this =
             Shuffled { permutation, next: place, drawn: given, given, ahead: [u32::MAX; AHEAD] };
@@ -153,7 +153,7 @@ impl Shuffled {
         this
     }
 
-    /// Returns this order after each of `units` units more, which rise.
+    /// Returns copies of this order, advanced by each of the rising numbers `units`.
     pub(super) fn further(&self, units: &[u32], workers: &dyn Workers) -> Vec<Shuffled> {
         if units.iter().all(|&it| it == 0) {
             return vec![self.clone(); units.len()];
@@ -168,8 +168,8 @@ impl Shuffled {
         self.given == self.permutation.units
     }
 
-    /// The next unit, and one that will come soon, whose map entry can be asked for; behind the
-    /// last one that is no unit.
+    /// Returns the next unit, and a later one whose map entry can be prefetched; beyond the last unit the latter is
+    /// no unit.
     #[inline(always)]
     pub(super) fn next(&mut self) -> (LogicalUnit, LogicalUnit) {
         assert!(self.given < self.permutation.units, "each unit is given once");
@@ -211,7 +211,7 @@ mod tests {
             assert_eq!(sorted, (7..7 + units).collect::<Vec<_>>());
             if units > 500 {
                 let near = given.windows(2).filter(|two| two[0].abs_diff(two[1]) < units / 100);
-                // Of drawn ones 2 % are that near.
+                // Of truly random ones 2 % are that near.
                 assert!(near.count() < units as usize / 20, "{units}");
             }
         }

@@ -1,4 +1,4 @@
-//! A drive whose map is known unit by unit, filled as planned.
+//! Preconditioning of a drive with a map of single units: fills the blocks as planned.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -16,23 +16,23 @@ use crate::ssd::Configuration;
 use crate::streams::StreamId;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
-/// How the blocks of a drive are used.
+/// Use of the blocks of a drive.
 pub(super) struct Layout {
-    /// Blocks of each group of dies that are closed; they come first.
+    /// Number of closed blocks in each group of dies. They are the first blocks of the group.
     closed_per_group: u32,
     pub(super) groups: u32,
-    /// Write streams that hold data of their own.
+    /// Number of write streams that hold data of their own.
     pub(super) streams: u32,
-    /// True if a block more is closed, half of it moved already: in steady state a drive that
-    /// keeps pace is always at work on a victim.
+    /// True if one more block is closed, half of whose data has already been moved: in steady state a drive with
+    /// paced garbage collection always has a victim in progress.
     pub(super) has_victim: bool,
-    /// True if the host writes to blocks with all bits; otherwise to a cache only.
+    /// True if the host writes to blocks with all bits; false if it writes to a cache only.
     pub(super) host_is_direct: bool,
-    /// Program units that are written of each open block.
+    /// Number of program units that are written in each open block.
     pub(super) open_programs: u32,
-    /// Units that the cache holds, in full blocks in SLC mode.
+    /// Number of units in the cache, in full blocks in SLC mode.
     pub(super) cached_units: u32,
-    /// How many blocks those are.
+    /// Number of these blocks.
     cached_blocks: u32,
 }
 
@@ -43,14 +43,14 @@ impl Layout {
         let free = configuration.free_when_steady();
         let told = matches!(past.workload, Workload::HotCold { .. });
         let streams = if told { mechanisms.streams.count } else { 1 };
-        // A cache has no blocks but its own while the drive is full.
+        // While the drive is full, a cache has only the blocks of its own.
         let cache = mechanisms.slc.filter(|slc| slc.blocks_kept() > 0);
         let own = cache.map_or(0, |slc| slc.blocks_kept());
         let host_is_direct = cache.is_none_or(|slc| slc.when_full == WhenFull::Direct);
         let open = streams * (1 + u32::from(host_is_direct));
         let kept = groups * (free + open) + own;
         let full = cache.filter(|_| past.cache == CacheFill::Full);
-        // Beside the cache, what was written to it has been overwritten.
+        // If the cache is bypassed when full, all data written to it has been overwritten since.
         let units_of_cached = full.filter(|_| !host_is_direct).map_or(0, |slc| {
             let (units, programs) = slc.shape(geometry);
             units * programs
@@ -72,7 +72,7 @@ impl Layout {
         self.closed_per_group * self.groups
     }
 
-    /// The open blocks of a stream.
+    /// Returns the states of the open blocks of a stream.
     pub(super) fn open_states(&self) -> Vec<BlockState> {
         let mut states = vec![BlockState::OpenForCollection];
         if self.host_is_direct {
@@ -82,7 +82,7 @@ impl Layout {
     }
 }
 
-/// Checks that the drive of `configuration` has its map in RAM, unit by unit.
+/// Checks that the drive of `configuration` has its map in RAM, with an entry for each unit.
 pub(crate) fn check_scheme(configuration: &Configuration) -> Result<(), AgeError> {
     match configuration.mechanisms.mapping {
         MappingScheme::Page => Ok(()),
@@ -90,14 +90,14 @@ pub(crate) fn check_scheme(configuration: &Configuration) -> Result<(), AgeError
     }
 }
 
-/// The generator that all is drawn from.
+/// Returns the generator of all random choices.
 pub(super) fn generator(past: Past) -> Pcg64Mcg {
     Pcg64Mcg::seed_from_u64(past.seed ^ STREAM)
 }
 
 impl<M: FilledAtOnce> Tables<'_, M> {
-    /// Fills a new drive as it is in the steady state of the writes it was under. `workers` make the same drive,
-    /// however many they are.
+    /// Fills a new drive with the steady state of the random writes in `past`. The result does not depend on the
+    /// number of `workers`.
     pub(crate) fn age_data(
         &mut self,
         configuration: &Configuration,
@@ -129,7 +129,7 @@ impl<M: FilledAtOnce> Tables<'_, M> {
             }
         }
         self.fill(&mut draws, &closed, workers);
-        // Into the queue in the order they were closed, the victim before all others.
+        // Blocks enter the victim queue in the order in which they were closed, the victim in progress first.
         if layout.has_victim {
             let victim = self.open_to_fill(0, plan.victim);
             self.fill(&mut draws, &[victim], &OneByOne);
@@ -163,7 +163,7 @@ impl<M: FilledAtOnce> Tables<'_, M> {
 }
 
 impl<M: Mapping> Tables<'_, M> {
-    /// Takes a free block of `group` for what it is to hold.
+    /// Takes a free block of `group` that is to hold `held`.
     fn open_to_fill(&mut self, group: u32, held: Held) -> Filling {
         let block = self.free.take(group).expect("there are more blocks than are closed");
         self.flash.open(block, BlockState::OpenForCollection, held.all());
@@ -171,7 +171,7 @@ impl<M: Mapping> Tables<'_, M> {
         Filling { first: self.geometry.first_unit(block), held }
     }
 
-    /// A block that was just opened belongs to `stream`.
+    /// Assigns `block`, which was just opened, to `stream`.
     fn take_for_stream(&mut self, block: BlockIndex, stream: StreamId) {
         let Some(streams) = &mut self.streams else { return };
         if streams.take_over(block, stream) {
@@ -179,7 +179,7 @@ impl<M: Mapping> Tables<'_, M> {
         }
     }
 
-    /// Fills a block of the cache on `group`, with what is valid or was.
+    /// Fills a block of the cache on `group`, with valid or with overwritten units.
     fn fill_cache_block(&mut self, group: u32, is_valid: bool, order: &mut Order) {
         let block = self.free.take(group).expect("the cache has blocks of its own");
         let slc = self.slc.as_mut().expect("there is a cache");
@@ -199,8 +199,8 @@ impl<M: Mapping> Tables<'_, M> {
         self.flash.close(block, BlockState::Closed);
     }
 
-    /// Opens a block for a stream that has written half of it: hot units first, which is no matter,
-    /// because nothing asks for the order within a block.
+    /// Opens a block of a stream that has written half of it. Hot units come first, which makes no difference:
+    /// nothing depends on the order within a block.
     fn open_half(
         &mut self,
         group: u32,

@@ -1,4 +1,4 @@
-//! How many valid units every block of an aged drive holds, as the closed forms say.
+//! Number of valid units in every block of a preconditioned drive, by the closed forms.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -13,7 +13,7 @@ use crate::streams::StreamId;
 use ssdlab_theory::hot_cold::HotCold;
 use ssdlab_theory::{Choices, SpareFactor, SteadyState, UnitsPerBlock, d_choices, fifo, greedy};
 
-/// Valid units of a block, and the stream that it belongs to.
+/// Valid units of a block, and its stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) hot: u32,
@@ -35,14 +35,14 @@ impl Held {
     }
 }
 
-/// What every block holds. Under uniform writes all units are cold.
+/// Content of every block. Under uniform writes all units count as cold.
 pub(super) struct Plan {
     pub(super) hot_units: u32,
     /// The closed blocks, oldest first.
     pub(super) held: Vec<Held>,
-    /// What is left of the block under collection, where there is one.
+    /// Units left in the victim in progress, if there is one.
     pub(super) victim: Held,
-    /// The open blocks of each group of dies.
+    /// Open blocks of each group of dies.
     pub(super) open: Vec<(BlockState, Held)>,
 }
 
@@ -56,7 +56,7 @@ impl Plan {
         match workload {
             Workload::Uniform => Plan::uniform(configuration, layout, generator),
             Workload::HotCold { writes, pages } if layout.streams > 1 => {
-                // Checks the shares; how often what is written does not matter then.
+                // Only checks the shares: the rate of writes does not matter if the kinds are separated.
                 HotCold::new(writes, pages)?;
                 Plan::apart(configuration, pages, layout, generator)
             }
@@ -88,10 +88,10 @@ impl Plan {
         })
     }
 
-    /// Hot and cold units in blocks of their own: each kind by itself is written uniformly. Where
-    /// the hot stream keeps blocks they have those; where all is common, greedy collection takes
-    /// the emptiest block of all, so that both kinds come to it with as many units: they have the
-    /// same share of spare area.
+    /// Plans hot and cold units in blocks of their own: each kind by itself is written uniformly. If the hot stream
+    /// keeps a number of blocks, it has these. If all blocks are shared, greedy collection takes the block with the
+    /// fewest valid units of all, so that victims of both kinds hold equally many: both kinds have the same share of
+    /// over-provisioning.
     fn apart(
         configuration: &Configuration,
         pages: f64,
@@ -139,7 +139,7 @@ impl Plan {
         Ok(Plan { hot_units, held, victim: Held::cold(cold.victim), open: open.collect() })
     }
 
-    /// Hot and cold units in one stream.
+    /// Plans hot and cold units in one stream.
     fn mixed(
         configuration: &Configuration,
         theory: HotCold,
@@ -180,22 +180,22 @@ impl Plan {
     }
 }
 
-/// Units left of a victim of which half was moved: victims hold `1 - 1/A` of their units.
+/// Returns the units left in a victim of which half was moved: victims hold `1 - 1/A` of their units.
 fn left_of_victim(b: u32, amplification: f64) -> u32 {
     (f64::from(b) * (1.0 - 1.0 / amplification) / 2.0) as u32
 }
 
-/// Blocks whose units are written uniformly, and collected among themselves.
+/// Blocks whose units are written uniformly, and that are collected among themselves.
 pub(super) struct Pool {
-    /// Valid units of its closed blocks, oldest first.
+    /// Valid units of the closed blocks, oldest first.
     pub(super) held: Vec<u32>,
-    /// What is left of its victim.
+    /// Units left in the victim in progress.
     pub(super) victim: u32,
 }
 
 impl Pool {
-    /// `stored` units in `blocks` closed blocks of `b`, and, if it `has_victim`, in one that is half
-    /// collected.
+    /// Returns the content of a pool with `stored` units in `blocks` closed blocks of `b` units, and, if `has_victim`
+    /// is true, in one more block that is half collected.
     pub(super) fn of(
         policy: VictimPolicy,
         stored: u32,
@@ -213,7 +213,7 @@ impl Pool {
     }
 }
 
-/// Returns how many units each of `blocks` closed blocks holds under uniform writes, oldest first; and write
+/// Returns the valid units of each of `blocks` closed blocks under uniform writes, oldest first, and the write
 /// amplification.
 fn valid_units(
     policy: VictimPolicy,
@@ -225,7 +225,7 @@ fn valid_units(
     let units = UnitsPerBlock::new(b)?;
     let state = match policy {
         VictimPolicy::Greedy => greedy::steady_state(spare, units),
-        // Drawing one is random; the shares are those of d-choices.
+        // Random choice is d-choices with one choice.
         VictimPolicy::Random => {
             let one = Choices::new(1).expect("one is a number of choices");
             d_choices::steady_state(spare, units, one)
@@ -244,7 +244,7 @@ fn valid_units(
     Ok((valid, state.write_amplification()))
 }
 
-/// As many blocks of each count as the shares say, rising.
+/// Returns blocks in the proportions of `state`, by rising number of valid units.
 fn by_shares(state: &SteadyState, blocks: u32) -> Vec<u32> {
     let mut valid = Vec::with_capacity(blocks as usize);
     let mut share = 0.0;
@@ -257,21 +257,21 @@ fn by_shares(state: &SteadyState, blocks: u32) -> Vec<u32> {
     valid
 }
 
-/// With FIFO a unit lives on from the closing of its block to that block's turn with probability
-/// `1 - 1/A`, and dies at a constant rate in between: the block at share `t` of the way holds
-/// `(1 - 1/A)^t` of its units, but for chance.
+/// Returns the valid units of each block with FIFO. A unit survives from the closing of its block to that block's
+/// turn with probability `1 - 1/A`, and units are overwritten at a constant rate in between: the block at share `t`
+/// of the way holds `(1 - 1/A)^t` of its units, plus a random deviation.
 fn by_age(amplification: f64, blocks: u32, b: u32, generator: &mut Pcg64Mcg) -> Vec<u32> {
     let lives = 1.0 - 1.0 / amplification;
     ways(blocks).map(|way| binomial(b, lives.powf(way), generator)).collect()
 }
 
-/// Returns how far each of `blocks` blocks is on its way from being closed to being collected, oldest first.
+/// Returns the share of the way from closing to collection of each of `blocks` blocks, oldest first.
 fn ways(blocks: u32) -> impl Iterator<Item = f64> {
     (0..blocks).rev().map(move |block| (f64::from(block) + 0.5) / f64::from(blocks))
 }
 
-/// Returns how many of `units` units live, each with probability `lives`: nearly a binomial number, of twelve draws,
-/// which add up to one with nearly a normal's shape.
+/// Returns the number of `units` units that survive, each with probability `lives`: nearly binomial, from the sum of
+/// twelve draws, which is nearly normal.
 pub(super) fn binomial(units: u32, lives: f64, generator: &mut Pcg64Mcg) -> u32 {
     let normal = (0..12).map(|_| generator.random::<f64>()).sum::<f64>() - 6.0;
     let units = f64::from(units);
@@ -279,8 +279,8 @@ pub(super) fn binomial(units: u32, lives: f64, generator: &mut Pcg64Mcg) -> u32 
     count.round().clamp(0.0, units) as u32
 }
 
-/// Takes or adds a unit of the `class` here and there until there are `total` of it, without
-/// making the emptiest block emptier.
+/// Adds or removes units of the `class` at random blocks until their sum is `total`. No block gets emptier than the
+/// emptiest one is.
 fn correct_sum(
     held: &mut [Held],
     total: u32,

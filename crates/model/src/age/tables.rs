@@ -1,4 +1,4 @@
-//! The tables of a new drive, which are filled as those of a used one are.
+//! Borrowed tables of a new drive, which preconditioning fills.
 
 use crate::flash::Flash;
 use crate::geometry::Geometry;
@@ -6,7 +6,7 @@ use crate::slc::SlcCache;
 use crate::stream::{FreePool, WriteStream};
 use crate::streams::Streams;
 
-/// What preconditioning fills, whichever drive it belongs to.
+/// Tables that preconditioning fills, independent of the type of drive that they belong to.
 pub(crate) struct Tables<'a, M> {
     pub(crate) geometry: &'a Geometry,
     pub(crate) map: &'a mut M,

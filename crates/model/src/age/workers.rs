@@ -1,20 +1,20 @@
-//! Workers for what can be done in pieces: the model starts no thread itself, its caller may.
+//! Workers for work that is divided into pieces: the model starts no thread itself, but its caller may.
 
 use std::ops::Range;
 
-/// A piece of work that needs nothing of any other.
+/// A piece of work that is independent of all others.
 pub type Piece<'a> = Box<dyn FnOnce() + Send + 'a>;
 
-/// Carries out pieces of work. The outcome is the same in whichever order they are done.
+/// Carries out pieces of work. The outcome does not depend on their order.
 pub trait Workers {
-    /// Returns how many pieces can be under way at a time.
+    /// Returns the number of pieces that can be under way at a time.
     fn at_a_time(&self) -> usize;
 
     /// Carries out all of `pieces`, and returns when they are done.
     fn carry_out(&self, pieces: Vec<Piece<'_>>);
 }
 
-/// One piece after the other, by whoever asks.
+/// Carries out one piece after the other on the caller's thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OneByOne;
 
@@ -28,10 +28,10 @@ impl Workers for OneByOne {
     }
 }
 
-/// Pieces for each that works at a time, so that none waits for long for the last one.
+/// Number of pieces for each worker, so that none waits long for the last one.
 const EACH: usize = 8;
 
-/// Returns ranges that `length` things are parted into for `workers`: one where only one works.
+/// Returns the ranges that `length` items are divided into for `workers`: a single one for one worker.
 pub(super) fn parts(length: usize, workers: &dyn Workers) -> Vec<Range<usize>> {
     let count = match workers.at_a_time() {
         0 | 1 => 1,

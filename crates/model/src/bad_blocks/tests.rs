@@ -7,7 +7,7 @@ use crate::profile::{DEFAULT, Profile};
 use crate::units::Nanoseconds;
 use crate::units::{Instant, LogicalUnit};
 
-/// A drive of 8 MiB on 16 MiB of flash in superblocks of 4 dies, whose blocks fail soon.
+/// Returns a drive of 8 MiB on 16 MiB of flash in superblocks of 4 dies, whose blocks fail soon.
 fn configuration(changes: &[(&str, &str)]) -> Configuration {
     let mut profile = Profile::named(DEFAULT).expect("the default profile");
     let small = [
@@ -34,14 +34,14 @@ fn configuration(changes: &[(&str, &str)]) -> Configuration {
     profile.configuration().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What was seen at one moment of a life.
+/// State of the drive at one moment of its life.
 struct Moment {
     written: u64,
     spare: SpareBlocks,
     usable: u32,
 }
 
-/// Writes at random until a write is refused, checking the drive as it goes.
+/// Writes at random until a write is refused, and checks the drive meanwhile.
 fn live(ssd: &mut Ssd) -> (Vec<Moment>, Instant) {
     let mut generator = Pcg64Mcg::seed_from_u64(3);
     let units = ssd.geometry().logical_units();
@@ -131,8 +131,8 @@ fn a_reserve_is_used_before_anything_is_retired_and_the_factory_takes_from_it() 
     assert!(replaced.spare.left < all, "some were replaced while all units were in use");
 }
 
-/// The share of blocks that are alive after some erases is Weibull's, for units of several blocks
-/// the product over them.
+/// The share of blocks that are alive after a number of erases is Weibull's; for units of several blocks it is the
+/// product over these blocks.
 #[test]
 fn lives_are_distributed_as_weibull_says() {
     for (unit, stripe) in [("block", 1.0), ("superblock", 4.0)] {
@@ -154,7 +154,7 @@ fn lives_are_distributed_as_weibull_says() {
             .map(|_| f64::from(bad.next_failure(&mut generator, 150_000.0, 1)) - 150_000.0)
             .sum::<f64>()
             / 2_000.0;
-        // The hazard of a block that old is 3 (1.5)^2 a characteristic life, and rising.
+        // The hazard of a block of that age is 3 (1.5)^2 per characteristic life, and rising.
         assert!((9_000.0..15_000.0).contains(&old), "{old}");
     }
 }

@@ -58,7 +58,7 @@ impl RegionQueue {
         })
     }
 
-    /// Restores the queue from `order`, which holds each region once in the order of [`RegionQueue::in_order`], and
+    /// Restores the queue from `order`, which holds each region once in the order of `in_order`, and
     /// the number of extents of each region.
     pub(crate) fn rebuild(&mut self, order: &[u32], extents: &[u32]) {
         self.heads.fill(NONE);

@@ -1,4 +1,4 @@
-//! A drive of any mapping scheme that power can be cut from, event by event.
+//! A drive of any mapping scheme that runs event by event, with power that can be cut at any event.
 
 use super::faults::Fault;
 use super::recording::{Misuse, Recording, Taken, Version};
@@ -12,40 +12,40 @@ use crate::recovery::{Recovery, RecoveryError};
 use crate::ssd::Configuration;
 use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
-/// As late as anything is: nothing is due behind it.
+/// Latest instant: no event is due after it.
 const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 
-/// A drive with flash that remembers, whichever way it maps.
+/// A drive on flash that records its content, with any mapping scheme.
 #[derive(Clone, Debug)]
 pub enum CutDrive {
     /// The whole map in RAM, or a map by block with log blocks.
     Page(Box<Ssd<PageMap, Recording>>),
     /// The map on flash.
     Cached(Box<Ssd<CachedMap, Recording>>),
-    /// Extents.
+    /// A map of extents.
     Extent(Box<Ssd<ExtentMap, Recording>>),
 }
 
-/// A drive that recovers from a power cut and takes no command yet.
+/// A drive that recovers from a power cut and does not take commands yet.
 #[derive(Clone, Debug)]
 pub enum CutOpening {
     /// The whole map in RAM, or a map by block with log blocks.
     Page(Box<Opening<PageMap, Recording>>),
     /// The map on flash.
     Cached(Box<Opening<CachedMap, Recording>>),
-    /// Extents.
+    /// A map of extents.
     Extent(Box<Opening<ExtentMap, Recording>>),
 }
 
-/// All that a power cut would leave, as far as it has to be told from what another one leaves: two that are
-/// alike leave a drive that opens alike.
+/// Fingerprint of the state that a power cut would leave: if two are equal, the drive opens in the same way after
+/// both cuts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Left {
     flash: (u64, u64),
     torn: TornOperations,
 }
 
-/// Does the same with the drive, whichever it is.
+/// Does the same with the drive of each mapping scheme.
 macro_rules! each {
     ($kind:ident, $drive:expr, $ssd:ident => $does:expr) => {
         match $drive {
@@ -56,7 +56,7 @@ macro_rules! each {
     };
 }
 
-/// A host that does nothing but listen.
+/// A host that only collects answers.
 #[derive(Default)]
 struct Listener(Vec<Answer>);
 
@@ -70,13 +70,13 @@ impl Host for Listener {
 }
 
 impl CutDrive {
-    /// Returns a new drive, with `fault` planted in it.
+    /// Returns a new drive with `fault` planted in it.
     ///
     /// # Errors
-    /// When the configuration is not sound.
+    /// Returns an error if the configuration makes no drive.
     ///
     /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that.
+    /// Panics if the write buffer holds less than two program units; profiles check that.
     pub fn new(configuration: &Configuration, fault: Option<Fault>) -> Result<Self, GeometryError> {
         configuration.check_mapping()?;
         let geometry = &configuration.geometry;
@@ -100,17 +100,17 @@ impl CutDrive {
         })
     }
 
-    /// Returns the drive's shape.
+    /// Returns the geometry of the drive.
     pub fn geometry(&self) -> &Geometry {
         each!(CutDrive, self, ssd => ssd.geometry())
     }
 
-    /// Returns the instant of the latest thing that has happened.
+    /// Returns the instant of the latest event.
     pub fn now(&self) -> Instant {
         each!(CutDrive, self, ssd => ssd.now())
     }
 
-    /// Returns when the next thing happens, if anything will.
+    /// Returns the instant of the next event, or `None` if there is none.
     pub fn next_due(&self) -> Option<Instant> {
         each!(CutDrive, self, ssd => ssd.next_due())
     }
@@ -118,42 +118,42 @@ impl CutDrive {
     /// Sends a command at `at`.
     ///
     /// # Panics
-    /// When its range does not lie within the drive.
+    /// Panics if the range of the command does not lie within the drive.
     pub fn submit(&mut self, at: Instant, tag: RequestTag, command: Command) {
         each!(CutDrive, self, ssd => ssd.port().submit(at, tag, command));
     }
 
-    /// Lets the next thing happen, if there is any. Returns what was answered with that.
+    /// Carries out the next event, if there is one. Returns the answers that it gave.
     pub fn step(&mut self) -> Vec<Answer> {
         let mut host = Listener::default();
         each!(CutDrive, self, ssd => ssd.step(LATEST, &mut host));
         host.0
     }
 
-    /// Begins to leave the drive alone.
+    /// Begins an idle period of `duration`.
     pub fn begin_rest(&mut self, from: Instant, duration: Nanoseconds) -> Resting {
         each!(CutDrive, self, ssd => ssd.begin_rest(from, duration))
     }
 
-    /// Lets the next thing happen of what a drive does that is left alone. Returns whether there was any.
+    /// Carries out the next event of an idle drive. Returns true if there was one.
     ///
     /// # Panics
-    /// When a request is under way.
+    /// Panics if a request is in flight.
     pub fn step_at_rest(&mut self, resting: &mut Resting) -> bool {
         each!(CutDrive, self, ssd => ssd.step_at_rest(resting))
     }
 
-    /// Returns what the drive has taken since this was asked for the last time, in that order.
+    /// Returns the writes and trims that the drive has taken since the last call, in order.
     pub fn take_taken(&mut self) -> Vec<Taken> {
         each!(CutDrive, self, ssd => ssd.media_mut().take_taken())
     }
 
-    /// Returns the first program that flash cannot carry out, if there was one.
+    /// Returns the first program of flash that was not erased, or `None`.
     pub fn misuse(&self) -> Option<Misuse> {
         each!(CutDrive, self, ssd => ssd.media().misuse())
     }
 
-    /// Returns what tells a power cut now from others. `capacitors_save` what is in the write buffer, or not.
+    /// Returns the fingerprint of a power cut now. If `capacitors_save` is true, it includes the write buffer.
     pub fn left_by_cut(&self, capacitors_save: bool) -> Left {
         each!(CutDrive, self, ssd => Left {
             flash: ssd.media().state(capacitors_save),
@@ -161,14 +161,13 @@ impl CutDrive {
         })
     }
 
-    /// Cuts power now: what is left is the flash. See [`Ssd::power_cut`].
+    /// Cuts power now and returns the flash that is left. See [`Ssd::power_cut`].
     #[must_use]
     pub fn power_cut(self) -> Recording {
         each!(CutDrive, self, ssd => ssd.power_cut())
     }
 
-    /// Returns which write of the host's `unit` holds the data of; nothing when it holds none, or zeros that
-    /// fill a run of extents.
+    /// Returns the host write whose data `unit` holds; `None` if it holds none, or zeros that fill a run of extents.
     pub fn version_of(&self, unit: LogicalUnit) -> Option<Version> {
         each!(CutDrive, self, ssd => {
             let version = ssd.place_of(unit).map(|place| ssd.media().version_at(place));
@@ -176,29 +175,28 @@ impl CutDrive {
         })
     }
 
-    /// Returns what it has done since it was made, or opened.
+    /// Returns the counters since the drive was made or opened.
     pub fn counters(&self) -> Counters {
         each!(CutDrive, self, ssd => ssd.counters())
     }
 
-    /// Checks what must hold between requests. Walks the whole drive.
+    /// Checks the invariants that hold between requests. Walks the whole drive.
     ///
     /// # Panics
-    /// When anything is wrong, saying what.
+    /// Panics if an invariant does not hold, with a description.
     pub fn check_invariants(&self) {
         each!(CutDrive, self, ssd => ssd.check_invariants());
     }
 }
 
 impl CutOpening {
-    /// Begins to open a drive from what is on `media`, from `at` on; `fault` is planted in recovery and in
-    /// the drive.
+    /// Begins to open a drive from the flash `media`, from `at` on; `fault` is planted in recovery and in the drive.
     ///
     /// # Errors
-    /// When the flash holds what this drive cannot have written, or has no room left.
+    /// Returns an error if the flash holds content that this drive cannot have written, or has no room left.
     ///
     /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that.
+    /// Panics if the write buffer holds less than two program units; profiles check that.
     pub fn begin(
         configuration: &Configuration,
         mut media: Recording,
@@ -225,12 +223,12 @@ impl CutOpening {
         })
     }
 
-    /// Lets the next thing happen while the host waits. Returns whether there was any.
+    /// Carries out the next event of the recovery. Returns true if there was one.
     pub fn step(&mut self) -> bool {
         each!(CutOpening, self, opening => opening.step())
     }
 
-    /// Returns the drive as it is now.
+    /// Returns a copy of the drive in its present state.
     pub fn drive(&self) -> CutDrive {
         match self {
             CutOpening::Page(it) => CutDrive::Page(Box::new(it.drive().clone())),
@@ -239,7 +237,7 @@ impl CutOpening {
         }
     }
 
-    /// Returns what tells a power cut now from others. `capacitors_save` what is in the write buffer, or not.
+    /// Returns the fingerprint of a power cut now. If `capacitors_save` is true, it includes the write buffer.
     pub fn left_by_cut(&self, capacitors_save: bool) -> Left {
         each!(CutOpening, self, opening => Left {
             flash: opening.drive().media().state(capacitors_save),
@@ -247,7 +245,7 @@ impl CutOpening {
         })
     }
 
-    /// Lets the host in, when there is room. Returns the drive and what recovery did.
+    /// Completes the recovery. Returns the drive, which takes commands now, and the result of the recovery.
     pub fn finish(self) -> (CutDrive, Recovery) {
         match self {
             CutOpening::Page(opening) => {

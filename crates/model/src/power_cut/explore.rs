@@ -1,12 +1,12 @@
-//! Cuts power between any two things that happen to a drive, all of them.
+//! Explores all power cuts of a history: one between any two events of the drive.
 //!
-//! A drive changes only when something happens to it: a program or an erase begins or is over, data has arrived,
-//! a request is answered. So there is one cut to try between each two of these. Where a cut leaves the same on
-//! the flash as the one before, the drive opens alike, and only what the host was told may differ.
+//! A drive changes only at an event: a program or an erase begins or ends, data arrives, a request is answered. So
+//! there is one cut to try between any two of these. If a cut leaves the same state on the flash as the one before,
+//! the drive opens in the same way, and only the answers that the host got may differ.
 //!
-//! Recovery programs and erases, too, and power can be cut again while it does. Nothing was asked
-//! of the drive since the first cut, so each unit has to hold what it held after that: the host
-//! may have read it as soon as the drive was ready.
+//! Recovery programs and erases, too, and power can be cut again during recovery. The host has requested nothing
+//! since the first cut, so each unit has to hold the data that it held after that cut: the host may have read it as
+//! soon as the drive was ready.
 
 use std::fmt;
 
@@ -19,18 +19,18 @@ use crate::counters::Counters;
 use crate::recovery::{Recovery, RecoveryError};
 use crate::units::Nanoseconds;
 
-/// Cuts within one recovery. Of one in which more could be made they are a choice, evenly spread, and
-/// another for each cut of the history.
+/// Largest number of cuts within one recovery. If more are possible, an evenly spread choice of them is tried, a
+/// different one for each cut of the history.
 const IN_RECOVERY_MOST: u64 = 16;
 
-/// What was wrong after a cut.
+/// Error found after a cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// A unit holds what it may not.
+    /// A unit holds data that the rules do not allow.
     Rule(Violation),
     /// The drive cannot be opened.
     Recovery(RecoveryError),
-    /// The drive has asked of the flash what it cannot do.
+    /// The drive has programmed flash that cannot be programmed.
     Flash(Misuse),
 }
 
@@ -44,44 +44,43 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A cut after which something is wrong.
+/// A cut after which an error was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The instant of the cut, counted from the start of the history.
+    /// Moment of the cut, counted from the start of the history.
     pub at: Nanoseconds,
-    /// Steps that were sent by then.
+    /// Number of steps sent by then.
     pub steps: u32,
-    /// When power was cut again, while the drive was recovering from that cut and fine so far,
-    /// counted from when power was back; nothing when it was cut once.
+    /// Moment of a second cut, during an error-free recovery from the first, counted from the return of power; `None`
+    /// if power was cut once.
     pub again_after: Option<Nanoseconds>,
-    /// True if the drive was fine after all these cuts, and something was wrong after it had been
-    /// written to, flushed and cut once more.
+    /// True if there was no error after all these cuts, and one after the drive had been written to, flushed and cut
+    /// once more.
     pub went_on: bool,
-    /// What was wrong.
+    /// Error that was found.
     pub finding: Finding,
 }
 
-/// What [`Tested::explore`] went through.
+/// Result of [`Tested::explore`] without an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Explored {
-    /// Cuts of the history; after each the drive was used and cut once more.
+    /// Number of cuts of the history; after each the drive was used and cut once more.
     pub cuts: u64,
-    /// Further cuts while it recovered from one of those; after each it was used and cut once
-    /// more, too.
+    /// Number of cuts during recovery from these cuts; after each the drive was used and cut once more, too.
     pub cuts_in_recovery: u64,
-    /// Most programs that a recovery has made by itself before the host asked for anything.
+    /// Largest number of programs of a recovery, before the first request of the host.
     pub own_programs_most: u64,
-    /// Most erases of collection units, the same way.
+    /// Largest number of erases of collection units of a recovery, before the first request of the host.
     pub own_erases_most: u64,
-    /// The quickest recovery after one of them.
+    /// Shortest time of a recovery.
     pub recovery_least: Nanoseconds,
-    /// The slowest.
+    /// Longest time of a recovery.
     pub recovery_most: Nanoseconds,
-    /// All of them together.
+    /// Total time of all recoveries.
     pub recovery_all: Nanoseconds,
-    /// Most program units whose spare area a recovery has read.
+    /// Largest number of program units whose spare area a recovery has read.
     pub program_units_read_most: u64,
-    /// Most pages of a saved map and of its journal.
+    /// Largest number of pages of a saved map and its journal that a recovery has read.
     pub map_pages_read_most: u64,
 }
 
@@ -101,7 +100,7 @@ impl Explored {
         };
     }
 
-    /// The same with what another history has met.
+    /// Returns these results combined with those of another history.
     pub fn and(self, other: Explored) -> Explored {
         if self.cuts == 0 || other.cuts == 0 {
             return if self.cuts == 0 { other } else { self };
@@ -123,26 +122,26 @@ impl Explored {
 }
 
 impl Tested {
-    /// Goes through `history` and cuts power between any two things that happen. After each cut the drive is
-    /// written to, flushed, and cut again; and it is cut again between any two things that happen while it
-    /// recovers, and then written to, flushed, and cut once more.
+    /// Carries out `history` and cuts power between any two events. After each cut the drive is written to, flushed,
+    /// and cut again; and it is cut again between any two events of its recovery, and then written to, flushed, and
+    /// cut once more.
     ///
     /// # Errors
-    /// The first cut after which something is wrong.
+    /// Returns the first cut after which an error is found.
     ///
     /// # Panics
-    /// When the drive is not sound in itself.
+    /// Panics if the invariants of the drive do not hold.
     pub fn explore(&self, history: &[Step]) -> Result<Explored, Box<Failure>> {
         self.explore_cuts(history, Further::ALL)
     }
 
-    /// As [`Tested::explore`] without cuts during recovery, which takes a tenth of the time.
+    /// Explores like [`Tested::explore`] without cuts during recovery, which takes a tenth of the time.
     ///
     /// # Errors
-    /// The first cut after which something is wrong.
+    /// Returns the first cut after which an error is found.
     ///
     /// # Panics
-    /// When the drive is not sound in itself.
+    /// Panics if the invariants of the drive do not hold.
     pub fn explore_briefly(&self, history: &[Step]) -> Result<Explored, Box<Failure>> {
         self.explore_cuts(history, Further { in_recovery: false, goes_on: true })
     }
@@ -167,8 +166,9 @@ impl Tested {
         Ok(exploring.explored)
     }
 
-    /// Cuts power while the drive recovers from the latest cut, if there are many places in this `choice` of
-    /// them; uses the drive after each, and cuts it once more, if it `goes_on`. Returns how many cuts it were.
+    /// Cuts power while the drive recovers from the latest cut. If there are many places for a cut, `choice` selects
+    /// some of them. If `goes_on` is true, the drive is used after each cut and cut once more. Returns the number of
+    /// cuts.
     fn cut_in_recovery(&self, choice: u64, goes_on: bool) -> Result<u64, Wrong> {
         let mut recovering = self.recovering();
         let mut places = vec![(0, recovering.left_by_cut())];
@@ -200,14 +200,14 @@ impl Tested {
     }
 }
 
-/// Something that is wrong after a cut.
+/// An error found after a cut.
 struct Wrong {
     again_after: Option<Nanoseconds>,
     went_on: bool,
     finding: Finding,
 }
 
-/// The drive after a cut, for others that leave the same.
+/// State of the drive after a cut, for other cuts that leave the same flash.
 struct Opened {
     left: Left,
     found: Vec<Option<Version>>,
@@ -215,7 +215,7 @@ struct Opened {
     counters: Counters,
 }
 
-/// A history gone through, so far.
+/// A history in progress.
 struct Exploring {
     further: Further,
     explored: Explored,
@@ -223,7 +223,7 @@ struct Exploring {
 }
 
 impl Exploring {
-    /// Cuts power of `tested` now.
+    /// Cuts the power of a copy of `tested` now.
     fn cut(&mut self, tested: &Tested) -> Result<(), Wrong> {
         let wrong = |went_on, finding| Wrong { again_after: None, went_on, finding };
         let left = tested.left_by_cut();
@@ -248,19 +248,19 @@ impl Exploring {
     }
 }
 
-/// What is tried after each cut of a history.
+/// Tests after each cut of a history.
 #[derive(Clone, Copy, Debug)]
 struct Further {
-    /// Cuts while the drive recovers.
+    /// Cuts during recovery.
     in_recovery: bool,
-    /// Using the drive, and cutting it once more.
+    /// Use of the drive, and another cut after it.
     goes_on: bool,
 }
 
 impl Further {
     const ALL: Further = Further { in_recovery: true, goes_on: true };
 
-    /// The least first: what one cut shows is easier to understand than what takes two.
+    /// All combinations, the smallest first: an error after one cut is easier to understand than one after two.
     const LEAST_FIRST: [Further; 4] = [
         Further { in_recovery: false, goes_on: false },
         Further { in_recovery: false, goes_on: true },
@@ -269,11 +269,11 @@ impl Further {
     ];
 }
 
-/// The shortest history that can be found by leaving out steps of `history`, which fails, and by having
-/// those that are left wait for the answers before them, and where it fails.
+/// Returns the shortest failing history that is found, and its failure, by leaving out steps of `history` and by
+/// letting the remaining steps wait for the answers before them.
 ///
 /// # Panics
-/// When `history` does not fail.
+/// Panics if `history` does not fail.
 pub fn shortest_failure(tested: &Tested, history: &[Step]) -> (Vec<Step>, Failure) {
     let fails = |further: &Further| tested.explore_cuts(history, *further).is_err();
     let further = Further::LEAST_FIRST.into_iter().find(fails).expect("the history fails");
@@ -282,21 +282,21 @@ pub fn shortest_failure(tested: &Tested, history: &[Step]) -> (Vec<Step>, Failur
     let mut failing = Failing { history: history.to_vec(), failure };
     failing.history.truncate(failing.failure.steps as usize);
     failing.leave_out(explore);
-    // What was sent in the midst of others may need one more to be so.
+    // A step that was sent amid others may have needed one of these only for that.
     if failing.wait_for_answers(explore) {
         failing.leave_out(explore);
     }
     (failing.history, *failing.failure)
 }
 
-/// A history and where it fails.
+/// A failing history, and its failure.
 struct Failing {
     history: Vec<Step>,
     failure: Box<Failure>,
 }
 
 impl Failing {
-    /// Takes the place of this history if that fails as well; whether it does.
+    /// Replaces this history by `history` if that fails, too. Returns true if it does.
     fn try_instead(
         &mut self,
         mut history: Vec<Step>,
@@ -308,7 +308,7 @@ impl Failing {
         true
     }
 
-    /// Leaves out all steps that it fails without, many at a time first.
+    /// Removes all steps without which the history still fails, many at a time first.
     fn leave_out(&mut self, explore: impl Fn(&[Step]) -> Result<Explored, Box<Failure>> + Copy) {
         let mut left_out = self.history.len().div_ceil(2);
         while left_out > 0 {
@@ -324,8 +324,8 @@ impl Failing {
         }
     }
 
-    /// Has all steps wait for the answers before them that need not be sent earlier for it to fail;
-    /// whether there are any.
+    /// Makes all steps wait for the answers before them, except those that must be sent earlier for the failure.
+    /// Returns true if any step changed.
     fn wait_for_answers(
         &mut self,
         explore: impl Fn(&[Step]) -> Result<Explored, Box<Failure>> + Copy,

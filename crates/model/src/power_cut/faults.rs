@@ -1,7 +1,7 @@
-//! Mistakes that are planted to see that what checks a drive would notice them.
+//! Fault injection: planted mistakes that a check of the drive has to notice.
 //!
-//! None of them is in the drive. The flash lies instead: it says what a drive would make of it that makes the
-//! mistake, or loses a block when the drive says that it will erase it.
+//! The code of the drive contains none of these mistakes. Instead, the flash lies: it returns what a drive with the
+//! mistake would see, or loses the data of a block when the drive announces its erase.
 
 use std::collections::HashMap;
 
@@ -11,28 +11,28 @@ use crate::media::{BadBlockRecord, SpareArea, SpareMark};
 use crate::recovery::ProgramUnit;
 use crate::units::{BlockIndex, PhysicalUnit};
 
-/// A mistake in the order of things on the flash or in recovery.
+/// A mistake in the order of operations on the flash, or in recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Recovery takes the copy that comes last on the flash, whatever the numbers say.
+    /// Recovery takes the last copy on the flash, whatever the sequence numbers.
     IgnoreNumbers,
-    /// Recovery takes what it cannot read for erased.
+    /// Recovery treats unreadable program units as erased.
     ForgetUnreadable,
-    /// Recovery does not look at the records of trims.
+    /// Recovery ignores the trim records.
     ForgetTrims,
-    /// Recovery does not look at the table of bad blocks, and reads those that were replaced.
+    /// Recovery ignores the table of bad blocks, and reads blocks that were replaced.
     ForgetBadBlocks,
-    /// Recovery does not write again what capacitors saved.
+    /// Recovery does not write the units again that power-loss protection saved.
     ForgetSaved,
-    /// Recovery of log blocks takes what is left of an earlier recovery's merge for whole.
+    /// Recovery of log blocks treats an unfinished merge of an earlier recovery as complete.
     KeepUnfinished,
-    /// A block is erased as soon as it is to be: although what the host wrote anew is in the buffer only,
-    /// or what it held is not programmed elsewhere yet.
+    /// A block is erased as soon as its erase is announced, although newer host data is in the buffer only, or copies
+    /// of its data are not programmed yet.
     EraseEarly,
 }
 
 impl Fault {
-    /// Every mistake there is.
+    /// All mistakes.
     pub const ALL: [Fault; 7] = [
         Fault::IgnoreNumbers,
         Fault::ForgetUnreadable,
@@ -44,16 +44,17 @@ impl Fault {
     ];
 }
 
-/// What the flash says in place of the truth.
+/// False answers of the flash.
 #[derive(Clone, Debug)]
 pub(super) struct Lies {
     pub(super) fault: Fault,
-    /// By where a program unit starts: its spare area with those units only that lie nowhere behind it.
+    /// By first physical unit of a program unit: its spare area without the units of which a later copy is on the
+    /// flash.
     last_copies: HashMap<u32, Box<[u32]>>,
 }
 
 impl Lies {
-    /// Returns the lies that show a drive what it would see if it made the mistake.
+    /// Returns the lies that show a drive what it would see with the mistake `fault`.
     pub(super) fn of(fault: Fault, truth: &Recording, geometry: &Geometry) -> Lies {
         let last_copies = match fault {
             Fault::IgnoreNumbers => last_copies(truth, geometry),
@@ -62,7 +63,7 @@ impl Lies {
         Lies { fault, last_copies }
     }
 
-    /// Returns what is said of the program unit that starts at `first` and is `truly` so.
+    /// Returns the answer for the program unit that starts at `first`, whose true content is `truly`.
     pub(super) fn instead<'a>(
         &'a self,
         first: PhysicalUnit,
@@ -92,7 +93,7 @@ impl Lies {
     }
 }
 
-/// Returns true if the block that `first` lies on has gone bad, and another has taken its place.
+/// Returns true if the block of `first` has gone bad and was replaced.
 fn is_replaced(first: PhysicalUnit, geometry: &Geometry, bad_blocks: &[BadBlockRecord]) -> bool {
     let unit = geometry.block_of(first);
     let index = geometry.program_of(first) - geometry.program_of(geometry.first_unit(unit));
@@ -100,7 +101,7 @@ fn is_replaced(first: PhysicalUnit, geometry: &Geometry, bad_blocks: &[BadBlockR
     bad_blocks.iter().any(|it| (it.unit, it.lane) == (unit, lane))
 }
 
-/// The spare areas from which units are missing that lie on the flash again behind them.
+/// Returns the spare areas that lack the units of which a later copy is on the flash.
 fn last_copies(truth: &Recording, geometry: &Geometry) -> HashMap<u32, Box<[u32]>> {
     let retired: Vec<BlockIndex> = truth.retired().collect();
     let mut seen = vec![false; geometry.logical_units() as usize];

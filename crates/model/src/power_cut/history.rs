@@ -1,90 +1,89 @@
-//! What a host does before power is cut.
+//! Histories: the requests of a host before a power cut.
 
 use rand::{Rng, RngExt};
 
 use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
-/// A request, or a pause.
+/// A request, or an idle period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Writes a range of units.
     Write {
-        /// The first.
+        /// First unit.
         first: LogicalUnit,
-        /// How many.
+        /// Number of units.
         units: u32,
     },
-    /// Writes a range of units but for a sector at an end of it, or at both. Of a unit of one sector
-    /// nothing can be left out, and a drive that takes whole units only is sent all of them.
+    /// Writes a range of units without a sector at one end or at both. A unit of one sector is written whole, and so
+    /// is the range on a drive that takes whole units only.
     WritePart {
-        /// The first.
+        /// First unit.
         first: LogicalUnit,
-        /// How many.
+        /// Number of units.
         units: u32,
-        /// Which sectors are left out.
+        /// Sectors that are left out.
         without: LeftOut,
-        /// True if with FUA.
+        /// True for a write with FUA.
         fua: bool,
     },
     /// Writes a range of units with FUA.
     WriteFua {
-        /// The first.
+        /// First unit.
         first: LogicalUnit,
-        /// How many.
+        /// Number of units.
         units: u32,
     },
     /// Trims a range of units.
     Trim {
-        /// The first.
+        /// First unit.
         first: LogicalUnit,
-        /// How many.
+        /// Number of units.
         units: u32,
     },
     /// Reads a range of units.
     Read {
-        /// The first.
+        /// First unit.
         first: LogicalUnit,
-        /// How many.
+        /// Number of units.
         units: u32,
     },
     /// Flushes.
     Flush,
-    /// Leaves the drive alone for so long.
+    /// Leaves the drive idle for this time.
     Rest(Nanoseconds),
 }
 
 /// Sectors at the ends of a range of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeftOut {
-    /// The first.
+    /// The first sector.
     First,
-    /// The last.
+    /// The last sector.
     Last,
-    /// Both.
+    /// Both sectors.
     Both,
 }
 
-/// When a request is sent.
+/// Moment at which a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// When all requests before it are answered.
+    /// After all requests before it are answered.
     Answered,
-    /// So long after the one before was sent, whatever is answered by then.
+    /// This time after the request before it was sent, answered or not.
     Later(Nanoseconds),
 }
 
-/// A request and when it is sent.
+/// A request and the moment at which it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The request.
     pub operation: Operation,
-    /// When it is sent.
+    /// Moment at which the request is sent.
     pub when: When,
 }
 
 impl Operation {
-    /// A request of any kind to a drive of `units` units. Half of them go to few units, so that
-    /// they meet each other.
+    /// Returns a random request to a drive of `units` units. Half of them go to few units, so that they overlap.
     pub fn random(generator: &mut impl Rng, units: u32) -> Operation {
         let near = generator.random_range(0..2) == 0;
         let first = generator.random_range(0..if near { units.min(12) } else { units });
@@ -110,18 +109,18 @@ impl Operation {
 }
 
 impl Step {
-    /// A request that is sent when those before it are answered.
+    /// Returns a request that is sent when all requests before it are answered.
     pub fn answered(operation: Operation) -> Step {
         Step { operation, when: When::Answered }
     }
 
-    /// A request that is sent right after the one before.
+    /// Returns a request that is sent right after the one before it.
     pub fn at_once(operation: Operation) -> Step {
         Step { operation, when: When::Later(Nanoseconds::ZERO) }
     }
 
-    /// A request of any kind; one in two does not wait for those before, but is sent at once, while
-    /// they are being dealt with, or while what they have begun goes on.
+    /// Returns a random request. Half of them do not wait for the answers before them: they are sent immediately,
+    /// while earlier requests are in flight, or during the background work that these have started.
     pub fn random(generator: &mut impl Rng, units: u32) -> Step {
         let operation = Operation::random(generator, units);
         let micros = match generator.random_range(0..8) {
@@ -137,10 +136,10 @@ impl Step {
 /// A request that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Which step of the history it is, counted from 1.
+    /// Step of the history, counted from 1.
     pub step: u32,
-    /// When it was sent.
+    /// Moment at which the request was sent.
     pub at: Instant,
-    /// When it is answered.
+    /// Moment at which the request is answered.
     pub answered: Instant,
 }

@@ -1,11 +1,10 @@
-//! A drive of a few hundred units with the mechanisms of a large one.
+//! Miniature configuration: a drive of a few hundred units with the mechanisms of a large one.
 //!
-//! Trying every cut of a history takes a copy of the drive for each, so the drive has to be small.
-//! What is kept is what decides about the order of things on the flash: how it maps, caches,
-//! flushes, journals, collects and separates; whether it has superblocks; pages of a shot, units
-//! of a page, and all times. What is smaller: two dies at most of one plane each, four program
-//! units of each die in a block, and as few blocks as the mechanisms work with, the share of
-//! spare area on top.
+//! Every cut of a history takes a copy of the drive, so the drive has to be small. The miniature keeps everything
+//! that affects the order of operations on the flash: mapping, cache, flushes, journal, garbage collection and
+//! streams; superblocks or single blocks; pages per shot, units per page, and all times. These are smaller: at most
+//! two dies of one plane each, four program units per die in a block, and as few blocks as the mechanisms work with,
+//! with the share of over-provisioning on top.
 
 use crate::collection::CollectionParameters;
 use crate::geometry::{Geometry, GeometryError};
@@ -14,30 +13,29 @@ use crate::mapping::cached::LEAST_PAGES;
 use crate::policy::Pacing;
 use crate::ssd::Configuration;
 
-/// Program units of a die in a block.
+/// Program units per die in a block.
 const PROGRAMS_PER_BLOCK: u32 = 4;
 
-/// Blocks of data, per group of dies.
+/// Blocks for data, per group of dies.
 const DATA_BLOCKS: u32 = 8;
 
 /// Blocks for metadata, per group of dies.
 const METADATA_BLOCKS: u32 = 8;
 
-/// Extents of a table beyond the least that a drive needs.
+/// Extents of a table beyond the fewest that a drive needs.
 const MORE_EXTENTS: u32 = 24;
 
-/// Erases that a block lasts where blocks go bad: a few more than it takes to fill the drive and to
-/// write as much again.
+/// Erases that a block lasts if blocks go bad: a few more than it takes to fill the drive and to write as much again.
 const LIFE: u32 = 8;
 
-/// Blocks of each die that replace them.
+/// Reserve blocks of each die.
 const RESERVE: u32 = 2;
 
 impl Configuration {
-    /// A drive as small as can be with the mechanisms of this one.
+    /// Returns the smallest configuration with the mechanisms of this one.
     ///
     /// # Errors
-    /// When no drive so small is sound.
+    /// Returns an error if no drive that small is possible.
     pub fn miniature(&self) -> Result<Configuration, GeometryError> {
         let mut small = self.clone();
         let Configuration { collection, mechanisms, buffer, read_ahead, .. } = &mut small;
@@ -74,7 +72,7 @@ impl Configuration {
         let data = DATA_BLOCKS * groups;
         shape.metadata_collection_units = METADATA_BLOCKS * groups;
         shape.logical_units = 1;
-        // To learn how many units a block has, and how many blocks are kept.
+        // Only used to count the units of a block, and the blocks that are kept.
         shape.collection_units = 4 * data;
         let any = Geometry::new(shape.clone())?;
         let kept = match mechanisms.mapping {
@@ -94,7 +92,7 @@ impl Configuration {
         buffer.coalesced = buffer.coalesced.min(2 * program);
         buffer.units = buffer.units.min((streams + 3) * program + buffer.coalesced);
         if let Some(checkpoint) = &mut mechanisms.checkpoint {
-            // As often as the drive is filled, in the same share.
+            // Per drive fill as often as before.
             let share = checkpoint.every_units as f64 / f64::from(was.logical_units());
             let every = share * f64::from(geometry.logical_units());
             checkpoint.every_units = (every.round() as u64).max(1);

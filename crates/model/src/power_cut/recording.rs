@@ -1,15 +1,15 @@
-//! Flash that can be cut from power: what each program unit holds, and what will be there.
+//! Flash for power-cut tests: records the content of each program unit, and the programs in progress.
 //!
-//! Data is told apart by a number: the first unit that the host writes is version 1, the next one
-//! version 2, and so on through the drive. That is all a checker needs to know.
+//! Data is represented by a version number: the first unit that the host writes is version 1, the next one version 2,
+//! and so on through the drive. A checker needs no more than that.
 //!
-//! Every call comes when it happens, so what is held is what the flash holds now. A power cut adds what
-//! was under way: a program unit that was being programmed cannot be read (all of it: of a one-shot of
-//! several pages none is readable before the last pulse), and a part of a block that was being erased holds
-//! neither data nor is erased. What had not begun has left nothing.
+//! Every call comes at its event, so the recorded content is that of the flash at that time. A power cut adds the
+//! operations in progress: a program unit that was being programmed cannot be read (the whole unit: of a one-shot
+//! program of several pages none is readable before the last pulse), and the part of a block that was being erased is
+//! neither readable nor erased. Operations that had not begun have no effect.
 //!
-//! A drive that programs what is not erased is told nothing, as by any flash, and what lies there cannot be read;
-//! but it is remembered as a [`Misuse`].
+//! A drive that programs flash that is not erased gets no error, as with any flash, and the program unit cannot be
+//! read afterwards; but the first such program is kept as a [`Misuse`].
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -25,10 +25,10 @@ use crate::media::{
 use crate::recovery::{FlashContents, ProgramUnit};
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
 
-/// Which write of the host's a unit holds the data of, counted from 1; 0 for none.
+/// Number of the host write whose data a unit holds, counted from 1; 0 for none.
 pub type Version = u64;
 
-/// What a program unit holds, or will hold.
+/// Content of a program unit that is or will be programmed.
 #[derive(Clone, Debug, PartialEq)]
 struct Life {
     number: SequenceNumber,
@@ -47,16 +47,16 @@ enum Held {
 /// Data or a trim that the drive has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// The data of a unit: of the first of these that is version 1, and so on.
+    /// Data for a unit: version 1 for the first of these, version 2 for the second, and so on.
     Written(LogicalUnit),
-    /// A trim of so many units from this one.
+    /// A trim of a number of units from this one.
     Trimmed(LogicalUnit, u32),
 }
 
-/// A program that flash cannot carry out.
+/// A program of flash that is not erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misuse {
-    /// Where the program unit starts.
+    /// First physical unit of the program unit.
     pub at: PhysicalUnit,
 }
 
@@ -66,28 +66,28 @@ impl fmt::Display for Misuse {
     }
 }
 
-/// The data that will be in a unit when it is programmed.
+/// Data that will be in a unit when it is programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Staged {
     version: Version,
-    /// True if it is the host's, so that it waits in the write buffer.
+    /// True if it is host data, which waits in the write buffer.
     written: bool,
 }
 
-/// A unit of the write buffer that capacitors have saved.
+/// A unit of the write buffer that power-loss protection has saved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Saved {
     logical: LogicalUnit,
     version: Version,
-    /// True if it was written again since.
+    /// True if the unit was written again since.
     is_restored: bool,
 }
 
-/// Flash that keeps versions in place of data.
+/// Flash that stores versions instead of data.
 #[derive(Clone, Debug)]
 pub struct Recording {
     geometry: Geometry,
-    /// By program unit.
+    /// Content of each program unit.
     held: Vec<Held>,
     /// Program units that were begun and are not programmed, by place, in their order.
     begun: HashMap<u32, VecDeque<Arc<Life>>>,
@@ -97,20 +97,20 @@ pub struct Recording {
     bad_blocks: Vec<BadBlockRecord>,
     saved: Vec<Saved>,
     saved_units: Vec<LogicalUnit>,
-    /// By block, how often its parts were erased in all.
+    /// Per block, the number of erases of all its parts.
     erases: Vec<u32>,
-    /// By block, since when data is written to it, where data ages.
+    /// Per block, the moment from which data was written to it, if data ages.
     since: Vec<Nanoseconds>,
-    /// The data last meant for each physical unit.
+    /// Data that was last assigned to each physical unit.
     staged: Vec<Staged>,
-    /// What the host has written to program units that are not begun.
+    /// Host data in program units that are not begun.
     waiting: BTreeMap<PhysicalUnit, LogicalUnit>,
-    /// What the drive has taken since the latest call of [`Recording::take_taken`].
+    /// Data and trims that the drive has taken since the latest call of [`Recording::take_taken`].
     taken: Vec<Taken>,
-    /// The latest version.
+    /// Latest version.
     versions: Version,
     misuse: Option<Misuse>,
-    /// How often what is on the flash has changed, and what is in RAM.
+    /// Number of changes of the flash content, and of the RAM content.
     changes: u64,
     changes_in_ram: u64,
     lies: Option<Box<Lies>>,
@@ -148,28 +148,28 @@ impl Recording {
         self.staged[unit.0 as usize].version
     }
 
-    /// Returns which write of the host's was taken last.
+    /// Returns the version of the latest host write.
     pub fn versions(&self) -> Version {
         self.versions
     }
 
-    /// Returns what the drive has taken since this was asked for the last time, in the order in which it did.
+    /// Returns the data and trims that the drive has taken since the last call, in order.
     pub fn take_taken(&mut self) -> Vec<Taken> {
         std::mem::take(&mut self.taken)
     }
 
-    /// Returns the first program that flash cannot carry out, if there was one.
+    /// Returns the first program of flash that was not erased, or `None`.
     pub fn misuse(&self) -> Option<Misuse> {
         self.misuse
     }
 
-    /// Returns a number that stays the same as long as what is on the flash does; where capacitors save the
-    /// write buffer, as long as that does, too.
+    /// Returns numbers that stay the same as long as the flash content does. If `capacitors_save` is true, they
+    /// change with the write buffer, too.
     pub fn state(&self, capacitors_save: bool) -> (u64, u64) {
         (self.changes, if capacitors_save { self.changes_in_ram } else { 0 })
     }
 
-    /// Has the flash lie from now on, until power is cut, as if the drive made the mistake.
+    /// Makes the flash lie from now on until power is cut, as if the drive made the mistake `fault`.
     pub(super) fn lie(&mut self, fault: Fault) {
         let lies = Lies::of(fault, self, &self.geometry);
         self.lies = Some(Box::new(lies));
@@ -179,13 +179,13 @@ impl Recording {
         self.lies.as_ref().is_some_and(|lies| lies.fault == fault)
     }
 
-    /// The collection units that are out of use.
+    /// Iterates over the retired collection units.
     pub(super) fn retired(&self) -> impl Iterator<Item = BlockIndex> + '_ {
         let retired = self.bad_blocks.iter().filter(|it| it.replaced_by.is_none());
         retired.map(|record| record.unit)
     }
 
-    /// Returns what the program unit that starts at `first` truly holds.
+    /// Returns the true content of the program unit that starts at `first`.
     pub(super) fn held_at(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
         match &self.held[self.geometry.program_of(first) as usize] {
             Held::Erased => ProgramUnit::Erased,
@@ -201,7 +201,7 @@ impl Recording {
         self.geometry.units_per_block() / self.geometry.units_per_program()
     }
 
-    /// Returns what the host has written that is current by `map` and in the buffer only.
+    /// Returns the host data that is current by `map` and in the buffer only.
     fn buffered(&self, map: &impl Mapping) -> Vec<Saved> {
         let mut found: Vec<(LogicalUnit, Version)> = Vec::new();
         for (&physical, &logical) in &self.waiting {
@@ -227,7 +227,7 @@ impl Recording {
             .collect()
     }
 
-    /// All that `block` holds on `die` is `held` from now on.
+    /// Sets the content of all of `block` on `die` to `held`.
     fn leave(&mut self, block: BlockIndex, die: DieIndex, held: &Held) {
         self.changes += 1;
         let first = self.geometry.program_of(self.geometry.first_unit(block));
@@ -238,7 +238,7 @@ impl Recording {
         }
     }
 
-    /// After a cut: what will be copied from a unit is what it holds.
+    /// After a cut, copies of a unit take the data that the unit holds on flash.
     fn stage_what_is_held(&mut self) {
         let per_program = self.geometry.units_per_program() as usize;
         for (held, staged) in self.held.iter().zip(self.staged.chunks_mut(per_program)) {
@@ -253,7 +253,7 @@ impl Recording {
         }
     }
 
-    /// Returns whether the flash can carry out the program: pages of a die's part of a block are programmed in order.
+    /// Returns true if the flash can carry out the program: pages of a die's part of a block are programmed in order.
     fn can_be_programmed(&self, first: PhysicalUnit) -> bool {
         let block = self.geometry.block_of(first);
         let begin = self.geometry.program_of(self.geometry.first_unit(block));
@@ -274,7 +274,7 @@ impl Cuttable for Recording {
         self.leave(block, die, &Held::Unreadable);
     }
 
-    /// What was saved before and not written again stays saved.
+    /// Units that were saved before and not written again stay saved.
     fn cut(&mut self, capacitors: Option<(&impl Mapping, Vec<TrimRecord>)>) {
         let mut saved = Vec::new();
         if let Some((map, trims)) = capacitors {
@@ -307,8 +307,8 @@ impl Media for Recording {
 
     fn copy(&mut self, from: PhysicalUnit, to: PhysicalUnit) {
         let Staged { version, written } = self.staged[from.0 as usize];
-        // What is copied out of a program unit that is still being filled leaves it, and is in the buffer
-        // until its new program unit is programmed.
+        // A unit copied out of a program unit that is still being filled moves to the new program unit, and stays in
+        // the buffer until that is programmed.
         let logical = self.waiting.remove(&from);
         let written = written && logical.is_some();
         self.staged[to.0 as usize] = Staged { version, written };
@@ -375,7 +375,8 @@ impl Media for Recording {
         if let Some(worn) = record.replaced_by {
             let first = self.geometry.group_of(record.unit) * self.geometry.stripe();
             self.leave(record.unit, DieIndex(first + record.lane), &Held::Erased);
-            // A unit of one block is what replaces it; others count as they did.
+            // With one block per collection unit, the unit has the erases of the replacement; larger units keep their
+            // count.
             if self.geometry.stripe() == 1 {
                 self.erases[record.unit.0 as usize] = worn;
             }

@@ -1,4 +1,4 @@
-//! What a unit may hold after a power cut.
+//! Rules for the data that a unit may hold after a power cut.
 
 use std::fmt;
 
@@ -7,17 +7,18 @@ use super::recording::Version;
 use crate::ssd::Configuration;
 use crate::units::{Instant, LogicalUnit};
 
-/// What a drive says is durable when it answers.
+/// Durability that a drive promises with its answers, without flush and FUA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// Every write that it has answered.
+    /// True if every answered write is durable.
     pub writes: bool,
-    /// Every trim that it has answered.
+    /// True if every answered trim is durable.
     pub trims: bool,
 }
 
 impl Contract {
-    /// Returns what the configuration promises. A drive that ignores flushes promises what it would if it did not.
+    /// Returns the promises of a configuration. A drive that ignores flushes is held to the same promises as one that
+    /// carries them out.
     pub fn of(configuration: &Configuration) -> Contract {
         let protected = configuration.buffer.protected;
         let flush = configuration.mechanisms.flush;
@@ -26,28 +27,28 @@ impl Contract {
     }
 }
 
-/// What one write or trim left in a unit.
+/// State of a unit after one write or trim.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// What was written; nothing when it was trimmed.
+    /// Version that was written; `None` after a trim.
     version: Option<Version>,
-    /// By which request; nothing when it was there before.
+    /// Write or trim that made this state; `None` if the unit had it before.
     by: Option<Sent>,
-    /// When it is durable without a flush.
+    /// Moment from which the state is durable without a flush.
     durable_at: Option<Instant>,
 }
 
-/// A unit that holds what it may not.
+/// A unit that holds data that the rules do not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The unit.
     pub unit: LogicalUnit,
-    /// What it holds, in words.
+    /// Description of the data in the unit.
     pub found: String,
-    /// The request whose effect, or that of a later one, had to be there; nothing when any had
-    /// been right.
+    /// Request whose effect, or that of a later one, had to be there; `None` if the state before the first request
+    /// was durable.
     pub durable: Option<Sent>,
-    /// The flush that made it durable; nothing when it was durable when answered.
+    /// Flush that made this request durable; `None` if it was durable when answered.
     pub by_flush: Option<Sent>,
 }
 
@@ -70,26 +71,25 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All that a host has sent since its data was last known to be durable.
+/// All requests of a host since its data was last known to be durable.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     contract: Contract,
-    /// By unit, in the order sent; the first is durable.
+    /// States of each unit, in the order sent; the first is durable.
     units: Vec<Vec<State>>,
     flushes: Vec<Sent>,
     versions: Version,
 }
 
 impl Ledger {
-    /// The ledger of a new drive of `units` units.
+    /// Returns the ledger of a new drive of `units` units.
     pub fn new(contract: Contract, units: u32) -> Ledger {
         let nothing = State { version: None, by: None, durable_at: None };
         let units = vec![vec![nothing]; units as usize];
         Ledger { contract, units, flushes: Vec::new(), versions: 0 }
     }
 
-    /// Notes a write, or one with FUA; what is in force of two under way at a time is what was
-    /// written last.
+    /// Notes a write, or one with FUA. Of two writes in flight together, the one noted last is in force.
     pub fn write(&mut self, sent: Sent, first: LogicalUnit, units: u32, fua: bool) {
         let durable_at = (fua || self.contract.writes).then_some(sent.answered);
         for unit in first.0..first.0 + units {
@@ -99,8 +99,8 @@ impl Ledger {
         }
     }
 
-    /// Notes when the write or trim of step number `step` was answered, of `units` units from `first`, which was
-    /// not known when it was noted.
+    /// Sets the moment of the answer to the write or trim of step `step`, of `units` units from `first`, which was
+    /// not known when the request was noted.
     pub(crate) fn answer(&mut self, step: u32, answered: Instant, first: LogicalUnit, units: u32) {
         let all = first.0 as usize..(first.0 + units) as usize;
         for state in self.units[all].iter_mut().flatten() {
@@ -124,12 +124,12 @@ impl Ledger {
         self.flushes.push(sent);
     }
 
-    /// Returns what `unit` holds as long as power is not cut.
+    /// Returns the version that `unit` holds as long as power is not cut.
     pub fn current(&self, unit: LogicalUnit) -> Option<Version> {
         self.units[unit.0 as usize].last().expect("a unit has a state").version
     }
 
-    /// The flush that has made `state` durable by `cut`.
+    /// Returns the flush that has made `state` durable by `cut`, if there is one.
     fn flush_after(&self, state: &State, cut: Instant) -> Option<Sent> {
         let by = state.by?;
         self.flushes
@@ -138,10 +138,10 @@ impl Ledger {
             .copied()
     }
 
-    /// Checks what was found after power was cut at `cut`.
+    /// Checks the data that was found after power was cut at `cut`.
     ///
     /// # Errors
-    /// The first unit that holds what it may not.
+    /// Returns the first unit that holds data that the rules do not allow.
     pub fn check(
         &self,
         cut: Instant,
@@ -181,7 +181,7 @@ impl Ledger {
         }
     }
 
-    /// Takes what was found for what is durable from now on.
+    /// Takes the data that was found as durable from now on, and forgets all requests.
     pub fn settle(&mut self, found: impl Fn(LogicalUnit) -> Option<Version>) {
         self.flushes.clear();
         for (index, states) in self.units.iter_mut().enumerate() {

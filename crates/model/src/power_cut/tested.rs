@@ -1,8 +1,8 @@
-//! A drive under test, and the host that asks it.
+//! The test host: a drive under test, with requests in flight and the state known to the host.
 //!
-//! Requests of all kinds are in flight together, and the drive goes on event by event. What the host knows is
-//! in the [`Ledger`]: what it has sent, and when it was answered. Of requests that are in flight together the
-//! drive says which came first, by the order in which it takes them up.
+//! Requests of all kinds are in flight together, and the drive runs event by event. The [`Ledger`] holds the host's
+//! knowledge: the requests that it sent, and the moments of their answers. The order of requests in flight together
+//! is that in which the drive takes them.
 
 use rand::{Rng, RngExt};
 
@@ -18,23 +18,23 @@ use crate::recovery::Recovery;
 use crate::ssd::Configuration;
 use crate::units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
-/// How long power is gone.
+/// Time without power.
 const DARK: Nanoseconds = Nanoseconds::from_secs(1);
 
-/// When a request is answered of which that is not known yet.
+/// Stands for the unknown moment of an answer to a request in flight.
 const NOT_KNOWN: Instant = Instant::from_nanos(u64::MAX);
 
 /// A request in flight.
 #[derive(Clone, Debug)]
 struct Request {
-    /// Which step it is, counted from 1.
+    /// Step of the request, counted from 1.
     step: u32,
     at: Instant,
     tag: RequestTag,
     operation: Operation,
-    /// Units that it writes and that the drive has not taken.
+    /// Units of a write that the drive has not taken yet.
     left: Vec<LogicalUnit>,
-    /// True if it is a trim that the drive has not taken.
+    /// True if this is a trim that the drive has not taken yet.
     trims: bool,
 }
 
@@ -45,7 +45,7 @@ impl Request {
 }
 
 impl Operation {
-    /// The units that it writes or trims.
+    /// Returns the units that the operation writes or trims.
     fn changes(self) -> Option<(LogicalUnit, u32)> {
         match self {
             Operation::Write { first, units }
@@ -60,7 +60,7 @@ impl Operation {
         matches!(self, Operation::WriteFua { .. } | Operation::WritePart { fua: true, .. })
     }
 
-    /// Returns what a drive of that shape is asked for; nothing for a rest.
+    /// Returns the command for a drive of this geometry; `None` for an idle period.
     fn command(self, geometry: &Geometry) -> Option<Command> {
         Some(match self {
             Operation::Write { first, units } => Command::Write { first, units, force: false },
@@ -77,7 +77,7 @@ impl Operation {
     }
 }
 
-/// The sectors of a range of units but for some at their ends; all, where that would be none.
+/// Returns the sectors of a range of units without some at its ends; all sectors if none would be left.
 fn sectors_without(
     geometry: &Geometry,
     (first, units): (LogicalUnit, u32),
@@ -94,22 +94,22 @@ fn sectors_without(
     (Sector(first.0 + head), SectorCount(count.0 - head - tail))
 }
 
-/// A drive under test, with what the host knows.
+/// A drive under test, with the knowledge of its host.
 #[derive(Clone, Debug)]
 pub struct Tested {
     configuration: Configuration,
     fault: Option<Fault>,
     ssd: CutDrive,
     ledger: Ledger,
-    /// In the order sent.
+    /// Requests in flight, in the order sent.
     in_flight: Vec<Request>,
-    /// The rest under way.
+    /// Idle period in progress.
     resting: Option<Resting>,
-    /// When the latest request was sent.
+    /// Moment at which the latest request was sent.
     sent: Instant,
-    /// When all requests so far are answered, of which that is known.
+    /// Latest answer that is known so far.
     answered: Instant,
-    /// When power came back after the latest cut, and the recovery from it as it began.
+    /// Moment at which power returned after the latest cut.
     powered: Instant,
     opening: Option<CutOpening>,
     steps: u32,
@@ -119,10 +119,10 @@ impl Tested {
     /// Returns a new drive; `fault` is planted in it and in every recovery.
     ///
     /// # Errors
-    /// When the configuration is not sound.
+    /// Returns an error if the configuration makes no drive.
     ///
     /// # Panics
-    /// When the write buffer holds less than two program units; profiles check that.
+    /// Panics if the write buffer holds less than two program units; profiles check that.
     pub fn new(configuration: &Configuration, fault: Option<Fault>) -> Result<Self, GeometryError> {
         let units = configuration.geometry.logical_units();
         Ok(Tested {
@@ -150,26 +150,26 @@ impl Tested {
         &self.ssd
     }
 
-    /// Returns the number of requests that are not answered.
+    /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.len() as u32
     }
 
-    /// When the latest request was sent.
+    /// Returns the moment at which the latest request was sent.
     pub(super) fn sent(&self) -> Instant {
         self.sent
     }
 
-    /// When power came back after the latest cut.
+    /// Returns the moment at which power returned after the latest cut.
     pub(super) fn powered(&self) -> Instant {
         self.powered
     }
 
-    /// Fills the drive and writes as many units again, anywhere, so that collection goes on; then
-    /// flushes, waits, and takes all that for what was there before.
+    /// Fills the drive and writes as many units again at random, so that garbage collection runs; then flushes,
+    /// waits, and takes the result as the initial state.
     ///
     /// # Panics
-    /// When the drive does not hold what was written.
+    /// Panics if the drive does not hold the data that was written.
     pub fn age(&mut self, generator: &mut impl Rng) {
         let units = self.units();
         let write = |first, units| Operation::Write { first: LogicalUnit(first), units };
@@ -195,20 +195,20 @@ impl Tested {
         self.steps = 0;
     }
 
-    /// All that was asked is over, and what is asked next comes after it.
+    /// Starts a new period: all earlier requests are over.
     fn begin_now(&mut self) {
         let now = self.answered.max(self.ssd.now());
         (self.sent, self.answered) = (now, now);
     }
 
-    /// Sends a request, when what comes before it has happened.
+    /// Carries out all events before the request, and sends it.
     pub fn step(&mut self, step: Step) {
         while self.step_before(Some(&step)) {}
         self.send(step);
     }
 
-    /// Lets the next thing happen that comes before `next` is sent; before anything else does, if it is
-    /// nothing. Returns whether there was any.
+    /// Carries out the next event before `next` is sent, or before anything else is sent if it is `None`. Returns
+    /// true if there was one.
     pub(super) fn step_before(&mut self, next: Option<&Step>) -> bool {
         if let Some(resting) = &mut self.resting {
             if self.ssd.step_at_rest(resting) {
@@ -224,7 +224,7 @@ impl Tested {
             {
                 self.sent + *after
             }
-            // A drive is left alone when nothing is in flight.
+            // An idle period starts when no request is in flight.
             Some(_) if self.in_flight.is_empty() => return false,
             Some(_) => NOT_KNOWN,
         };
@@ -236,7 +236,7 @@ impl Tested {
         true
     }
 
-    /// Sends a request. All that comes before it has happened.
+    /// Sends a request. All earlier events have happened.
     pub(super) fn send(&mut self, step: Step) {
         self.steps += 1;
         let operation = step.operation;
@@ -248,7 +248,7 @@ impl Tested {
         self.sent = at;
         if let Operation::Rest(duration) = operation {
             self.resting = Some(self.ssd.begin_rest(at, duration));
-            // What comes after a rest comes after it.
+            // The next request comes after the idle period.
             (self.sent, self.answered) = (at + duration, at + duration);
         }
         let Some(command) = operation.command(&self.configuration.geometry) else { return };
@@ -264,8 +264,8 @@ impl Tested {
         self.ssd.submit(at, tag, command);
     }
 
-    /// Notes what has just happened. What the drive does not take of a request it refuses: at the end of
-    /// its life, and it says so.
+    /// Notes the effects of an event. The drive refuses the parts of a request that it does not take: at the end of
+    /// its life, with an error.
     fn note(&mut self, answers: Vec<Answer>) {
         for taken in self.ssd.take_taken() {
             self.note_taken(taken);
@@ -283,7 +283,8 @@ impl Tested {
         }
     }
 
-    /// Notes what the drive has taken: of requests in flight for the same units that of the one sent first.
+    /// Notes data or a trim that the drive has taken. If several requests in flight are for the same units, it
+    /// belongs to the one sent first.
     fn note_taken(&mut self, taken: Taken) {
         match taken {
             Taken::Written(unit) => {
@@ -306,7 +307,7 @@ impl Tested {
         }
     }
 
-    /// The latest instant before the next thing happens.
+    /// Returns the latest instant before the next event.
     fn just_before_next(&self) -> Instant {
         let now = self.ssd.now();
         match self.ssd.next_due() {
@@ -315,37 +316,37 @@ impl Tested {
         }
     }
 
-    /// Returns what tells a power cut now from others.
+    /// Returns the fingerprint of a power cut now.
     pub(super) fn left_by_cut(&self) -> Left {
         self.ssd.left_by_cut(self.configuration.buffer.protected)
     }
 
-    /// Returns what each unit of the host's holds.
+    /// Returns the version that each unit of the host holds.
     pub(super) fn versions(&self) -> Vec<Option<Version>> {
         (0..self.units()).map(|unit| self.ssd.version_of(LogicalUnit(unit))).collect()
     }
 
-    /// When power is cut, if it is cut now.
+    /// Returns the moment of a power cut, if power is cut now.
     pub(super) fn cut_at(&self) -> Instant {
         self.just_before_next()
     }
 
-    /// Checks what was found after a cut now that leaves the same as another: `found`, by unit.
+    /// Checks `found`, the versions by unit after another cut that left the same flash, as the result of a cut now.
     pub(super) fn check(&self, found: &[Option<Version>]) -> Result<(), Finding> {
         let at = self.cut_at();
         self.ledger.check(at, |unit| found[unit.0 as usize]).map_err(Finding::Rule)
     }
 
-    /// Cuts power now, opens the drive again and checks what it holds; the host goes on from there.
+    /// Cuts power now, opens the drive again and checks its data; the host continues with that drive.
     ///
     /// # Errors
-    /// What is wrong.
+    /// Returns the error that was found.
     ///
     /// # Panics
-    /// When the drive is not sound in itself.
+    /// Panics if the invariants of the drive do not hold.
     pub fn cut(&mut self) -> Result<Recovery, Finding> {
         let at = self.cut_at();
-        // Nobody is answered any more.
+        // Requests in flight are never answered.
         self.in_flight.clear();
         self.resting = None;
         let media = self.ssd.clone().power_cut();
@@ -366,7 +367,7 @@ impl Tested {
         Ok(recovery)
     }
 
-    /// Writes a little, flushes, and cuts power when the flush is answered.
+    /// Writes a few units, flushes, and cuts power when the flush is answered.
     pub(super) fn go_on(&mut self) -> Result<(), Finding> {
         let units = self.units();
         for first in [0, units / 2, units - 1] {
@@ -380,7 +381,7 @@ impl Tested {
         self.cut().map(|_| ())
     }
 
-    /// The recovery from the latest cut, event by event; nothing was asked since.
+    /// Returns the recovery from the latest cut, event by event. Nothing was requested since.
     pub(super) fn recovering(&self) -> Recovering {
         let opening = self.opening.clone().expect("power was cut");
         Recovering { tested: self.clone(), opening: Some(opening) }
@@ -393,14 +394,13 @@ impl Tested {
         }
     }
 
-    /// Cuts power between any two things that happen, from the latest request on until all is answered and
-    /// done.
+    /// Cuts power at a random event, from the latest request on until all requests are answered and all work is done.
     ///
     /// # Errors
-    /// What is wrong after the cut.
+    /// Returns the error that was found after the cut.
     ///
     /// # Panics
-    /// When the drive is not sound in itself.
+    /// Panics if the invariants of the drive do not hold.
     pub fn cut_at_random(&mut self, generator: &mut impl Rng) -> Result<Recovery, Finding> {
         let (mut then, mut events) = (self.clone(), 0);
         while then.step_before(None) {
@@ -412,14 +412,14 @@ impl Tested {
         self.cut()
     }
 
-    /// Cuts power between any two things that happen while the drive recovers from the latest cut, when nothing
-    /// was asked of it since.
+    /// Cuts power at a random event while the drive recovers from the latest cut. Nothing was requested since that
+    /// cut.
     ///
     /// # Errors
-    /// What is wrong after the cut.
+    /// Returns the error that was found after the cut.
     ///
     /// # Panics
-    /// When the drive is not sound in itself.
+    /// Panics if the invariants of the drive do not hold.
     pub fn cut_recovery_at_random(
         &mut self,
         generator: &mut impl Rng,
@@ -437,7 +437,7 @@ impl Tested {
     }
 }
 
-/// A recovery from a cut, and what the drive goes on with by itself after it.
+/// A recovery from a cut, and the background work of the drive after it.
 #[derive(Clone, Debug)]
 pub(super) struct Recovering {
     tested: Tested,
@@ -445,19 +445,19 @@ pub(super) struct Recovering {
 }
 
 impl Recovering {
-    /// Lets the next thing happen; whether there was any.
+    /// Carries out the next event. Returns true if there was one.
     pub(super) fn step(&mut self) -> bool {
         if let Some(opening) = &mut self.opening {
             if opening.step() {
                 return true;
             }
-            // From here on the drive is the one that was let in.
+            // From here on the drive is the one that completed its recovery.
             self.opening = None;
         }
         self.tested.step_before(None)
     }
 
-    /// Returns what tells a power cut now from others.
+    /// Returns the fingerprint of a power cut now.
     pub(super) fn left_by_cut(&self) -> Left {
         match &self.opening {
             Some(opening) => opening.left_by_cut(self.tested.configuration.buffer.protected),
@@ -465,7 +465,7 @@ impl Recovering {
         }
     }
 
-    /// The drive as it is now, with what the host knew after the cut.
+    /// Returns the drive in its present state, with the knowledge of the host after the cut.
     pub(super) fn into_tested(self) -> Tested {
         let Recovering { mut tested, opening } = self;
         if let Some(opening) = opening {

@@ -1,4 +1,4 @@
-//! Histories as text, a request a line, as people read and write them:
+//! Text form of histories, one request per line, for people to read and write:
 //!
 //! ```text
 //! # lines like this one say nothing
@@ -10,8 +10,8 @@
 //! rest for 150ms
 //! ```
 //!
-//! A request is sent when those before it are answered, or `at once`: right after the one before was
-//! sent, or some time `later` than that.
+//! A request is sent when all requests before it are answered. With `at once` it is sent right after the one before
+//! was sent, with `later` that time after the one before was sent.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::history::{LeftOut, Operation, Step, When};
 use crate::text::parse_duration;
 use crate::units::{LogicalUnit, Nanoseconds};
 
-/// What makes a request not wait for those before it; or a time and `LATER`.
+/// Suffix of a request that is sent directly after the one before; `LATER` follows a time.
 const AT_ONCE: &str = "at once";
 const LATER: &str = " later";
 
@@ -30,15 +30,15 @@ const WITH_FUA: &str = " with FUA";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: '{text}' is not {expected}")]
 pub struct HistoryError {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
     /// The line.
     pub text: String,
-    /// What it should have been.
+    /// Description of a valid line.
     pub expected: String,
 }
 
-/// How the units of a history are written: a range that a storage engineer reads.
+/// Range of units, shown as `unit 3` or `units 3 to 5`.
 struct Range(LogicalUnit, u32);
 
 impl fmt::Display for Range {
@@ -62,7 +62,7 @@ impl LeftOut {
     }
 }
 
-/// A duration as it is read back.
+/// Returns a duration in a form that is read back.
 fn duration(duration: Nanoseconds) -> humantime::FormattedDuration {
     humantime::format_duration(Duration::from_nanos(duration.nanos()))
 }
@@ -99,7 +99,7 @@ impl fmt::Display for Step {
 /// Reads a history for a drive of `units` units.
 ///
 /// # Errors
-/// The first line that is no request, or is about units that the drive does not have.
+/// Returns the first line that is no request, or that names units that the drive does not have.
 pub fn parse_history(text: &str, units: u32) -> Result<Vec<Step>, HistoryError> {
     let lines = text.lines().map(str::trim).zip(1..);
     let requests = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));

@@ -1,4 +1,4 @@
-//! From a profile to the configuration of a drive.
+//! Builds the configuration of a drive from a profile.
 
 use super::parameters::Quantity;
 use super::words::{PacingName, PolicyName};
@@ -22,7 +22,7 @@ use ssdlab_nand::suspend::{SuspendParameters, Suspendable};
 use ssdlab_theory::Choices;
 
 impl Profile {
-    /// The configuration that the profile describes.
+    /// Returns the configuration that the profile describes.
     pub fn configuration(&self) -> Result<Configuration, ProfileError> {
         self.assemble().map_err(|error| match error {
             ProfileError::Geometry { source, .. } => self.geometry_error(source),
@@ -30,7 +30,7 @@ impl Profile {
         })
     }
 
-    /// The configuration, or the first thing that is wrong with it.
+    /// Returns the configuration, or the first error in it.
     pub(super) fn assemble(&self) -> Result<Configuration, ProfileError> {
         let geometry = self.geometry()?;
         let d = &self.document;
@@ -108,7 +108,7 @@ impl Profile {
         let groups = u64::from(dies / stripe);
         let metadata = u64::from(*d.collection.metadata_units.value.get_ref());
         let reserve = u64::from(*d.wear.reserve.value.get_ref()) * groups;
-        // Flash comes in whole blocks, and each group of dies has the same number of them.
+        // Flash is counted in whole blocks, and each group of dies has the same number of them.
         let whole = physical.whole(collection_unit);
         let units = whole.saturating_sub(metadata + reserve) / groups * groups;
         let logical_bytes = d.capacity.logical.value.get_ref().0;
@@ -143,8 +143,9 @@ impl Profile {
         .map_err(|source| self.misshapen(source))
     }
 
-    /// Returns the size of a page and the planes of a die. A mapping unit that is larger than a page lies on several planes
-    /// of one die, which are programmed and sensed together: they count as one plane, of larger pages.
+    /// Returns the size of a page and the number of planes of a die. A mapping unit that is larger than a page lies
+    /// on several planes of one die, which are programmed and sensed together: these count as one plane with larger
+    /// pages.
     fn pages_of_units(&self) -> Result<(ByteLength, u32), ProfileError> {
         let d = &self.document;
         let page = d.flash.page_size.value.get_ref().0;
@@ -221,7 +222,7 @@ impl Profile {
         Ok(mechanisms)
     }
 
-    /// Refuses what is said of reads for copies where it would make no difference.
+    /// Refuses keys about reads for copies that would have no effect.
     fn check_copies(&self) -> Result<(), ProfileError> {
         let d = &self.document;
         let has_word_lines = *d.collection.word_line_reads.value.get_ref();
@@ -347,7 +348,8 @@ impl Profile {
         }
     }
 
-    /// Returns where copies go. Those in the host's block cannot be told apart, folded or merged.
+    /// Returns the destination of copies. Copies in the host's block cannot be separated by stream, folded or
+    /// condensed.
     fn copies(&self) -> Result<CopiesTo, ProfileError> {
         let d = &self.document;
         let copies = *d.collection.copies.value.get_ref();
@@ -374,7 +376,7 @@ impl Profile {
         Err(self.inconsistent(format!("collection.copies=host-block {wrong}")))
     }
 
-    /// Returns how many units the write buffer keeps for coalescing; `most` leave room for what is programmed.
+    /// Returns the number of units that the write buffer keeps for coalescing; `most` units leave room for programs.
     fn coalesced(&self, most: u64) -> Result<u32, ProfileError> {
         let d = &self.document;
         let units = d
@@ -442,7 +444,7 @@ impl Profile {
         Ok(parameters)
     }
 
-    /// Refuses several streams that would stay empty or that collection cannot tell apart.
+    /// Refuses several streams if some would stay empty, or if garbage collection cannot separate them.
     fn check_streams(&self, streams: &StreamParameters) -> Result<(), ProfileError> {
         let count = streams.count;
         if streams.hot_within.is_none() {
@@ -526,7 +528,7 @@ mod tests {
     use crate::profile::DEFAULT;
     use crate::units::KIB;
 
-    /// The default profile with changes, or what is wrong with them.
+    /// Returns the configuration of the default profile with changes, or the error message.
     fn changed(changes: &[(&str, &str)]) -> Result<Configuration, String> {
         let mut profile = Profile::named(DEFAULT).expect("the default profile");
         for (key, value) in changes {

@@ -1,17 +1,18 @@
-//! A profile from the figures of a data sheet.
+//! Derives a profile from the figures of a data sheet.
 //!
-//! Makers say what a drive does, not what is in it. What follows from what:
+//! Makers publish what a drive does, not its parts. The parts are derived as follows:
 //!
 //! - the **program time** from the rated sequential writes: all planes program at once;
 //! - the number of **planes** from the rated random reads: each senses one page at a time;
 //! - **command occupancy** from the rated random reads, command latency from the rated latencies;
-//! - **over-provisioning** from the rated random writes: what a copy costs is known from drives that others measured, so
-//!   that the rate says how many copies there are for each write, and theory of what over-provisioning that comes;
-//! - the **erases that a block is rated for** from the endurance: what the host may write, times what theory expects to
-//!   be programmed for each write at random, over what the flash holds;
-//! - the **map** from the DRAM: all of it in RAM, or a part, the rest on flash.
+//! - **over-provisioning** from the rated random writes: the cost of a copy is known from drives that others
+//!   measured, so that the rate gives the number of copies for each write, and theory gives the over-provisioning
+//!   that leads to this number;
+//! - the **erases that a block is rated for** from the endurance: the data that the host may write, times the write
+//!   amplification that theory expects of random writes, over the size of the flash;
+//! - the **map** from the DRAM: in RAM as a whole, or in part with the rest on flash.
 //!
-//! The rest is assumed as of drives of its kind.
+//! The other parameters are assumed as for drives of its kind.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -20,7 +21,7 @@ use super::{Profile, ProfileError};
 use crate::text::{exact_duration, exact_length};
 use crate::units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
 
-/// What a cell of the flash holds.
+/// Kind of flash, by bits per cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlashKind {
     /// One bit.
@@ -34,7 +35,7 @@ pub enum FlashKind {
 }
 
 impl FlashKind {
-    /// Bits of a cell, which are pages of a word line.
+    /// Returns the bits per cell, which are the pages of a word line.
     fn bits(self) -> u64 {
         match self {
             FlashKind::Slc => 1,
@@ -44,7 +45,7 @@ impl FlashKind {
         }
     }
 
-    /// Microseconds to sense a page, and to erase a block.
+    /// Returns the microseconds to sense a page, and to erase a block.
     fn times(self) -> (f64, f64) {
         match self {
             FlashKind::Slc => (25.0, 2_000.0),
@@ -64,116 +65,116 @@ impl FlashKind {
     }
 }
 
-/// How a drive is connected.
+/// Interface of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
-    /// One direction at a time, data in order.
+    /// SATA: one direction at a time, data in order.
     Sata,
-    /// Both directions at once, data in any order.
+    /// NVMe: both directions at the same time, data in any order.
     Nvme,
 }
 
-/// A write cache of cells that hold one bit.
+/// A pseudo-SLC write cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RatedCache {
-    /// What it holds.
+    /// Capacity of the cache.
     pub size: ByteLength,
-    /// How fast it is written, in MB/s.
+    /// Write rate of the cache, in MB/s.
     pub mb_per_second: f64,
 }
 
-/// What a data sheet says. Rates are 10^6 bytes and requests of 4 KiB a second.
+/// Figures of a data sheet. Rates are 10^6 bytes, or requests of 4 KiB, per second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataSheet {
-    /// What the drive is called.
+    /// Name of the drive.
     pub name: String,
-    /// What the host can address.
+    /// Logical capacity.
     pub capacity: ByteLength,
-    /// What the flash holds, where that is known.
+    /// Size of the flash, if it is known.
     pub flash: Option<ByteLength>,
-    /// What a cell holds.
+    /// Kind of the flash.
     pub kind: FlashKind,
-    /// What is mapped at a time, where that is known (4 KiB of most drives).
+    /// Mapping unit, if it is known (4 KiB for most drives).
     pub unit: Option<ByteLength>,
-    /// How it is connected.
+    /// Interface of the drive.
     pub interface: Interface,
     /// Rated sequential reads, MB/s.
     pub sequential_read: f64,
-    /// Rated sequential writes, MB/s; of a drive with a cache those beyond it.
+    /// Rated sequential writes, MB/s; for a drive with a cache, those beyond the cache.
     pub sequential_write: f64,
-    /// Rated random reads a second.
+    /// Rated random reads per second.
     pub random_read: f64,
-    /// Rated random writes a second, once the drive is in use.
+    /// Rated random writes per second, for a used drive.
     pub random_write: Option<f64>,
     /// Rated latency of a read.
     pub read_latency: Option<Nanoseconds>,
     /// Rated latency of a write.
     pub write_latency: Option<Nanoseconds>,
-    /// True if capacitors protect what is in its write buffer.
+    /// True if the write buffer has power-loss protection.
     pub protected: bool,
-    /// Its write cache of flash.
+    /// Pseudo-SLC write cache, if the drive has one.
     pub cache: Option<RatedCache>,
-    /// Bytes that the host may write before the drive is worn out, where it is rated.
+    /// Bytes that the host may write before the drive is worn out, if this is rated.
     pub endurance: Option<ByteLength>,
-    /// RAM that the map may take, of the drive's own or of the host's; enough for all of it where that is not known.
+    /// RAM for the map, in the drive or in the host; `None` if unknown, which counts as enough for the whole map.
     pub map_ram: Option<MapRam>,
 }
 
-/// RAM for the part of the map that is in use.
+/// RAM for the cached part of the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MapRam {
-    /// In memory of its own: DRAM, or some of its controller's.
+    /// RAM of the drive: DRAM, or memory of its controller.
     Own(ByteLength),
-    /// In the host's memory (HMB).
+    /// Memory of the host (HMB).
     Host(ByteLength),
 }
 
-/// A page of the flash.
+/// Size of a flash page.
 const PAGE: ByteLength = ByteLength::new(16 * 1024);
 /// Size of an entry of the map.
 const ENTRY: ByteLength = ByteLength::new(4);
-/// Erases that flash may be rated for: the best of one bit a cell takes 100,000.
+/// Largest number of erases that flash may be rated for: the best SLC takes 100,000.
 const ERASES_MOST: f64 = 200_000.0;
-/// Reads of one at a time take at least that, and no request of a working drive takes longer.
+/// Range of latencies at queue depth 1: no drive is faster, and no request of a working drive takes longer.
 const LATENCIES: RangeInclusive<Nanoseconds> =
     Nanoseconds::from_micros(1)..=Nanoseconds::from_millis(100);
-/// What is mapped at a time in most drives, and what requests are rated in.
+/// Mapping unit of most drives, and request size of rated figures.
 const UNIT: ByteLength = ByteLength::new(4096);
-/// Beyond sensing, a read for copies keeps its plane so long, as fitted to a Micron 7450 MAX and a Solidigm P5520.
+/// Time that a read for copies occupies its plane beyond sensing, fitted to a Micron 7450 MAX and a Solidigm P5520.
 const COPY_OVERHEAD_US: f64 = 100.0;
-/// Data sheets give no smaller capacities: what is less lacks its unit.
+/// Smallest capacity of a data sheet: a smaller number lacks its unit.
 const CAPACITY_LEAST: ByteLength = ByteLength::new(100_000_000);
-/// The most that SATA moves, in MB/s: 6 Gbit/s with ten bits for each byte.
+/// Largest rate of SATA, in MB/s: 6 Gbit/s with ten bits for each byte.
 const SATA_MOST: f64 = 600.0;
-/// Rates of a data sheet may contradict each other by so much: they are rounded.
+/// Factor by which rates of a data sheet may contradict each other, since they are rounded.
 const ROUNDED: f64 = 1.05;
-/// Flash that is given may leave so much more write amplification than the rated random writes do.
+/// Factor by which the write amplification with the given flash may exceed the one of the rated random writes.
 const FLASH_TOLERANCE: f64 = 1.25;
-/// Superblocks that a drive has at least.
+/// Fewest superblocks of a drive.
 const BLOCKS_LEAST: u64 = 600;
-/// The largest mapping unit: a page on each of four planes.
+/// Largest mapping unit: a page on each of four planes.
 const UNITS_MOST: ByteLength = ByteLength::new(64 * 1024);
 const PLANES_LEAST: u32 = 32;
 const PLANES_MOST: u32 = 1024;
 
-/// What was worked out of a data sheet.
+/// Values derived from a data sheet.
 struct Derived {
-    /// Planes, or groups of planes, that sense pages for reads by themselves.
+    /// Number of planes, or groups of planes, that sense pages for reads independently.
     planes: u32,
-    /// Planes that a mapping unit lies on.
+    /// Number of planes that a mapping unit lies on.
     together: u32,
     channels: u32,
     channel_rate: f64,
     pages_per_block: u64,
     page_read_us: f64,
-    /// Microseconds that the rated latencies leave for sensing a page, where both are known.
+    /// Microseconds that the rated latencies leave for sensing a page, if both are known.
     sensed_us: Option<f64>,
     program_us: f64,
     occupancy_us: f64,
     latency_us: f64,
     buffer: ByteLength,
     physical: ByteLength,
-    /// Why the flash is that large.
+    /// Source of the size of the flash.
     physical_source: String,
     is_fitted: bool,
     /// Erases that a block is rated for.
@@ -184,7 +185,7 @@ impl DataSheet {
     /// Returns a profile with these figures, as the text of its file.
     ///
     /// # Errors
-    /// When figures contradict each other, saying which.
+    /// Returns an error if figures contradict each other, with a description.
     pub fn profile(&self) -> Result<String, ProfileError> {
         self.check()?;
         let mut derived = self.derive();
@@ -210,7 +211,7 @@ impl DataSheet {
         ProfileError::Inconsistent { origin: self.name.clone(), message }
     }
 
-    /// What is mapped at a time.
+    /// Returns the mapping unit.
     fn unit(&self) -> ByteLength {
         self.unit.unwrap_or(UNIT)
     }
@@ -292,7 +293,7 @@ impl DataSheet {
 
     fn derive(&self) -> Derived {
         let (kind_read_us, _) = self.kind.times();
-        // So that planes are at work for two thirds of the time at the rated reads.
+        // Enough planes that they are busy for two thirds of the time at the rated reads.
         let busy = 1.5 * self.random_read * kind_read_us / 1e6;
         let planes = (busy.ceil() as u32).next_power_of_two().clamp(PLANES_LEAST, PLANES_MOST);
         let channels = if planes > 128 { 16 } else { 8 };
@@ -355,12 +356,12 @@ impl DataSheet {
         })
     }
 
-    /// Returns this drive as theory knows it: without a cache, and with its whole map in RAM.
+    /// Returns this data sheet without a cache and with the whole map in RAM, for which theory has a closed form.
     fn plain(&self) -> DataSheet {
         DataSheet { cache: None, map_ram: None, ..self.clone() }
     }
 
-    /// The erases that the rated endurance leaves for each block.
+    /// Returns the rated erases of each block, from the rated endurance; `None` if no endurance is rated.
     fn erases(&self, derived: &Derived) -> Result<Option<u32>, ProfileError> {
         let Some(endurance) = self.endurance else { return Ok(None) };
         let amplification = self.plain().expected(derived, derived.physical).unwrap_or(1.0);
@@ -374,7 +375,7 @@ impl DataSheet {
         Ok(Some(erases.round() as u32))
     }
 
-    /// The write amplification that theory expects with so much flash.
+    /// Returns the write amplification that theory expects with this much flash.
     fn expected(&self, derived: &Derived, physical: ByteLength) -> Option<f64> {
         let text =
             self.text(&Derived { physical, physical_source: "tried".to_owned(), ..*derived });
@@ -382,15 +383,15 @@ impl DataSheet {
         profile.configuration().ok()?.expectation().map(|it| it.write_amplification)
     }
 
-    /// The write amplification that leaves `rate` random writes a second.
+    /// Returns the write amplification at which `rate` random writes per second are possible.
     fn amplification(&self, derived: &Derived, rate: f64) -> Result<f64, ProfileError> {
         let unit = self.unit();
         let write = unit.bytes() as f64 / self.sequential_write;
         let each = 1e6 / rate;
-        // Of a larger unit the rest is read, and written with what is new.
+        // With a larger unit, the rest of the unit is read, and written with the new data.
         let read = if unit > UNIT { derived.page_read_us / f64::from(derived.planes) } else { 0.0 };
         let cost = |amplification: f64| {
-            // Of a victim's pages some hold nothing that is valid; the others are sensed.
+            // Some pages of a victim hold no valid units; only the others are sensed.
             let valid = (amplification - 1.0) / amplification;
             let units_per_page = PAGE.whole(unit).max(1) as f64;
             let sensed = (1.0 - (1.0 - valid).powf(units_per_page)) / (units_per_page * valid);
@@ -423,7 +424,7 @@ impl DataSheet {
         Ok(low)
     }
 
-    /// The least flash, in GiB, with which theory expects at most `amplification`.
+    /// Returns the smallest flash, in GiB, with which theory expects at most `amplification`.
     fn flash_for(&self, derived: &Derived, amplification: f64) -> Result<ByteLength, ProfileError> {
         let plain = self.plain();
         let expected = |gib: u64| plain.expected(derived, GIB * gib);
@@ -461,7 +462,7 @@ impl DataSheet {
         let sheet = "data sheet";
         let kind = self.kind.name();
         let usual = "as drives of its kind";
-        // A name is one line, and ends no text.
+        // A name is one line, and must not end the quoted text.
         let name = self.name.replace(['"', '\\'], "'").replace(char::is_control, " ");
         to.line(&format!(
             "# {name}. Made from a data sheet by 'ssdlab profile new'; change what you know better.\n"
@@ -615,7 +616,8 @@ impl DataSheet {
     }
 }
 
-/// The flash of a drive of which that is not known: the next power of two, or half of one more, in GiB.
+/// Returns the usual size of flash that is not known: in GiB the next power of two, or three quarters of that if
+/// these are 5 % above `capacity`.
 fn next_size(capacity: ByteLength) -> ByteLength {
     let gib = capacity.whole(GIB) + 1;
     let power = gib.next_power_of_two();
@@ -626,7 +628,7 @@ fn us(us: f64) -> String {
     format!("{}ns", (us * 1e3).round().max(1.0) as u64)
 }
 
-/// The text of a profile, line by line.
+/// Text of a profile, written line by line.
 #[derive(Default)]
 struct Text(String);
 

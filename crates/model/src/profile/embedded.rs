@@ -1,4 +1,4 @@
-//! The profiles that come with the program.
+//! The profiles that are embedded in the program.
 
 macro_rules! profiles {
     ($($name:literal),* $(,)?) => {
@@ -6,10 +6,10 @@ macro_rules! profiles {
     };
 }
 
-/// The profile that `sim:` means.
+/// Name of the profile that `sim:` uses.
 pub const DEFAULT: &str = "generic-tlc";
 
-/// Every embedded profile: its name and its text.
+/// Returns every embedded profile: its name and its text.
 pub fn embedded() -> &'static [(&'static str, &'static str)] {
     profiles![
         "generic-tlc",
@@ -69,7 +69,7 @@ mod tests {
         }
     }
 
-    /// Why there is none of these, docs/PROFILES.md says.
+    /// Parameters that no embedded profile sets. docs/PROFILES.md gives the reasons.
     const IN_NO_DRIVE: [&str; 10] = [
         "controller.mb_per_second",
         "wear.static_stream",

@@ -1,4 +1,4 @@
-//! From a profile to how its drive maps, and what does not go together there.
+//! Builds the mapping parameters from a profile, and refuses combinations that do not work.
 
 use super::{Profile, ProfileError};
 use crate::checkpoint::CheckpointParameters;
@@ -9,7 +9,7 @@ use crate::units::{ByteLength, Nanoseconds};
 use crate::wear_levelling::LevellingParameters;
 
 impl Profile {
-    /// Returns how the drive maps, the map pages that RAM holds, and the random log blocks.
+    /// Returns the mapping scheme, the number of map pages in RAM, and the number of random log blocks.
     pub(super) fn mapping(&self) -> Result<(MappingScheme, u32, u32), ProfileError> {
         let mapping = &self.document.mapping;
         let unit = self.document.controller.unit_size.value.get_ref().0;
@@ -47,7 +47,7 @@ impl Profile {
         Ok((scheme, map_cache_pages, log_blocks))
     }
 
-    /// Refuses mechanisms that the mapping scheme has no place for.
+    /// Refuses mechanisms that the mapping scheme does not support.
     pub(super) fn check_mechanisms(&self, mechanisms: &Mechanisms) -> Result<(), ProfileError> {
         if mechanisms.mapping != MappingScheme::LogBlock {
             return Ok(());
@@ -104,7 +104,7 @@ impl Profile {
         )))
     }
 
-    /// Returns how often the whole map is saved.
+    /// Returns the parameters of checkpoints; `None` if the map is not saved.
     pub(super) fn checkpoint(&self) -> Result<Option<CheckpointParameters>, ProfileError> {
         let mapping = &self.document.mapping;
         let every = mapping.checkpoint.value.get_ref().0;
@@ -130,7 +130,7 @@ impl Profile {
         Ok(Some(CheckpointParameters { every_units }))
     }
 
-    /// The table of extents.
+    /// Returns the parameters of the extent table.
     pub(super) fn extents(&self) -> Result<ExtentParameters, ProfileError> {
         let mapping = &self.document.mapping;
         let table = mapping.table.value.get_ref().0;

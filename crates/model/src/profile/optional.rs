@@ -1,4 +1,4 @@
-//! Mechanisms that not every drive has, from their sections.
+//! Builds optional mechanisms from the sections of a profile.
 
 use super::words::LevellingName;
 use super::{CollectionUnit, Profile, ProfileError};
@@ -12,7 +12,7 @@ use crate::units::{ByteLength, Nanoseconds, Sector, SectorCount};
 use crate::wear_levelling::LevellingParameters;
 
 impl Profile {
-    /// Returns what wears the drive out, and what it does about that.
+    /// Returns the parameters of wear, wear levelling and bad blocks.
     pub(super) fn wear(&self) -> Result<WearParameters, ProfileError> {
         let wear = &self.document.wear;
         let every = *wear.static_every.value.get_ref();
@@ -42,7 +42,7 @@ impl Profile {
         })
     }
 
-    /// Refuses a stream for what is moved to level wear where there is none.
+    /// Refuses a write stream for wear levelling if the drive can have none.
     fn check_stream_of_levelling(&self) -> Result<(), ProfileError> {
         let d = &self.document;
         let streams = *d.streams.count.value.get_ref() + 1;
@@ -91,7 +91,7 @@ impl Profile {
         Err(self.inconsistent(format!("wear.life {wrong}")))
     }
 
-    /// Returns how data ages.
+    /// Returns the parameters of retention; `None` if data does not age.
     pub(super) fn retention(&self) -> Result<Option<RetentionParameters>, ProfileError> {
         let d = &self.document;
         let retry = d.retention.retry.value.get_ref().0;
@@ -115,7 +115,7 @@ impl Profile {
         Err(self.inconsistent(format!("retention.retry {wrong}")))
     }
 
-    /// Blocks of all planes that a die has.
+    /// Returns the number of blocks of a die, all planes of a block included.
     fn blocks_per_die(&self) -> f64 {
         let d = &self.document;
         let planes = u64::from(*d.flash.planes_per_die.value.get_ref());

@@ -1,4 +1,4 @@
-//! The parameters of a profile one by one: their keys, how they are shown, how they are changed.
+//! The parameters of a profile as keys with values: listing, showing and changing them.
 
 mod quantity;
 mod ranges;
@@ -11,19 +11,19 @@ use super::{Basis, Length, Profile, ProfileError, Sourced};
 use crate::text::{QuantityError, nearest, parse_percent};
 use crate::units::ByteLength;
 
-/// Characters that a source has at least: less names nothing.
+/// Fewest characters of a source: a shorter one names nothing.
 const LEAST_SOURCE: usize = 4;
 
-/// One parameter, to show.
+/// A parameter, to be shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// Its key, such as `flash.page_read`.
+    /// Key, such as `flash.page_read`.
     pub key: &'static str,
-    /// Its value, with its unit.
+    /// Value, with its unit.
     pub value: String,
-    /// Where it comes from.
+    /// Basis of the value.
     pub basis: Basis,
-    /// What exactly it comes from, or why it is plausible.
+    /// Exact source of the value, or the reason why it is plausible.
     pub source: String,
 }
 
@@ -46,15 +46,15 @@ impl<T: Quantity> Sourced<T> {
     }
 }
 
-/// Every key with its place in the document: the one list that showing and changing share.
+/// Defines every key with its field in the document: one list for showing and changing.
 macro_rules! keys {
     ($($key:literal => $($field:ident).+, $meaning:literal,)*) => {
-        /// The keys of all parameters, in the order to show them.
+        /// Returns the keys of all parameters, in the order to show them.
         pub fn parameter_keys() -> &'static [&'static str] {
             &[$($key),*]
         }
 
-        /// Returns what a parameter means, for a key of [`parameter_keys`].
+        /// Returns the meaning of a parameter, for a key of [`parameter_keys`].
         pub fn parameter_meaning(key: &str) -> Option<&'static str> {
             match key {
                 $($key => Some($meaning),)*
@@ -63,21 +63,21 @@ macro_rules! keys {
         }
 
         impl Profile {
-            /// The parameters of all that the drive has, in the order to show them.
+            /// Returns the parameters that the profile sets, in the order to show them.
             pub fn parameters(&self) -> Vec<Parameter> {
                 let mut parameters = vec![$(self.document.$($field).+.parameter($key)),*];
                 parameters.retain(|parameter| parameter.basis != Basis::Absent);
                 parameters
             }
 
-            /// The parameters that it does not set, with what they are then.
+            /// Returns the parameters that the profile does not set, with the values that this means.
             pub fn parameters_not_set(&self) -> Vec<Parameter> {
                 let mut parameters = vec![$(self.document.$($field).+.parameter($key)),*];
                 parameters.retain(|parameter| parameter.basis == Basis::Absent);
                 parameters
             }
 
-            /// Refuses numbers of a file that do not say where they come from.
+            /// Refuses numbers of a file without a source.
             pub(super) fn check_sources(&self) -> Result<(), ProfileError> {
                 $(self.check_source($key, &self.document.$($field).+)?;)*
                 Ok(())
@@ -242,16 +242,16 @@ keys! {
 }
 
 impl Profile {
-    /// Changes one parameter. Besides the keys of the file there are `trim=off`, `spare=7%` (of
-    /// the physical capacity) and `spare_of_logical=7%`: the flash stays as it is, and what the
-    /// host can address follows; and `scale=1/64`, a smaller drive that behaves alike.
+    /// Changes one parameter. Besides the keys of the file there are `trim=off`; `spare=7%` (of the physical
+    /// capacity) and `spare_of_logical=7%`, which change the logical capacity and keep the flash; and `scale=1/64`, a
+    /// smaller drive that behaves alike.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), ProfileError> {
         let value_error = |source| ProfileError::Value { key: key.to_owned(), source };
         let physical = self.document.capacity.physical.value.get_ref().0.bytes() as f64;
         self.changes.push((key.to_owned(), text.to_owned()));
         match key {
             "scale" => {
-                // Scaled, a value that no drive has may become one that some drive has.
+                // Checked before scaling, which may bring an impossible value into its range.
                 self.check_ranges()?;
                 self.scale(text)
             }
@@ -275,7 +275,7 @@ impl Profile {
         }
     }
 
-    /// Checks what several [`Profile::set`] calls left behind.
+    /// Checks the profile after one or more calls of [`Profile::set`].
     pub fn check(&self) -> Result<(), ProfileError> {
         self.check_ranges()?;
         self.configuration().map(|_| ())
@@ -321,7 +321,7 @@ impl Profile {
     }
 }
 
-/// Keys that no profile has, and what they change: [`Profile::set`] takes them besides.
+/// Keys that [`Profile::set`] takes besides those of profile files.
 pub const SHORT_KEYS: [&str; 4] = ["trim", "spare", "spare_of_logical", "scale"];
 
 fn unknown_key(key: &str) -> ProfileError {
@@ -331,7 +331,7 @@ fn unknown_key(key: &str) -> ProfileError {
         let name = last_part(known);
         !wanted.is_empty() && (name.contains(&wanted) || wanted.contains(name))
     };
-    // The whole key, then its last part alone, then keys that hold it.
+    // First keys near the whole key, then near its last part, then those that contain it.
     let mut likely = nearest(key, known());
     if likely.is_empty() {
         let names = nearest(&wanted, known().map(last_part));
@@ -348,7 +348,7 @@ fn unknown_key(key: &str) -> ProfileError {
     ProfileError::UnknownKey { key: key.to_owned(), hint }
 }
 
-/// Returns what follows the section of a key.
+/// Returns the part of a key behind its section.
 fn last_part(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }

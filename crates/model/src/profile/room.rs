@@ -1,4 +1,4 @@
-//! Flash and data that do not go together: what is missing, in bytes, and the sizes that would do.
+//! Errors about flash and data whose sizes do not fit together: the missing bytes, and sizes that fit.
 
 use toml::Spanned;
 
@@ -7,11 +7,11 @@ use crate::geometry::{BLOCKS_LEAST, GeometryError};
 use crate::text::exact_length;
 use crate::units::{ByteLength, MIB};
 
-/// The most flash that a drive is looked for with.
+/// Largest amount of flash that is tried.
 const FLASH_MOST: u64 = 64 << 40;
 
 impl Profile {
-    /// Bytes of what is collected as a whole: a block of one die, or of all dies.
+    /// Returns the length of a collection unit: a block of one die, or of all dies.
     pub(super) fn block_length(&self) -> ByteLength {
         let flash = &self.document.flash;
         let dies = match self.document.collection.unit.value.get_ref() {
@@ -24,7 +24,7 @@ impl Profile {
             * u64::from(dies)
     }
 
-    /// The error for a shape that cannot be: where flash or data have the wrong size, with sizes
+    /// Returns the error for a geometry that is not possible. If flash or data have the wrong size, it names sizes
     /// that work.
     pub(super) fn geometry_error(&self, source: GeometryError) -> ProfileError {
         if let GeometryError::TooLarge { .. } = source {
@@ -62,7 +62,7 @@ impl Profile {
         ))
     }
 
-    /// The error for more units than can be counted.
+    /// Returns the error for more units than can be counted.
     fn too_large(&self) -> ProfileError {
         let physical = self.document.capacity.physical.value.get_ref().0;
         let unit = self.document.controller.unit_size.value.get_ref().0;
@@ -77,7 +77,7 @@ impl Profile {
         ))
     }
 
-    /// The least flash that works with this much data, in whole blocks of every group of dies.
+    /// Returns the smallest amount of flash that works with this much data, in whole blocks of every group of dies.
     fn least_physical(&self) -> Option<ByteLength> {
         let step = self.block_length() * u64::from(self.groups());
         let most = ByteLength::new(FLASH_MOST).whole(step);
@@ -86,14 +86,14 @@ impl Profile {
             profile.document.capacity.physical.value = Spanned::new(0..0, Length(step * steps));
             profile.assemble().is_ok()
         };
-        // More than units can be counted for is as wrong as too little.
+        // More flash than units can be counted for fails like too little.
         let logical = self.document.capacity.logical.value.get_ref().0.whole(step).max(1);
         let doubled = std::iter::successors(Some(logical), |steps| steps.checked_mul(2));
         let enough = doubled.take_while(|steps| *steps <= most).find(|steps| with(*steps))?;
         least_that(1, enough, with).map(|steps| step * steps)
     }
 
-    /// The most data that works with this much flash, in whole MiB.
+    /// Returns the largest amount of data that works with this much flash, in whole MiB.
     fn most_logical(&self) -> Option<ByteLength> {
         let most = self.document.capacity.logical.value.get_ref().0.whole(MIB);
         let without = |less: u64| {
@@ -105,7 +105,7 @@ impl Profile {
         least_that(0, most.checked_sub(1)?, without).map(|less| MIB * (most - less))
     }
 
-    /// Groups of dies that blocks are spread over.
+    /// Returns the number of groups of dies that blocks are spread over.
     fn groups(&self) -> u32 {
         match self.document.collection.unit.value.get_ref() {
             CollectionUnit::Superblock => 1,
@@ -114,8 +114,8 @@ impl Profile {
     }
 }
 
-/// The least number from `low` to `high` that `is_enough`, where everything above one that is enough
-/// is enough as well; `None` where none is.
+/// Returns the smallest number from `low` to `high` for which `is_enough` is true, or `None`. It must be true for all
+/// numbers above one for which it is true.
 fn least_that(low: u64, high: u64, is_enough: impl Fn(u64) -> bool) -> Option<u64> {
     if low > high || !is_enough(high) {
         return None;
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::profile::{DEFAULT, embedded};
 
-    /// The sizes that an error offers.
+    /// Returns the size that an error offers for `key`.
     fn offered(error: &str, key: &str) -> Option<String> {
         let (_, rest) = error.split_once(&format!("{key}="))?;
         let (_, rest) = rest.split_once(&format!("{key}="))?;
@@ -153,7 +153,7 @@ mod tests {
             let Err(error) = profile.check() else { continue };
             let error = error.to_string();
             if !error.contains("too little spare area") {
-                // A table of extents, or log blocks, that another key makes room for.
+                // An extent table, or log blocks, that another key makes room for.
                 continue;
             }
             assert!(!error.contains("unit") && !error.contains("..="), "{error}");

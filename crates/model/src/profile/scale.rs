@@ -1,14 +1,14 @@
-//! A large drive made small (`scale=1/64`): fewer units, and as many times smaller blocks, so that
-//! it has as many blocks as before and the same share of them is spare, open or kept free.
+//! Scaling (`scale=1/64`): a large drive made small, with fewer units and blocks smaller by the same factor. So the
+//! number of blocks stays the same, and the same share of them is over-provisioning, open or kept free.
 //!
-//! Dies, channels, pages, program units and the times of reads and programs stay. An erase takes
-//! as many times less as the block is smaller, so that erases take the same share of a die's time.
-//! The part of a map that is in RAM, a table of extents, a pseudo-SLC cache, what is written
-//! between two saved maps and what is moved until the drive is hot shrink with the drive. Of its blocks the same share replaces bad ones. So rates, latencies, write amplification
-//! and shares stay as they are; volumes and the time to fill the drive are as many times less.
-//! What changes a little: write amplification depends on units per block where these are few
-//! (below a few hundred), and reads that meet an erase wait less, more often. The write buffer,
-//! and what waits in it to be coalesced, stays as large, so that it is a larger share of the drive.
+//! Dies, channels, pages, program units and the times of reads and programs stay as they are. The time of an erase
+//! shrinks with the block, so that erases take the same share of a die's time. The cached part of a map, an extent
+//! table, a pseudo-SLC cache, the data written between two checkpoints and the data moved until the drive is hot
+//! shrink with the drive. The reserve of blocks that replace bad ones stays the same share of all blocks. So rates,
+//! latencies, write amplification and shares stay as they are; volumes and the time to fill the drive shrink by the
+//! factor. These change a little: write amplification depends on units per block if these are few (below a few
+//! hundred), and reads that meet an erase wait for a shorter time, but more often. The write buffer, with the data
+//! that waits in it to be coalesced, keeps its size, so that it is a larger share of the drive.
 
 use toml::Spanned;
 
@@ -16,11 +16,11 @@ use super::{Basis, Length, Profile, ProfileError, Sourced, Span};
 use crate::text::QuantityError;
 use crate::units::{ByteLength, Nanoseconds};
 
-/// The smallest scale: one in so many.
+/// Largest divisor of a scale.
 const DIVISOR_MAX: u64 = 4096;
 
 impl Profile {
-    /// Makes the drive smaller by `1/N`.
+    /// Scales the drive to `1/N` of its size.
     pub(super) fn scale(&mut self, text: &str) -> Result<(), ProfileError> {
         let divisor = text.trim().strip_prefix("1/").and_then(|it| it.trim().parse::<u64>().ok());
         let divisor = divisor.filter(|divisor| (1..=DIVISOR_MAX).contains(divisor));
@@ -34,14 +34,14 @@ impl Profile {
         let document = &mut self.document;
         let shot = (*document.flash.pages_per_shot.value.get_ref()).max(1);
         let shots = u64::from(document.flash.pages_per_block.value.get_ref() / shot);
-        // Not less than one shot; what is missing is made up for by fewer blocks.
+        // At least one shot; if blocks cannot shrink enough, their number is reduced instead.
         let new_shots = ((shots + divisor / 2) / divisor).max(1);
         let pages = new_shots as u32 * shot;
         let erase = document.flash.erase.value.get_ref().0.nanos() * new_shots / shots.max(1);
         let erase = Nanoseconds::new(erase.max(1_000));
         follow(&mut document.flash.pages_per_block, pages, text);
         follow(&mut document.flash.erase, Span(erase), text);
-        // As many for each block there is.
+        // As many reserve blocks per block as before.
         let reserve = *document.wear.reserve.value.get_ref();
         if reserve > 0 {
             let blocks = u64::from(reserve) * shots.max(1);
@@ -64,7 +64,7 @@ impl Profile {
         ] {
             let bytes = length.value.get_ref().0.bytes();
             if length.basis != Basis::Absent && bytes > 0 {
-                // Not nothing, which would mean that the drive never had it.
+                // At least one byte: zero would mean that the drive never had it.
                 let smaller = ByteLength::new((bytes / divisor).max(1));
                 follow(length, Length(smaller), text);
             }
@@ -90,7 +90,7 @@ mod tests {
         for (name, _) in embedded() {
             let whole = Profile::named(name).unwrap();
             let mut small = whole.clone();
-            // A table of extents that shrinks further holds less than each region needs.
+            // A smaller extent table holds less than each region needs.
             let has_table = whole.document.mapping.table.basis != Basis::Absent;
             let divisor = if has_table { 8.0 } else { 16.0 };
             small.set("scale", &format!("1/{divisor}")).unwrap();
@@ -160,8 +160,8 @@ mod tests {
         assert!((small / whole - 1.0).abs() < 0.01, "{small}, not {whole}");
     }
 
-    /// Lengths that a scale leaves as they are: the size of a part rather than of the whole, and
-    /// what a host asks for at a time.
+    /// Lengths that a scale leaves as they are: sizes of a part rather than of the whole drive, and of a host
+    /// request.
     const KEPT: [&str; 7] = [
         "flash.page_size",
         "controller.unit_size",
@@ -189,7 +189,7 @@ mod tests {
             };
             let mut small = profile.clone();
             small.set("controller.unit_size", "4K").unwrap();
-            // Unlike `set`, this asks for nothing that a drive has to have.
+            // Unlike `set`, this does not check the result.
             small.scale("1/16").unwrap();
             if *key != "controller.unit_size" {
                 let expected = if KEPT.contains(key) { "64 MiB" } else { "4 MiB" };

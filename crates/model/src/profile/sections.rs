@@ -9,8 +9,8 @@ use crate::slc::{SlcSpace, WhenFull};
 use crate::trim::ReadsAfterTrim;
 use crate::units::{ByteLength, Nanoseconds};
 
-/// A section that a profile may leave out, as a whole or in part: each key with the value that
-/// means that the mechanism is not there.
+/// Defines a section that a profile may leave out, as a whole or in part: each key has a value that means that the
+/// mechanism is off.
 macro_rules! optional_section {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty = $absent:expr,)* }) => {
         $(#[$doc])*
@@ -29,7 +29,7 @@ macro_rules! optional_section {
 }
 
 optional_section! {
-    /// How logical units are mapped to physical ones.
+    /// Keys of the mapping scheme.
     MappingSection {
         scheme: MappingScheme = MappingScheme::Page,
         cache: Length = Length(ByteLength::ZERO),
@@ -43,7 +43,7 @@ optional_section! {
 }
 
 optional_section! {
-    /// What a flush costs.
+    /// Keys of the cost of a flush.
     FlushSection {
         overhead: Span = Span(Nanoseconds::ZERO),
         journal: bool = false,
@@ -52,7 +52,7 @@ optional_section! {
 }
 
 optional_section! {
-    /// How data of different temperature is separated.
+    /// Keys of the separation of data by temperature.
     StreamsSection {
         count: u32 = 1,
         hot_within: f64 = 0.0,
@@ -61,7 +61,7 @@ optional_section! {
 }
 
 optional_section! {
-    /// What trim costs, and what is read afterwards.
+    /// Keys of the cost of trim, and of the data read after it.
     TrimSection {
         command: Span = Span(Nanoseconds::ZERO),
         range: Span = Span(Nanoseconds::ZERO),
@@ -74,7 +74,7 @@ optional_section! {
 }
 
 optional_section! {
-    /// What wears the flash out.
+    /// Keys of wear, wear levelling and bad blocks.
     WearSection {
         pe_cycles: u32 = 0,
         levelling: LevellingName = LevellingName::Off,
@@ -91,7 +91,7 @@ optional_section! {
 }
 
 optional_section! {
-    /// How data ages.
+    /// Keys of retention.
     RetentionSection {
         retry: Span = Span(Nanoseconds::ZERO),
         free_for: Span = Span(Nanoseconds::ZERO),
@@ -101,7 +101,7 @@ optional_section! {
 }
 
 optional_section! {
-    /// The pseudo-SLC cache.
+    /// Keys of the pseudo-SLC cache.
     SlcSection {
         size: Length = Length(ByteLength::ZERO),
         space: SlcSpace = SlcSpace::Fixed,
@@ -114,7 +114,7 @@ optional_section! {
 }
 
 optional_section! {
-    /// Throttling by heat.
+    /// Keys of thermal throttling.
     ThermalSection {
         limit: Length = Length(ByteLength::ZERO),
         mb_per_second: f64 = 0.0,

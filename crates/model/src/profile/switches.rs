@@ -1,5 +1,4 @@
-//! Keys that say how a mechanism is, in a profile that does not switch it on: they would do
-//! nothing, so they are refused.
+//! Refuses keys of mechanisms that the profile does not switch on, since these keys would have no effect.
 
 use super::words::LevellingName;
 use super::{Basis, Profile, ProfileError};
@@ -8,20 +7,20 @@ use crate::trim::ReadsAfterTrim;
 use crate::units::{ByteLength, Nanoseconds};
 use ssdlab_nand::suspend::Suspendable;
 
-/// A mechanism, by the key that switches it on.
+/// A mechanism, with the key that switches it on.
 struct Switch<'a> {
     key: &'static str,
     is_on: bool,
     basis: Basis,
-    /// What to set it to.
+    /// Value of `key` that switches the mechanism on.
     on: &'static str,
-    /// The keys that mean nothing without it.
+    /// Keys that have no effect without the mechanism.
     keys: &'a [(&'static str, Basis)],
 }
 
 impl Switch<'_> {
-    /// The first key that would do nothing. What a file says may stay when the user switches the
-    /// mechanism off for a run.
+    /// Returns the first key without an effect. Keys in a file may stay if the user switches the mechanism off for a
+    /// run.
     fn idle_key(&self) -> Option<&'static str> {
         let is_idle = |basis| match basis {
             Basis::Absent => false,
@@ -144,8 +143,8 @@ impl Profile {
         self.check_durability()
     }
 
-    /// Refuses ways to make writes durable that capacitors leave nothing to do. A journal that a drive
-    /// has and leaves alone because it ignores flushes is what ignoring them means.
+    /// Refuses settings of durability that have no effect with power-loss protection. A journal on a drive that
+    /// ignores flushes is not refused: ignoring flushes means leaving the journal alone.
     fn check_durability(&self) -> Result<(), ProfileError> {
         let (controller, flush) = (&self.document.controller, &self.document.flush);
         let protection = &controller.power_loss_protection;
@@ -156,7 +155,7 @@ impl Profile {
             ("controller.write_cache=write-through", through, controller.write_cache.basis),
             ("controller.flush=ignored", ignored, controller.flush.basis),
         ];
-        // As above: what a file says may stay when the user adds capacitors for a run.
+        // As above: keys in a file may stay if the user adds power-loss protection for a run.
         let is_idle = |basis| basis == Basis::Given || protection.basis != Basis::Given;
         let found = keys.iter().find(|(_, is_on, basis)| *is_on && is_idle(*basis));
         match found {

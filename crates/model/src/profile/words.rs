@@ -1,4 +1,4 @@
-//! Parameters that are one of a few words.
+//! Parameters whose value is one of a few words.
 
 use serde::Deserialize;
 
@@ -10,7 +10,7 @@ use crate::text::QuantityError;
 use crate::trim::ReadsAfterTrim;
 use ssdlab_nand::suspend::{SuspendWhen, Suspendable};
 
-/// Reads and shows a type of a few variants, each by its word.
+/// Implements reading and showing of a type with a few variants, each by its word.
 macro_rules! words {
     ($type:ident, $expected:literal, $($word:literal => $variant:ident),* $(,)?) => {
         impl Quantity for $type {
@@ -30,7 +30,7 @@ macro_rules! words {
     };
 }
 
-/// Which closed block is collected next.
+/// Victim policy, by its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PolicyName {
@@ -42,7 +42,7 @@ pub(crate) enum PolicyName {
     CostBenefit,
 }
 
-/// How collection keeps up with the host.
+/// Pace of garbage collection, by its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PacingName {
@@ -52,7 +52,7 @@ pub(crate) enum PacingName {
     Ratio,
 }
 
-/// How wear is spread.
+/// Wear levelling, by its word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LevellingName {

@@ -1,5 +1,5 @@
-//! A drive played out write by write, with nothing in common with the formulas but the rules: no
-//! clock, no spare blocks of its own, every block a list of what was written to it.
+//! A simple simulation of a drive, write by write, with nothing in common with the formulas but the rules: no clock,
+//! no spare blocks of its own, every block a list of the pages written to it.
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -10,7 +10,7 @@ const BLOCKS: usize = 2_000;
 const UNITS: usize = 32;
 
 struct Drive {
-    /// What each block was written with, in order; a page is valid where it was written last.
+    /// Pages written to each block, in order; a page is valid at the place where it was written last.
     written: Vec<Vec<usize>>,
     valid: Vec<usize>,
     /// The block that holds each page.
@@ -22,7 +22,7 @@ struct Drive {
 }
 
 impl Drive {
-    /// A drive of which every block but the open one is full.
+    /// Returns a drive of which every block but the open one is full.
     fn new(spare: SpareFactor, seed: u64) -> Drive {
         let pages = (spare.occupancy() * (BLOCKS * UNITS) as f64) as usize;
         let mut drive = Drive {
@@ -60,12 +60,12 @@ impl Drive {
         self.flash_writes += 1;
     }
 
-    /// One host write, after as many collections as it takes to have room: a victim that was full
-    /// gives none.
+    /// Carries out one host write, after as many collections as it takes to have room: a victim that was full gives
+    /// none.
     fn write(&mut self, victim: &mut impl FnMut(&mut Drive) -> usize) {
         while self.written[self.open].len() == UNITS {
             let chosen = victim(self);
-            // Its valid pages come first in the block that is opened in its place.
+            // The valid pages of the victim come first in the block that is opened in its place.
             let old = std::mem::take(&mut self.written[chosen]);
             assert_ne!(chosen, self.open);
             self.open = chosen;
@@ -83,7 +83,7 @@ impl Drive {
         self.host_writes += 1;
     }
 
-    /// Writes until the drive has forgotten how it began, then measures.
+    /// Writes until the initial state is forgotten, then measures.
     fn steady(mut self, mut victim: impl FnMut(&mut Drive) -> usize) -> SteadyState {
         for _ in 0..4 * self.home.len() {
             self.write(&mut victim);
@@ -103,8 +103,8 @@ impl Drive {
     }
 }
 
-/// Compares a played out drive with a formula: write amplification within 1 %, and the shares of
-/// blocks, all differences together, within 2 %.
+/// Compares a simulated drive with a formula: write amplification within 1 %, and the sum of all differences between
+/// the shares of blocks within 2 %.
 #[track_caller]
 fn assert_agree(played: &SteadyState, formula: &SteadyState) {
     let ratio = played.write_amplification() / formula.write_amplification();

@@ -1,4 +1,4 @@
-//! Figures known from elsewhere, to the digits they are given with.
+//! Figures known from other sources, to the digits they are given with.
 
 use super::super::hot_cold::HotCold;
 use super::super::{Choices, SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random, trim};

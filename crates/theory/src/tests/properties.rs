@@ -1,4 +1,4 @@
-//! What must hold whatever the parameters are.
+//! Properties that must hold for all parameters.
 
 use proptest::prelude::*;
 
@@ -7,10 +7,10 @@ use super::super::{
     Choices, SpareFactor, SteadyState, UnitsPerBlock, d_choices, fifo, greedy, random, trim,
 };
 
-/// Room for rounding where two quantities may be equal.
+/// Tolerance for rounding between two quantities that may be equal.
 const ROUNDING: f64 = 1e-9;
 
-/// Spare of logical from a millionth to a thousandfold, evenly in the logarithm.
+/// Spare of logical capacity from 1e-6 to 1e3, uniform in the logarithm.
 fn spare() -> impl Strategy<Value = SpareFactor> {
     (-6.0..3.0)
         .prop_map(|exponent: f64| SpareFactor::from_spare_of_logical(10f64.powf(exponent)).unwrap())

@@ -113,12 +113,12 @@ fn endurance_says_how_often_a_block_is_erased() {
         let sheet = DataSheet { endurance: Some(day * days), ..sheet() };
         made(&sheet).mechanisms.wear.pe_cycles.expect("it is rated")
     };
-    // One drive write a day for five years, of which the flash holds 1.15 and takes 4.3 for each.
+    // One drive write per day for five years, with 1.15 times the capacity as flash and a write amplification of 4.3.
     let once = rated(1825);
     assert!((6_000..8_000).contains(&once), "{once}");
     assert!(rated(3 * 1825).abs_diff(3 * once) < 3);
     assert_eq!(made(&sheet()).mechanisms.wear.pe_cycles, None);
-    // With a cache, of which theory knows nothing, too.
+    // The same holds with a cache, for which theory has no closed form.
     let cache = Some(RatedCache { size: GIB * 40, mb_per_second: 5_000.0 });
     let cached = DataSheet { random_write: None, cache, endurance: Some(day * 600), ..sheet() };
     assert!(made(&cached).mechanisms.wear.pe_cycles.is_some_and(|it| it > 600));

@@ -1,4 +1,4 @@
-//! Values of parameters as text, and back.
+//! Conversion of parameter values to text and back.
 
 use crate::mapping::MappingScheme;
 use crate::profile::{CollectionUnit, DeliveryOrder, Length, Span};
@@ -6,7 +6,7 @@ use crate::text::{
     QuantityError, exact_duration, exact_length, parse_duration, parse_length, parse_switch,
 };
 
-/// A type that parameters have.
+/// A type of parameter values.
 pub(crate) trait Quantity: Sized {
     fn read(text: &str) -> Result<Self, QuantityError>;
     fn show(&self) -> String;

@@ -1,4 +1,4 @@
-//! Ranges of parameters: values that no drive has are refused, with their place.
+//! Plausible ranges of parameters: values that no drive has are refused, with their position.
 
 use super::Quantity;
 use crate::policy::CopyRatio;
@@ -103,7 +103,7 @@ impl Profile {
         self.within("link.mb_per_second", &d.link.mb_per_second, 1.0, 100_000.0)
     }
 
-    /// Refuses units that no drive has. What is worked out in whole units asks for this first.
+    /// Refuses unit sizes that no drive has. Computations in whole units have to call this first.
     pub(super) fn check_unit_size(&self) -> Result<(), ProfileError> {
         let unit_size = &self.document.controller.unit_size;
         self.within("controller.unit_size", unit_size, Length(Sector::SIZE), Length(MIB))
