@@ -65,7 +65,7 @@ pub struct EndOfLife {
 pub struct SpareBlocks {
     /// Number of blocks of a die that can still be replaced.
     pub left: u64,
-    /// That number when the drive was new.
+    /// Number of blocks of a die that could be replaced when the drive was new.
     pub at_start: u64,
     /// Percentage below which the drive warns.
     pub threshold: u8,

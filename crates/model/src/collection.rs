@@ -49,7 +49,7 @@ impl CollectionParameters {
     /// Returns the number of blocks of a group of dies that only copies are programmed to: one per stream of copies,
     /// and one more if blocks have few rows.
     ///
-    /// A power cut tears a row (a program unit on each die) of what is being programmed, and another cut while
+    /// A power cut tears a row (a program unit on each die) of the program in progress, and another cut while
     /// recovery copies tears one more.
     pub(crate) fn blocks_for_copies(geometry: &Geometry, mechanisms: &Mechanisms) -> u32 {
         mechanisms.streams_of_copies() + Self::blocks_for_few_rows(geometry)

@@ -210,7 +210,8 @@ impl Flash {
 
     /// Returns the next victim and its number of valid units, for a drive that chooses victims of some blocks apart:
     /// one of those blocks if `from_apart`, else an ordinary block. Takes from the other kind if the chosen kind has
-    /// no victim, or if all of it were taken in turn and each was fully valid.
+    /// no victim, or none that gains a unit. A policy that does not seek gain knows that only after it has taken all
+    /// blocks of the kind in turn.
     pub(crate) fn take_victim_of(&mut self, from_apart: bool) -> Option<(BlockIndex, u32)> {
         let first = self.take_from(from_apart);
         if first.is_some_and(|(_, valid)| valid < self.units_per_block) {
@@ -315,7 +316,7 @@ impl Flash {
         &self.reverse
     }
 
-    /// Returns the reverse map, to note what is written.
+    /// Returns the reverse map for changes.
     #[inline(always)]
     pub(crate) fn held_mut(&mut self) -> &mut [u32] {
         &mut self.reverse

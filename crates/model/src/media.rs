@@ -1,9 +1,9 @@
 //! The interface between the translation layer and the flash: programs, erases and records, as they are announced and
 //! as they complete.
 //!
-//! The model calls a [`Media`] for every program and erase with the span of time it takes, so
-//! that a medium can keep payload and spare area, be cut from power between start and end, or
-//! check the order of things. [`Null`] keeps nothing and costs nothing; experiments use it.
+//! The model calls a [`Media`] when a program or an erase is announced and when it ends, so that a medium can keep
+//! payload and spare areas, lose power at any of these events, or check the order of operations. [`Null`] keeps
+//! nothing and costs nothing; experiments use it.
 //!
 //! # The newest copy of a unit
 //!

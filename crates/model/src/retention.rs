@@ -113,7 +113,7 @@ impl Retention {
         for (begun_at, block) in self.begun.iter_mut().zip(0..) {
             *begun_at = begun(BlockIndex(block));
         }
-        // No data is from the future: the time stored is at least what the latest of these moments shows.
+        // No block can be begun in the future: the drive was stored at least until the latest of these moments.
         let latest = self.begun.iter().max().copied().unwrap_or_default();
         self.stored = latest.saturating_sub(now);
         self.look(self.stored + now, erases);

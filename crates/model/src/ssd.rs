@@ -50,7 +50,7 @@ impl Configuration {
     /// free.
     pub fn check_spare(&self) -> Result<(), GeometryError> {
         if self.mechanisms.mapping == MappingScheme::LogBlock {
-            // A log-block drive has no such garbage collection; `check_mapping` checks what it needs.
+            // A log-block drive merges instead of collecting; `check_mapping` checks its needs.
             return Ok(());
         }
         let geometry = &self.geometry;
@@ -63,7 +63,7 @@ impl Configuration {
         Err(GeometryError::NoSpare { logical: geometry.logical_units().into(), usable })
     }
 
-    /// Checks that there is room on flash for what the mapping scheme stores there.
+    /// Checks that there is room on flash for the tables of the mapping scheme.
     pub fn check_mapping(&self) -> Result<(), GeometryError> {
         self.check_checkpoint()?;
         match self.mechanisms.mapping {

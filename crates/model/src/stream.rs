@@ -98,7 +98,7 @@ impl FreePool {
 
     /// Returns an empty pool with the same order.
     pub(crate) fn emptied(&self) -> Self {
-        // The range of never used blocks is empty: what is saved says where it begins.
+        // The range of never used blocks is empty; restoring a saved pool sets its beginning.
         let used = |it: &FreeGroup| it.unused.end..it.unused.end;
         let group =
             |it: &FreeGroup| FreeGroup { unused: used(it), recycled: it.recycled.emptied() };

@@ -55,8 +55,8 @@ fn amplification(spare: SpareFactor, flow: f64) -> f64 {
     (spare.alpha() * flow).max(1.0)
 }
 
-/// Returns `x`, which lies between its value for empty victims, `rho`, and that for random victims, `rho / (1 -
-/// rho)`.
+/// Returns `x`, which lies between its value for empty victims, `rho`, and that for random victims,
+/// `rho / (1 - rho)`.
 fn flow(spare: SpareFactor, units: UnitsPerBlock, choices: Choices) -> f64 {
     // The mean number of invalid units per block: the sum of the shares below each level.
     let missing = spare.spare_of_physical() * f64::from(units.get());

@@ -52,9 +52,9 @@ impl HotCold {
     /// `A = r / (1 - e^(-r alpha / (f A))) + (1-r) / (1 - e^(-(1-r) alpha / ((1-f) A)))`.
     ///
     /// For every [`SpareFactor`]. The equation has one solution. Let `t = alpha / A` be the host writes per logical
-    /// page during a block's life, and `z / (1 - e^-z) - 1` the spare of pages that are rewritten `z` times, with `z
-    /// = t r / f` and `t (1-r) / (1-f)` for hot and cold pages. The equation says that this spare, averaged over all
-    /// pages, is the spare of the drive; the average rises with `t`.
+    /// page during a block's life, and `z / (1 - e^-z) - 1` the spare of pages that are rewritten `z` times, with
+    /// `z = t r / f` and `t (1-r) / (1-f)` for hot and cold pages. The equation says that this spare, averaged over
+    /// all pages, is the spare of the drive; the average rises with `t`.
     pub fn fifo_one_stream(self, spare: SpareFactor) -> f64 {
         let (cold_writes, cold_pages) = (1.0 - self.hot_writes, 1.0 - self.hot_pages);
         let excess = |t: f64| {
@@ -81,8 +81,8 @@ impl HotCold {
         })
     }
 
-    /// Returns the write amplification with hot and cold pages in streams of their own: `A = r A(alpha_h) + (1-r)
-    /// A(alpha_c)`, with `policy` for the `A` of a uniformly written stream.
+    /// Returns the write amplification with hot and cold pages in streams of their own:
+    /// `A = r A(alpha_h) + (1-r) A(alpha_c)`, with `policy` for the `A` of a uniformly written stream.
     pub fn separate_streams(self, split: Split, policy: impl Fn(SpareFactor) -> f64) -> f64 {
         self.hot_writes * policy(split.hot) + (1.0 - self.hot_writes) * policy(split.cold)
     }

@@ -6,9 +6,9 @@ use std::ops::{Div, Rem};
 
 /// A divisor of 32-bit numbers.
 ///
-/// With m = floor((2^64 - 1) / d), x / d is the high half of (x + 1) m. (Write 2^64 - 1 = m d + r
-/// and x + 1 = q d + s with 1 <= s <= d: then (x + 1) m / 2^64 = q + s/d - (x + 1)(1 + r)/(d 2^64).
-/// What is taken away is positive and at most 2^-32, less than 1/d, so the sum lies within q..q + 1.)
+/// With m = floor((2^64 - 1) / d), x / d is the high half of (x + 1) m. (Write 2^64 - 1 = m d + r and x + 1 = q d + s
+/// with 1 <= s <= d: then (x + 1) m / 2^64 = q + s/d - (x + 1)(1 + r)/(d 2^64). The term subtracted is positive and
+/// at most 2^-32, less than 1/d, so the sum lies within q..q + 1.)
 #[derive(Clone, Copy, Debug)]
 pub struct Divisor {
     divisor: u32,

@@ -1,3 +1,4 @@
+//! Tests of bad blocks and of the end of a drive's life.
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 

@@ -363,7 +363,7 @@ mod tests {
         MapCache::new(&configuration).expect("room for the map")
     }
 
-    /// Uses a page. Returns whether it was in RAM, and the page that was evicted.
+    /// Uses a page. Returns true if the page was in RAM, and the page that was evicted.
     fn touch(cache: &mut MapCache, page: u32, change: bool) -> (bool, Option<u32>) {
         if cache.touch(page, change).is_some() {
             return (true, None);

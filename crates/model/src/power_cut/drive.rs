@@ -148,7 +148,7 @@ impl CutDrive {
         each!(CutDrive, self, ssd => ssd.media_mut().take_taken())
     }
 
-    /// Returns the first program of flash that was not erased, or `None`.
+    /// Returns the first program that the flash could not carry out, or `None`.
     pub fn misuse(&self) -> Option<Misuse> {
         each!(CutDrive, self, ssd => ssd.media().misuse())
     }

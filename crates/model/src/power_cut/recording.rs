@@ -53,7 +53,8 @@ pub enum Taken {
     Trimmed(LogicalUnit, u32),
 }
 
-/// A program of flash that is not erased.
+/// A program that flash cannot carry out, because the place, or a later page of that block on the same die, is not
+/// erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Misuse {
     /// First physical unit of the program unit.
@@ -158,7 +159,7 @@ impl Recording {
         std::mem::take(&mut self.taken)
     }
 
-    /// Returns the first program of flash that was not erased, or `None`.
+    /// Returns the first program that the flash could not carry out, or `None`.
     pub fn misuse(&self) -> Option<Misuse> {
         self.misuse
     }

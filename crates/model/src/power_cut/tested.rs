@@ -107,7 +107,7 @@ pub struct Tested {
     resting: Option<Resting>,
     /// Moment at which the latest request was sent.
     sent: Instant,
-    /// Latest answer that is known so far.
+    /// Latest answer that is known so far, or the end of a later idle period.
     answered: Instant,
     /// Moment at which power returned after the latest cut.
     powered: Instant,

@@ -1,3 +1,4 @@
+//! Tests of the victim queue: random operations compared with a plain list.
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
