@@ -39,7 +39,7 @@ const STREAM: u64 = 0x6261_645f_626c_6f63;
 pub struct BadBlockParameters {
     /// Erases after which 63 % of the blocks have failed (Weibull's scale).
     pub life: u32,
-    /// Weibull's shape: with 1 blocks fail at a constant rate, with more their failures are closer together.
+    /// Weibull's shape: 1 means a constant failure rate; with a larger value the failures are closer together.
     pub shape: f64,
     /// Number of blocks of each die kept to replace bad ones, without those that were bad from the factory.
     pub reserve: u32,
@@ -63,9 +63,9 @@ pub struct EndOfLife {
 /// Spare blocks that are left to replace bad blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpareBlocks {
-    /// Number of blocks of a die that can still be replaced.
+    /// Number of blocks, over all dies, that can still be replaced.
     pub left: u64,
-    /// Number of blocks of a die that could be replaced when the drive was new.
+    /// Number of blocks, over all dies, that could be replaced when the drive was new.
     pub at_start: u64,
     /// Percentage below which the drive warns.
     pub threshold: u8,

@@ -134,7 +134,7 @@ counters! {
         levelled_blocks,
         /// Units that were valid on these victims.
         levelled_units,
-        /// Blocks of a die that went bad in use.
+        /// Blocks that went bad in use, each a block of one die.
         failed_blocks,
         /// Collection units that were retired because one of their blocks went bad and no reserve block was left to
         /// replace it.

@@ -21,10 +21,10 @@ use crate::units::{BlockIndex, Nanoseconds};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SlcSpace {
-    /// Blocks of the cache only.
+    /// Blocks that belong to the cache.
     #[default]
     Fixed,
-    /// Free blocks, as long as there are enough, besides the blocks of the cache.
+    /// Free blocks, as long as there are enough, besides the blocks that belong to the cache.
     Dynamic,
 }
 

@@ -188,7 +188,7 @@ struct OpenBlock {
     block: BlockIndex,
     /// Number of program units of the block that were filled.
     programs: u32,
-    /// Number of program units of the block that are used.
+    /// Number of program units that the block can take: all, or fewer in SLC mode.
     programs_most: u32,
     /// True if the block is in SLC mode, so that it holds less than others.
     is_limited: bool,

@@ -10,10 +10,11 @@
 //! "Endurance enhancement of flash-memory storage systems", DAC 2007).
 //!
 //! Data moved by static levelling is cold, and other copies of garbage collection are warmer. If both share a block,
-//! the cold units are copied again with each of these victims; so the dual-pool algorithm (Chang, "On efficient wear
-//! leveling for large-scale flash-memory storage systems", SAC 2007) keeps the blocks of cold data in a pool of their
-//! own. With `wear.static_stream` the moved data goes to a write stream of its own ([`crate::streams`]), and copies
-//! of its blocks stay in that stream. The choice of blocks for that stream does not change.
+//! the cold units are copied again each time such a block is collected; so the dual-pool algorithm (Chang, "On
+//! efficient wear leveling for large-scale flash-memory storage systems", SAC 2007) keeps the blocks of cold data in
+//! a pool of their own. With `wear.static_stream` the moved data goes to a write stream of its own
+//! ([`crate::streams`]), and copies of its blocks stay in that stream. The choice of blocks for that stream does not
+//! change.
 
 use crate::flash::Flash;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};

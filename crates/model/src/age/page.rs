@@ -1,4 +1,4 @@
-//! Preconditioning of a drive with a map of single units: fills the blocks as planned.
+//! Preconditioning of a drive with a map entry for each unit: fills the blocks as planned.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;

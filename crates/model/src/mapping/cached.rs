@@ -6,8 +6,8 @@
 //! global translation directory).
 //!
 //! The scheme simulates time and flash traffic only: lookups use an ordinary complete map underneath. This file
-//! tracks which map pages are in RAM and which of them are dirty; `traffic` reads and writes them, and `map_area`
-//! assigns their places.
+//! tracks which map pages are in RAM and which of them are dirty; `ftl/map_traffic.rs` reads and writes them, and
+//! `map_area.rs` assigns their places.
 //!
 //! Gupta, Kim, Urgaonkar: DFTL, ASPLOS 2009. The paper caches entries and writes all changed
 //! entries of a map page back together; caching pages does the same with no search per entry, and
@@ -186,7 +186,8 @@ pub struct MapCache {
     pub(crate) area: MapArea,
 }
 
-/// Returns the number of map pages of a drive: each is one unit with an entry for each logical unit.
+/// Returns the number of map pages of a drive: a map page takes one unit, with an entry of four bytes per logical
+/// unit.
 pub(crate) fn map_pages(logical_units: u32, unit_size: ByteLength) -> u32 {
     u64::from(logical_units).div_ceil(unit_size.whole(ENTRY)) as u32
 }

@@ -4,16 +4,16 @@
 //! one entry for each extent, and its RAM limits their number. The logical units are divided into regions as large as
 //! a collection unit, each with entries of its own, so that an extent ends with its region. When the table is full,
 //! the region with the most extents is condensed (extent compaction): its fragments are read and written again as one
-//! run (see `condense.rs`).
+//! run (see `ftl/condense.rs`).
 //!
 //! The scheme simulates table space and time only: lookups use an ordinary complete map underneath, and this file
 //! counts the extents that it would take. An entry that changes is compared with its two neighbours, so that counting
 //! costs the same however long the extents are.
 //!
-//! The source for drives of 2009 with little RAM is S. Pakhomov (KompyuterPress 01/2011), read as describing such a
-//! map: random writes of a drive collapse long before free blocks run out. No maker has published its scheme. Extents
-//! for whole blocks with fragments beside them are what hybrid mapping schemes have in common (Lee et al., FAST: A
-//! log buffer-based flash translation layer using fully-associative sector translation, ACM TECS 6(3), 2007).
+//! S. Pakhomov (KompyuterPress 01/2011) infers such a map for drives of 2009 with little RAM, from a drive whose
+//! random writes collapse long before free blocks run out; no maker has published its scheme. Extents for whole
+//! blocks with fragments beside them are what hybrid mapping schemes have in common (Lee et al., FAST: A log
+//! buffer-based flash translation layer using fully-associative sector translation, ACM TECS 6(3), 2007).
 
 use super::regions::RegionQueue;
 use super::{Mapping, PageMap};
