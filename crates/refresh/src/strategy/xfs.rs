@@ -339,6 +339,11 @@ impl Strategy for CommitRange {
             headway.advance(chunk.length);
             at = chunk.end();
             sum.left = sum.left.or(left);
+            if left.and_then(Left::ends_all).is_some() {
+                // The rest of the window would be left for another reason, or hide this one.
+                sum.left = left;
+                break;
+            }
             if left.is_none() {
                 sum.written += chunk.length;
                 // Each byte is read to be copied, written, and read once more to be compared.
