@@ -72,21 +72,21 @@ Examples:
     arg_required_else_help = true
 )]
 pub struct Cli {
-    /// What every subcommand takes.
+    /// Options of every subcommand.
     #[command(flatten)]
     pub common: Common,
-    /// What to do.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What every subcommand takes.
+/// Options of every subcommand.
 #[derive(Args, Debug)]
 pub struct Common {
     /// Say nothing on stderr but warnings and errors
     #[arg(long, global = true, display_order = 900)]
     pub quiet: bool,
-    /// Whether to use colour; auto does on a terminal, unless NO_COLOR is set
+    /// Use of colour; auto uses it on a terminal, unless NO_COLOR is set
     #[arg(
         long,
         global = true,
@@ -98,7 +98,7 @@ pub struct Common {
     pub color: Color,
 }
 
-/// Whether to use colour; with `auto` on a terminal, unless NO_COLOR is set.
+/// Use of colour; `auto` uses it on a terminal, unless NO_COLOR is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     Auto,
@@ -138,10 +138,10 @@ pub enum Command {
     /// Cut power of an attached drive, or look for cuts that lose data
     #[command(args_conflicts_with_subcommands = true)]
     PowerCut {
-        /// What to do instead.
+        /// Action instead of a cut.
         #[command(subcommand)]
         what: Option<PowerCut>,
-        /// Which drive.
+        /// Drive whose power is cut.
         #[command(flatten)]
         drive: AttachedArguments,
     },
@@ -165,7 +165,7 @@ pub enum Command {
     /// List experiments, simulated drives, stacks or kept runs
     #[command(after_help = reports::LIST_EXAMPLES)]
     List {
-        /// What to list.
+        /// Things to list.
         #[command(subcommand)]
         what: List,
     },
@@ -189,7 +189,7 @@ pub enum Command {
     Truth(TruthArguments),
     /// Make a profile of a drive
     Profile {
-        /// What to do.
+        /// Subcommand to run.
         #[command(subcommand)]
         what: ProfileCommand,
     },

@@ -17,7 +17,7 @@ use crate::readers;
 pub enum Fault {
     /// A flush is answered without a sync.
     FlushWithoutSync,
-    /// What is promised is marked before the sync that makes it durable.
+    /// The promise mark is written before the sync that makes the data durable.
     PromiseBeforeSync,
     /// Nothing makes durable what the image says of itself.
     StateNotSynced,
@@ -25,9 +25,9 @@ pub enum Fault {
     OneSlotForDumps,
     /// A dump relies on program units that only the next sync makes durable.
     DumpWithoutProgrammed,
-    /// What an erased block held is punched out before what replaces it is durable.
+    /// The data of an erased block is punched out before its replacement is durable.
     PunchBeforeSync,
-    /// What an erased block held is never punched out.
+    /// The data of an erased block is never punched out.
     NeverPunched,
     /// Records are durable before the data that they are of.
     RecordBeforeData,
@@ -39,7 +39,7 @@ pub enum Fault {
     TrimsAfterSync,
     /// Batches of the log of trims do not name their predecessor.
     TrimsUnchained,
-    /// Who opens an image believes a dump of the buffer whatever its checksums say.
+    /// Opening an image trusts a dump of the buffer whatever its checksums say.
     DumpUnchecked,
 }
 

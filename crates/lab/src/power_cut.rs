@@ -57,7 +57,7 @@ pub struct Request {
 /// The drive that was cut from power.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct SmallDrive {
-    /// How it maps.
+    /// Mapping scheme.
     pub mapping: String,
     /// Channels.
     pub channels: u32,
@@ -75,7 +75,7 @@ pub struct SmallDrive {
     pub is_protected: bool,
 }
 
-/// How long recovery took.
+/// Time of the recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct RecoveryTimes {
     /// The quickest, in nanoseconds.
@@ -101,21 +101,21 @@ pub struct Broken {
     pub seed: Option<u64>,
     /// Its requests.
     pub requests: u32,
-    /// What is left of it without what is not needed, a request a line.
+    /// The history reduced to the requests that are needed, a request a line.
     pub history: Vec<String>,
-    /// When power was cut, in nanoseconds from the first request on.
+    /// Moment of the power cut, in nanoseconds from the first request on.
     pub cut_after_ns: u64,
-    /// When it was cut again, in nanoseconds from when it was back, while the drive was recovering
+    /// Moment of a second power cut, in nanoseconds from the return of power, while the drive was recovering
     /// and nothing was wrong so far; nothing when it was cut once.
     pub cut_again_after_ns: Option<u64>,
     /// True if that did no harm, and something was wrong only after the drive had been written to
     /// (its first, middle and last unit), flushed, and cut once more when that was answered.
     pub went_on: bool,
-    /// What was wrong.
+    /// The broken promise or rule.
     pub finding: String,
 }
 
-/// What was tried, and what came of it.
+/// Histories that were tried, and the results.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Exploration {
     /// Always [`SCHEMA`].
@@ -138,7 +138,7 @@ pub struct Exploration {
     pub cuts: u64,
     /// Further cuts while it recovered from one of those; used and cut once more as well.
     pub cuts_in_recovery: u64,
-    /// How long recovery took; nothing when there was none.
+    /// Time of the recovery; absent if there was none.
     pub recovery: Option<RecoveryTimes>,
     /// The first history that broke a rule.
     pub broken: Option<Broken>,

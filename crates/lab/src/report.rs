@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// The version of the report's JSON form.
 pub const SCHEMA: &str = "ssdlab.report/1";
 
-/// What one run found.
+/// Results of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// Always `ssdlab.report/1`.
@@ -26,7 +26,7 @@ pub struct Report {
     pub schema: String,
     /// The experiment's name, such as `fragmentation`.
     pub experiment: String,
-    /// What was measured.
+    /// Drive that was measured.
     pub target: Target,
     /// The seed of every random choice.
     pub seed: u64,
@@ -39,7 +39,7 @@ pub struct Report {
     pub interrupted: bool,
     /// The machine it ran on.
     pub host: Host,
-    /// When it started, RFC 3339, UTC.
+    /// Start of the run, RFC 3339, UTC.
     pub started: String,
     /// The tables, most important first.
     pub tables: Vec<Table>,
@@ -49,41 +49,41 @@ pub struct Report {
     pub histograms: Vec<LatencyHistogram>,
     /// Sentences the report stands behind, most important first.
     pub findings: Vec<Finding>,
-    /// What the inside of a simulated drive counted over the whole run; absent for a real one.
+    /// Counters of the inside of a simulated drive over the whole run; absent for a real one.
     pub counters: Option<ReportCounters>,
-    /// How worn a simulated drive was at the end, by the names of the NVMe SMART / Health log; absent
+    /// Wear of a simulated drive at the end, by the names of the NVMe SMART / Health log; absent
     /// for a real one and for a stack of drives.
     #[serde(default)]
     pub health: Option<ReportHealth>,
-    /// Where the time of a simulated drive's requests went over the whole run; absent for a real
+    /// Parts of the time of a simulated drive's requests over the whole run; absent for a real
     /// one.
     #[serde(default)]
     pub attribution: Option<ReportAttribution>,
     /// Pictures of the inside of simulated SSDs over the run, one recording for each, where they were asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recordings: Vec<Recording>,
-    /// What the run cost.
+    /// Cost of the run.
     pub cost: Cost,
 }
 
-/// What was measured.
+/// A drive that was measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Target {
     /// `simulated`, `file`, `directory` or `device`.
     pub kind: TargetKind,
-    /// How the user named it.
+    /// Name by which the user gave it.
     pub name: String,
     /// Bytes that can be addressed.
     pub capacity_bytes: u64,
-    /// How requests reached it.
+    /// Way in which requests reached it.
     pub engine: String,
-    /// What is not as one would expect, a sentence each.
+    /// Circumstances that are not as one would expect, a sentence each.
     pub caveats: Vec<String>,
     /// Facts about the drive, in the order to show them.
     pub facts: Vec<Fact>,
 }
 
-/// What kind of drive was measured.
+/// Kind of drive that was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetKind {
@@ -100,9 +100,9 @@ pub enum TargetKind {
 /// A fact about a drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fact {
-    /// What it is about.
+    /// Subject of the fact.
     pub name: String,
-    /// What it is, with its unit.
+    /// Value, with its unit.
     pub value: String,
 }
 
@@ -139,9 +139,9 @@ pub struct Series {
     pub unit_x: String,
     /// Unit of `y`.
     pub unit_y: String,
-    /// Where the points lie; as long as `y`.
+    /// Positions of the points; as long as `y`.
     pub x: Vec<f64>,
-    /// What was measured there.
+    /// Values that were measured at these positions.
     pub y: Vec<f64>,
 }
 
@@ -165,13 +165,13 @@ pub struct LatencyHistogram {
 /// One percentile of a latency histogram.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentile {
-    /// Which, such as 99.9.
+    /// The percentile, such as 99.9.
     pub percent: f64,
     /// Its value, in microseconds.
     pub us: f64,
 }
 
-/// How much a finding matters.
+/// Importance of a finding.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -190,7 +190,7 @@ pub enum Level {
 /// A sentence the report stands behind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// How much it matters.
+    /// Importance of the finding.
     pub level: Level,
     /// A stable name for scripts, such as `reads-slower`.
     pub code: String,
@@ -198,7 +198,7 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What a run cost.
+/// Cost of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Time by the wall clock.

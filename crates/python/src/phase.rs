@@ -46,7 +46,7 @@ impl Latencies {
     }
 }
 
-/// What a phase measured.
+/// Results of a phase.
 #[pyclass(frozen, module = "ssdlab._ssdlab")]
 pub struct PhaseResult {
     result: ssdlab_drive::PhaseResult,
@@ -78,7 +78,7 @@ impl PhaseResult {
 
 #[pymethods]
 impl PhaseResult {
-    /// When it began and how long it took, in seconds of the drive; requests; bytes read and written.
+    /// Begin and length in seconds of the drive's time; requests; bytes read and written.
     fn figures(&self) -> (f64, f64, u64, u64, u64) {
         let it = &self.result;
         let started = it.started.since(ssdlab_units::Instant::START).seconds();

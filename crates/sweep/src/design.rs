@@ -26,7 +26,7 @@ const SEEDS_MOST: u32 = 1_000;
 /// Largest number of runs of a sweep; each takes 8 KB of memory.
 const RUNS_HELD: usize = 10_000_000;
 
-/// How the points are chosen from the grid of all combinations.
+/// Choice of points from the grid of all combinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Sampling {

@@ -33,11 +33,11 @@ pub struct Sweep {
     pub targets: Vec<String>,
     /// The keys that were varied.
     pub dimensions: Vec<Dimension>,
-    /// How points were chosen.
+    /// Choice of the points.
     pub sampling: Sampling,
     /// The seeds of the runs of each point.
     pub seeds: Vec<u64>,
-    /// What else of the protocol was set.
+    /// Other settings of the protocol.
     pub parameters: Vec<Parameter>,
     /// True if the protocol was the quick one.
     pub shortened: bool,
@@ -84,15 +84,15 @@ pub struct RunOfPoint {
     pub seed: u64,
     /// The key of its result; null where the point cannot be.
     pub key: Option<Key>,
-    /// How far it came.
+    /// State of the run.
     pub state: State,
-    /// Why it failed.
+    /// Reason of the failure.
     pub error: Option<String>,
     /// The figures, in the order of `measures`; empty unless it is done.
     pub values: Vec<Option<f64>>,
 }
 
-/// How far a run came.
+/// State of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {

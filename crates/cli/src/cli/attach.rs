@@ -87,7 +87,7 @@ pub struct AttachArguments {
     /// File system to make for that, if there is none on the drive
     #[arg(long, value_name = "NAME", default_value = "ext4", requires = "mount", conflicts_with_all = ["file", "nbd"])]
     pub fs: String,
-    /// How long requests take
+    /// Time that requests take
     #[arg(long, value_enum, default_value_t = AttachTime::Real)]
     pub time: AttachTime,
     /// Change nothing in the drive or the image: writes fail
@@ -107,7 +107,7 @@ pub struct AttachArguments {
     pub record: Option<PathBuf>,
 }
 
-/// How long requests to an attached drive take.
+/// Time that requests to an attached drive take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AttachTime {
     /// As long as on the drive
@@ -127,7 +127,7 @@ pub struct AttachedArguments {
 /// Arguments of `status`.
 #[derive(Args, Debug)]
 pub struct StatusArguments {
-    /// Which drive.
+    /// The attached drive.
     #[command(flatten)]
     pub drive: AttachedArguments,
     /// Show it again and again, on a terminal as a full screen, until q or Ctrl-C

@@ -45,7 +45,7 @@ pub struct PreconditionArguments {
     /// The state to bring it into
     #[arg(long, value_enum, default_value_t = PreconditionState::Steady)]
     pub state: PreconditionState,
-    /// How much is written, as times the capacity (2x) or as a length; to a steady drive nothing
+    /// Amount to write, as times the capacity (2x) or as a length; to a steady drive nothing
     /// unless said, otherwise 1x
     #[arg(long, value_name = "AMOUNT")]
     pub written: Option<String>,
@@ -53,11 +53,11 @@ pub struct PreconditionArguments {
     /// its beginning, that they went to; uniform unless said (needs collection.policy=fifo)
     #[arg(long, value_name = "WRITES:DRIVE")]
     pub hot: Option<String>,
-    /// What the pseudo-SLC cache of a steady drive holds, if it has blocks of its own; nothing
+    /// Content of the pseudo-SLC cache of a steady drive, if it has blocks of its own; nothing
     /// unless said
     #[arg(long, value_enum, value_name = "CACHE")]
     pub cache: Option<PreconditionCache>,
-    /// How long it lies without power after that, such as 365d, so that its data gets old (needs
+    /// Time without power after that, such as 365d, so that the drive's data gets old (needs
     /// retention.retry in the profile or with --set)
     #[arg(long, value_name = "TIME")]
     pub stored_for: Option<String>,
@@ -93,16 +93,16 @@ pub enum PreconditionState {
     Steady,
 }
 
-/// What a cache holds.
+/// Content of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PreconditionCache {
     /// Nothing, as after a rest
     Empty,
-    /// What is left there after writing without a rest
+    /// Data left there after writing without a rest
     Full,
 }
 
-/// What can be done with power cuts.
+/// Actions with power cuts.
 #[derive(Debug, Subcommand)]
 pub enum PowerCut {
     /// Try every cut of short histories on a small drive of a profile's kind
@@ -124,7 +124,7 @@ pub struct ExploreArguments {
     /// File with the history; without it, random ones are tried
     #[arg(long, value_name = "FILE", conflicts_with_all = ["histories", "requests"])]
     pub history: Option<PathBuf>,
-    /// How many random histories
+    /// Number of random histories
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub histories: u32,
     /// Requests of each

@@ -55,7 +55,7 @@ pub struct AdviseArguments {
     /// Amounts of over-provisioning to try, as shares of the flash [default: 7%,10%,15%,20%,28%,35%,50%]
     #[arg(long, value_name = "SHARES", value_delimiter = ',')]
     pub spare: Vec<String>,
-    /// Where writes go: share of the writes and share of the drive, at its beginning, that they go
+    /// Places of writes: share of the writes and share of the drive, at its beginning, that they go
     /// to; uniform unless said (needs collection.policy=fifo)
     #[arg(long, value_name = "WRITES:DRIVE")]
     pub hot: Option<String>,
@@ -84,7 +84,7 @@ pub struct AdviseArguments {
     /// Random seed.
     #[command(flatten)]
     pub seed: Seed,
-    /// What becomes of the report.
+    /// Output of the report.
     #[command(flatten)]
     pub report: ReportArguments,
 }
@@ -133,7 +133,7 @@ pub struct RefreshArguments {
     /// move it
     #[arg(long)]
     pub frozen: bool,
-    /// How much is judged and rewritten at a time
+    /// Amount of data that is judged and rewritten at a time
     #[arg(long, value_name = "LENGTH", default_value = "4M")]
     pub window: String,
     /// Leave the drive to cool from this temperature on, in degrees Celsius

@@ -24,7 +24,7 @@ Examples:
       --sequential-read 2400 --sequential-write 100 --random-read 200k \\
       --dram 0";
 
-/// What to do with profiles.
+/// Actions on profiles.
 #[derive(Debug, Subcommand)]
 pub enum ProfileCommand {
     /// Make a profile from the figures of a data sheet
@@ -32,7 +32,7 @@ pub enum ProfileCommand {
     New(NewProfileArguments),
 }
 
-/// What a cell of the flash holds.
+/// Bits in a cell of the flash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Flash {
     Slc,
@@ -41,22 +41,22 @@ pub enum Flash {
     Qlc,
 }
 
-/// How a drive is connected.
+/// Interface of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Interface {
     Sata,
     Nvme,
 }
 
-/// What `profile new` takes.
+/// Arguments of `profile new`.
 #[derive(Args, Debug)]
 pub struct NewProfileArguments {
-    /// What the drive is called
+    /// Name of the drive
     pub name: String,
-    /// What the host can address, such as 960GB
+    /// Capacity that the host can address, such as 960GB
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub capacity: ByteLength,
-    /// What the flash holds, if that is known
+    /// Capacity of the flash, if that is known
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub flash_size: Option<ByteLength>,
     /// Rated sequential reads, in MB/s
@@ -77,22 +77,22 @@ pub struct NewProfileArguments {
     /// Rated latency of a write
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub write_latency: Option<Nanoseconds>,
-    /// What the drive maps at a time (its indirection unit), such as 16K or 64K of large QLC drives [default: 4K]
+    /// Mapping unit of the drive (its indirection unit), such as 16K or 64K of large QLC drives [default: 4K]
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub mapping_unit: Option<ByteLength>,
-    /// What a cell of the flash holds
+    /// Bits in a cell of the flash
     #[arg(long, value_enum, default_value_t = Flash::Tlc)]
     pub flash: Flash,
-    /// How the drive is connected
+    /// Interface of the drive
     #[arg(long, value_enum, default_value_t = Interface::Nvme)]
     pub interface: Interface,
     /// Capacitors keep what is in the write buffer when power fails
     #[arg(long)]
     pub power_loss_protection: bool,
-    /// What its cache of flash with one bit a cell holds, such as 113GB
+    /// Capacity of its cache of flash with one bit a cell, such as 113GB
     #[arg(long, value_name = "LENGTH", value_parser = length, requires = "cache_write")]
     pub cache: Option<ByteLength>,
-    /// How fast that is written, in MB/s
+    /// Speed of writes to that cache, in MB/s
     #[arg(long, value_name = "MB/S", requires = "cache")]
     pub cache_write: Option<f64>,
     /// Drive writes per day that it is rated for

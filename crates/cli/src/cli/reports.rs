@@ -39,7 +39,7 @@ Examples:
   ssdlab compare last~1 last
           what fio has measured beside what the model says";
 
-/// What can be listed.
+/// Things that can be listed.
 #[derive(Debug, Subcommand)]
 pub enum List {
     /// The experiments, or the parameters of one
@@ -70,7 +70,7 @@ pub enum List {
         #[arg(long, conflicts_with_all = ["json", "keys"], requires = "name")]
         toml: bool,
     },
-    /// What simulated drives can be put behind, such as RAID, with the options of each
+    /// Layers above simulated drives, such as RAID, with the options of each
     Stacks {
         /// Print JSON
         #[arg(long)]
@@ -81,7 +81,7 @@ pub enum List {
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Where runs are kept.
+        /// Store of runs.
         #[command(flatten)]
         store: StoreArguments,
     },
@@ -93,13 +93,13 @@ pub struct ShowArguments {
     /// The run: its number, 'last', or 'last~1' for the one before
     #[arg(default_value = "last", add = ArgValueCompleter::new(Runs))]
     pub run: String,
-    /// How to show it.
+    /// Format of the output.
     #[command(flatten)]
     pub form: Form,
     /// Files for other programs.
     #[command(flatten)]
     pub files: Files,
-    /// Where runs are kept.
+    /// Store of runs.
     #[command(flatten)]
     pub store: StoreArguments,
 }
@@ -115,10 +115,10 @@ pub struct CompareArguments {
         add = ArgValueCompleter::new(RunsAndFiles)
     )]
     pub runs: Vec<String>,
-    /// How to show them.
+    /// Format of the output.
     #[command(flatten)]
     pub form: Form,
-    /// Where runs are kept.
+    /// Store of runs.
     #[command(flatten)]
     pub store: StoreArguments,
 }
@@ -126,16 +126,16 @@ pub struct CompareArguments {
 /// Arguments of `import`.
 #[derive(Args, Debug)]
 pub struct ImportArguments {
-    /// What fio wrote with --output-format=json or json+, one file or several
+    /// Results that fio wrote with --output-format=json or json+, one file or several
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// How to show it.
+    /// Format of the output.
     #[command(flatten)]
     pub form: Form,
     /// More files for other programs.
     #[command(flatten)]
     pub written: Files,
-    /// Where runs are kept.
+    /// Store of runs.
     #[command(flatten)]
     pub store: StoreArguments,
     /// Do not keep it
@@ -161,7 +161,7 @@ pub struct TruthArguments {
     /// Random seed.
     #[command(flatten)]
     pub seed: Seed,
-    /// What becomes of the report.
+    /// Output of the report.
     #[command(flatten)]
     pub report: ReportArguments,
 }

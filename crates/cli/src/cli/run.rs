@@ -62,16 +62,16 @@ pub struct RunArguments {
         add = ArgValueCompleter::new(Operands)
     )]
     pub operands: Vec<String>,
-    /// What of the protocol is changed.
+    /// Changes of the protocol.
     #[command(flatten)]
     pub protocol: ProtocolArguments,
-    /// What becomes of the report.
+    /// Output of the report.
     #[command(flatten)]
     pub report: ReportArguments,
     /// Files for other programs.
     #[command(flatten)]
     pub files: Files,
-    /// Where runs are kept.
+    /// Store of runs.
     #[command(flatten)]
     pub store: StoreArguments,
     /// Do not keep this run
@@ -88,7 +88,7 @@ pub struct RunArguments {
     /// Go on where the file system has no direct I/O; the page cache is then measured as well
     #[arg(long)]
     pub allow_buffered: bool,
-    /// What sends requests to a real drive; by default what costs the least. To compare with fio, name the
+    /// I/O engine for real drives; by default the one that costs the least. To compare with fio, name the
     /// engine that its job names
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t = EngineArgument::Auto)]
     pub engine: EngineArgument,
@@ -108,7 +108,7 @@ pub struct RunArguments {
     pub purge: Option<PurgeArgument>,
 }
 
-/// What sends requests to a real drive.
+/// I/O engine for real drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineArgument {
     /// Positioned I/O at depth 1 (reads by io_uring where the drive is waited for), above it io_uring,
@@ -151,10 +151,10 @@ pub struct ExportArguments {
     /// The form of the script
     #[arg(long, value_enum, default_value_t = ExportForm::Sh)]
     pub format: ExportForm,
-    /// How large the target is; a device must be said, of a file it is what the protocol needs
+    /// Size of the target; must be given for a device, and is by default what the protocol needs for a file
     #[arg(long, value_name = "SIZE")]
     pub capacity: Option<String>,
-    /// What of the protocol is changed.
+    /// Changes of the protocol.
     #[command(flatten)]
     pub protocol: ProtocolArguments,
     /// File to write; stdout unless given

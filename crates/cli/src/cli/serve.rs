@@ -40,7 +40,7 @@ pub struct ServeArguments {
     /// Show a machine that was captured by 'ssdlab doctor --capture', instead of this one
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
-    /// Where runs are kept.
+    /// Store of runs.
     #[command(flatten)]
     pub store: StoreArguments,
 }

@@ -8,7 +8,7 @@ use clap_complete::engine::ArgValueCompleter;
 use super::SEED_DEFAULT;
 use crate::completion::settings;
 
-/// Where runs are kept.
+/// Store of runs.
 #[derive(Args, Debug)]
 pub struct StoreArguments {
     /// File that runs are kept in [default: $SSDLAB_STORE, or ssdlab/runs.sqlite in the user's
@@ -28,7 +28,7 @@ pub struct Files {
     pub hdr: Option<PathBuf>,
 }
 
-/// How to show what is there already.
+/// Format in which an existing report is shown.
 #[derive(Args, Debug)]
 pub struct Form {
     /// Print JSON instead of text
@@ -62,7 +62,7 @@ pub struct Seed {
     pub number: u64,
 }
 
-/// What of a protocol is changed.
+/// Changes of a protocol.
 #[derive(Args, Debug)]
 pub struct ProtocolArguments {
     /// Take seconds: the whole protocol on a simulated drive made small, where it follows the size of the
@@ -82,7 +82,7 @@ pub struct ProtocolArguments {
     pub seed: Seed,
 }
 
-/// What becomes of a report that is made now.
+/// Output of a report that is made now.
 #[derive(Args, Debug)]
 pub struct ReportArguments {
     /// Print the report as JSON

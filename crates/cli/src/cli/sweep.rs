@@ -73,19 +73,19 @@ pub struct SweepArguments {
     /// the experiment's first table]
     #[arg(long, value_name = "NAME")]
     pub measure: Vec<String>,
-    /// What of the protocol is changed.
+    /// Changes of the protocol.
     #[command(flatten)]
     pub protocol: ProtocolArguments,
-    /// What becomes of the result.
+    /// Output of the result.
     #[command(flatten)]
     pub report: ReportArguments,
-    /// Where runs are kept.
+    /// Store of runs.
     #[command(flatten)]
     pub store: StoreArguments,
     /// Do not keep the result
     #[arg(long, conflicts_with = "store")]
     pub no_store: bool,
-    /// How long a real drive is left alone before each run but the first
+    /// Rest of a real drive before each run but the first
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
     pub rest: Duration,
     /// Go on where the file system has no direct I/O; the page cache is then measured as well

@@ -18,7 +18,7 @@ const REQUESTS_PER_DEPTH: f64 = 64.0;
 /// [`steady::judge`], so that the beginning of the workload can be left out.
 const ROUNDS_TO_FIT: u64 = 60;
 
-/// How much longer than asked all rounds together may take. A round ends with the last answer to what is in flight, so
+/// Factor by which all rounds together may exceed the time that was asked for. A round ends with the last answer to what is in flight, so
 /// each takes a little longer than its length; on a drive that is slow for its depth, several times as long.
 const OVERTIME: f64 = 1.1;
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Parts below this share of the time of requests are left out of `ReportAttribution::shares`.
 const LEAST_SHARE: f64 = 0.005;
 
-/// What the inside of a simulated drive counted over the whole run. Units are mapping units.
+/// Counters of the inside of a simulated drive over the whole run. Units are mapping units.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportCounters {
     /// Units the host wrote, whole or in part.
@@ -103,7 +103,7 @@ impl ReportCounters {
     }
 }
 
-/// How worn a drive is, by the names of the NVMe SMART / Health information log (log page 02h). Fields
+/// Wear of a drive, by the names of the NVMe SMART / Health information log (log page 02h). Fields
 /// of which the model knows nothing (temperatures, power cycles, media errors) are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportHealth {
@@ -141,7 +141,7 @@ pub struct ReportHealth {
     pub remaining_life_bytes: Option<u64>,
 }
 
-/// Where the time of requests went: what they spent it on, summed over all requests of a kind. Of a
+/// Parts of the time of requests, summed over all requests of a kind. Of a
 /// stack of drives, summed over its members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReportAttribution {
@@ -156,7 +156,7 @@ pub struct ReportAttribution {
 /// Time spent on one thing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TimePart {
-    /// What it was spent on, such as `flash read` or `queue`.
+    /// Reason for which the time was spent, such as `flash read` or `queue`.
     pub name: String,
     /// Seconds of the drive's time, summed over requests.
     pub seconds: f64,
