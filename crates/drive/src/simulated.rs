@@ -26,7 +26,7 @@ pub use trim_path::{TrimEnd, TrimPath};
 use ssdlab_model::Configuration;
 use ssdlab_model::age::{AgeError, Past};
 use ssdlab_model::bad_blocks::EndOfLife;
-use ssdlab_model::make_new::FormatError;
+use ssdlab_model::format::FormatError;
 use ssdlab_nand::geometry::GeometryError;
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 

@@ -7,7 +7,7 @@
 use ssdlab_model::attribution::Attribution;
 use ssdlab_model::bad_blocks::SpareBlocks;
 use ssdlab_model::counters::{Counters, Wear};
-use ssdlab_model::make_new::FormatError;
+use ssdlab_model::format::FormatError;
 use ssdlab_model::snapshot::{Encoder, SnapshotError};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 

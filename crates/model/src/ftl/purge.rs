@@ -13,7 +13,7 @@ use ssdlab_nand::{EraseId, Nand, ProgramUnit, Tag};
 use super::wrappers::{LATEST, Nobody};
 use super::{Ftl, Ssd, kind};
 use crate::flash::BlockState;
-use crate::make_new::FormatError;
+use crate::format::FormatError;
 use crate::mapping::Mapping;
 use crate::media::{Media, Null};
 use crate::units::{BlockIndex, ByteLength, DieIndex, Instant, LogicalUnit};
