@@ -7,14 +7,14 @@
 mod build;
 pub mod data_sheet;
 mod embedded;
+mod keywords;
 mod mapping;
 mod optional;
 mod parameters;
-mod room;
 mod scale;
 mod sections;
+mod size_errors;
 mod switches;
-mod words;
 
 pub use embedded::{DEFAULT, embedded};
 pub use parameters::{Parameter, SHORT_KEYS, parameter_keys, parameter_meaning};
@@ -233,7 +233,7 @@ pub(crate) struct CollectionSection {
     pub(crate) debt_max: Sourced<u32>,
     pub(crate) metadata_units: Sourced<u32>,
     #[serde(default)]
-    pub(crate) policy: Sourced<words::PolicyName>,
+    pub(crate) policy: Sourced<keywords::PolicyName>,
     #[serde(default)]
     pub(crate) choices: Sourced<u32>,
     #[serde(default)]
@@ -241,7 +241,7 @@ pub(crate) struct CollectionSection {
     #[serde(default)]
     pub(crate) copies: Sourced<CopiesTo>,
     #[serde(default)]
-    pub(crate) pacing: Sourced<words::PacingName>,
+    pub(crate) pacing: Sourced<keywords::PacingName>,
     #[serde(default)]
     pub(crate) high_water: Sourced<u32>,
     #[serde(default)]

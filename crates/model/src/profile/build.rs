@@ -1,7 +1,7 @@
 //! Builds the configuration of a drive from a profile.
 
+use super::keywords::{PacingName, PolicyName};
 use super::parameters::Quantity;
-use super::words::{PacingName, PolicyName};
 use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
 use crate::collection::CollectionParameters;
 use crate::data_time::DataTime;

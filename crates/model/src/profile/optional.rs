@@ -1,6 +1,6 @@
 //! Builds optional mechanisms from the sections of a profile.
 
-use super::words::LevellingName;
+use super::keywords::LevellingName;
 use super::{CollectionUnit, Profile, ProfileError};
 use crate::bad_blocks::BadBlockParameters;
 use crate::health::WearParameters;

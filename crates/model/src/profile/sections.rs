@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::words::LevellingName;
+use super::keywords::LevellingName;
 use super::{Length, Sourced, Span};
 use crate::mapping::MappingScheme;
 use crate::slc::{SlcSpace, WhenFull};

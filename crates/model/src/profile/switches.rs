@@ -1,6 +1,6 @@
 //! Refuses keys of mechanisms that the profile does not switch on, since these keys would have no effect.
 
-use super::words::LevellingName;
+use super::keywords::LevellingName;
 use super::{Basis, Profile, ProfileError};
 use crate::flush::{FlushHandling, WriteCache};
 use crate::trim::ReadsAfterTrim;

@@ -11,7 +11,7 @@ use crate::trim::ReadsAfterTrim;
 use ssdlab_nand::suspend::{SuspendWhen, Suspendable};
 
 /// Implements reading and showing of a type with a few variants, each by its word.
-macro_rules! words {
+macro_rules! keywords {
     ($type:ident, $expected:literal, $($word:literal => $variant:ident),* $(,)?) => {
         impl Quantity for $type {
             fn read(text: &str) -> Result<Self, QuantityError> {
@@ -62,14 +62,14 @@ pub(crate) enum LevellingName {
     Static,
 }
 
-words!(
+keywords!(
     LevellingName,
     "off, dynamic or static",
     "off" => Off,
     "dynamic" => Dynamic,
     "static" => Static,
 );
-words!(
+keywords!(
     PolicyName,
     "greedy, fifo, random, d-choices or cost-benefit",
     "greedy" => Greedy,
@@ -78,33 +78,33 @@ words!(
     "d-choices" => DChoices,
     "cost-benefit" => CostBenefit,
 );
-words!(
+keywords!(
     PacingName,
     "paced, bursty or ratio",
     "paced" => Paced,
     "bursty" => Bursty,
     "ratio" => Ratio,
 );
-words!(
+keywords!(
     SuspendWhen,
     "always or buffer-has-room",
     "always" => Always,
     "buffer-has-room" => BufferHasRoom,
 );
-words!(
+keywords!(
     CopiesTo,
     "own-block or host-block",
     "own-block" => OwnBlock,
     "host-block" => HostBlock,
 );
-words!(FlushHandling, "honest or ignored", "honest" => Honest, "ignored" => Ignored);
-words!(
+keywords!(FlushHandling, "honest or ignored", "honest" => Honest, "ignored" => Ignored);
+keywords!(
     WriteCache,
     "write-back or write-through",
     "write-back" => WriteBack,
     "write-through" => WriteThrough,
 );
-words!(
+keywords!(
     Suspendable,
     "off, program, erase or both",
     "off" => Off,
@@ -112,12 +112,12 @@ words!(
     "erase" => Erase,
     "both" => Both,
 );
-words!(
+keywords!(
     ReadsAfterTrim,
     "zeros, ones or undefined",
     "zeros" => Zeros,
     "ones" => Ones,
     "undefined" => Undefined,
 );
-words!(SlcSpace, "fixed or dynamic", "fixed" => Fixed, "dynamic" => Dynamic);
-words!(WhenFull, "direct or fold", "direct" => Direct, "fold" => Fold);
+keywords!(SlcSpace, "fixed or dynamic", "fixed" => Fixed, "dynamic" => Dynamic);
+keywords!(WhenFull, "direct or fold", "direct" => Direct, "fold" => Fold);
