@@ -32,10 +32,10 @@ pub(crate) use log_blocks::FilledBlocks;
 pub(crate) use page::check_scheme;
 use ssdlab_theory::ParameterError;
 pub(crate) use tables::Tables;
-pub use workers::{OneByOne, Piece, Workers};
+pub use workers::{Piece, SingleThreaded, Workers};
 
 /// Separates this random generator from others with the same seed.
-const STREAM: u64 = 0x6167_6564;
+const RNG_STREAM: u64 = 0x6167_6564;
 
 /// Reason why a used drive cannot be built directly.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -5,12 +5,12 @@
 //! page that is in RAM last decides: its parts are the request's. The split of one request is the difference between
 //! the totals before and after it ([`Attribution::since`]).
 //!
-//! A write that waits for room in the write buffer waits for programs, and those share their dies with garbage
+//! A write that waits for space in the write buffer waits for programs, and those share their dies with garbage
 //! collection, merges and the map. That wait is divided in the proportion in which these occupied the dies while the
 //! last block but one was written (`Shares`): the program that freed a slot says nothing about the cause of its own
 //! wait.
 
-mod room;
+mod buffer_waits;
 
 use std::ops::AddAssign;
 
@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Counters;
 use crate::units::Nanoseconds;
-pub(crate) use room::FlashTimes;
-use room::Shares;
+pub(crate) use buffer_waits::FlashTimes;
+use buffer_waits::Shares;
 
 /// Defines the parts and everything that is done with each of them, so that a new part is one line.
 macro_rules! parts {
@@ -149,14 +149,14 @@ impl Noted {
     }
 }
 
-/// Totals of all requests, and the data needed to divide waits for room.
+/// Totals of all requests, and the data needed to divide waits for buffer space.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
     pub(crate) reads: Noted,
     pub(crate) writes: Noted,
     pub(crate) others: Noted,
-    /// Time that writes waited for room in the buffer since the shares were last updated.
-    pub(crate) room: Nanoseconds,
+    /// Time that writes waited for space in the buffer since the shares were last updated.
+    pub(crate) buffer_wait: Nanoseconds,
     shares: Shares,
 }
 
@@ -168,7 +168,7 @@ impl Delays {
 
     /// Returns the attribution of all requests, each of which took the time `command` first.
     pub(crate) fn attribution(mut self, command: Nanoseconds) -> Attribution {
-        self.add_room();
+        self.add_buffer_waits();
         Attribution {
             reads: self.reads.split(command),
             writes: self.writes.split(command),

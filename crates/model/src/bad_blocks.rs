@@ -32,7 +32,7 @@ use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex};
 
 /// Separates this random generator from others with the same seed.
-const STREAM: u64 = 0x6261_645f_626c_6f63;
+const RNG_STREAM: u64 = 0x6261_645f_626c_6f63;
 
 /// Bad blocks and the reserve of a drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,7 +115,7 @@ impl BadBlocks {
         let (dies, stripe) = (geometry.dies() as usize, geometry.stripe());
         let retired_most =
             (parameters.retire_most * f64::from(configuration.spare_blocks())) as u32;
-        let seed = configuration.mechanisms.seed ^ STREAM;
+        let seed = configuration.mechanisms.seed ^ RNG_STREAM;
         let mut this = BadBlocks {
             parameters,
             seed,
@@ -304,7 +304,7 @@ impl Configuration {
     pub fn spare_blocks(&self) -> u32 {
         let geometry = &self.geometry;
         let needed = geometry.logical_units().div_ceil(geometry.units_per_block());
-        let kept = self.collection.blocks_kept(geometry, &self.mechanisms);
+        let kept = self.collection.min_free_blocks(geometry, &self.mechanisms);
         geometry.blocks().saturating_sub(needed + kept)
     }
 }

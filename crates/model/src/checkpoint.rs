@@ -53,7 +53,7 @@ pub(crate) struct Checkpoints {
     every_units: u64,
     map_pages: u64,
     /// Accumulated pages to save, times `every_units`.
-    owed: u64,
+    accumulated: u64,
     /// Number of pages saved so far.
     saved: u64,
 }
@@ -68,32 +68,32 @@ impl Checkpoints {
         Checkpoints {
             every_units: parameters.every_units,
             map_pages: map_pages(geometry, mechanisms),
-            owed: 0,
+            accumulated: 0,
             saved: 0,
         }
     }
 
     /// Returns the number of pages of the map to save after `units` more units were programmed.
-    pub(crate) fn pages_owed(&mut self, units: u32) -> u64 {
-        self.owed += u64::from(units) * self.map_pages;
-        let pages = self.owed / self.every_units;
-        self.owed %= self.every_units;
+    pub(crate) fn due_pages(&mut self, units: u32) -> u64 {
+        self.accumulated += u64::from(units) * self.map_pages;
+        let pages = self.accumulated / self.every_units;
+        self.accumulated %= self.every_units;
         self.saved += pages;
         pages
     }
 
     /// Sets the number of pages that were saved before a power cut.
-    pub(crate) fn go_on_from(&mut self, saved: u64) {
+    pub(crate) fn continue_from(&mut self, saved: u64) {
         self.saved = saved;
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        to.long(self.owed)?;
+        to.long(self.accumulated)?;
         Ok(to.long(self.saved)?)
     }
 
     pub(crate) fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
-        self.owed = from.long()? % self.every_units;
+        self.accumulated = from.long()? % self.every_units;
         self.saved = from.long()?;
         Ok(())
     }

@@ -29,7 +29,7 @@ pub struct CollectionParameters {
 impl CollectionParameters {
     /// Returns the number of blocks that are always open, free or being collected, so that they are not
     /// over-provisioning: an open block per group for the host and for copies, and the blocks kept free.
-    pub fn blocks_kept(&self, geometry: &Geometry, mechanisms: &Mechanisms) -> u32 {
+    pub fn min_free_blocks(&self, geometry: &Geometry, mechanisms: &Mechanisms) -> u32 {
         let free = match mechanisms.pacing {
             Pacing::Paced | Pacing::Ratio { .. } => self.low_water,
             Pacing::Bursty { high_water } => high_water.max(self.low_water),
@@ -40,7 +40,7 @@ impl CollectionParameters {
         // A power cut can leave, of each stream and group of dies, one block of the cache half written and one half
         // folded. They stay until their data is folded, which takes one more block for each.
         let of_host = mechanisms.streams.count * geometry.groups();
-        let cache = mechanisms.slc.map_or(0, |slc| slc.blocks_kept() + of_host);
+        let cache = mechanisms.slc.map_or(0, |slc| slc.min_free_blocks() + of_host);
         let copies = Self::blocks_for_copies(geometry, mechanisms);
         let open = mechanisms.streams.count + copies;
         geometry.groups() * (free.max(copies + 1) + open + runs) + cache

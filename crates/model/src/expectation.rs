@@ -99,7 +99,7 @@ impl Configuration {
     /// Returns the number of free blocks per group of dies in the steady state of random writes: the number at which
     /// garbage collection starts, the number at which it pauses, or, with a fixed ratio of copies, the number at
     /// which victims cost just that ratio.
-    pub(crate) fn free_when_steady(&self) -> u32 {
+    pub(crate) fn steady_state_free_blocks(&self) -> u32 {
         let low_water = self.collection.low_water;
         match self.mechanisms.pacing {
             Pacing::Paced => low_water,

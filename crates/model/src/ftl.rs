@@ -9,11 +9,11 @@
 mod barriers;
 mod blocks;
 mod collector;
-mod condense;
 mod copies;
+mod extent_compaction;
 mod gc;
 mod host;
-mod idle;
+mod idle_gc;
 pub mod inside;
 mod log_blocks;
 mod map_traffic;
@@ -42,6 +42,7 @@ use ssdlab_nand::{Completions, CopyNumber, DieParameters, EraseId, Nand, ReadTim
 
 use crate::attribution::Delays;
 use crate::counters::{Counters, Wear};
+use crate::deferred_trims::DeferredTrims;
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
@@ -54,16 +55,15 @@ use crate::ssd::Configuration;
 use crate::streams::Streams;
 use crate::thermal::Thermal;
 use crate::timing::Timing;
-use crate::trim_marks::TrimMarks;
 use crate::units::{DieIndex, Instant, LogicalUnit};
 
 use blocks::Blocks;
 use collector::Collector;
-use condense::Condenser;
+use extent_compaction::ExtentCompactor;
 pub use host::{Answer, Command, Host, Port, RequestTag};
-pub use idle::Resting;
+pub use idle_gc::IdlePeriod;
 use log_blocks::LogBlocks;
-pub(crate) use log_blocks::check_room_for_log;
+pub(crate) use log_blocks::check_space_for_log;
 use map_traffic::MapTraffic;
 use metadata::Metadata;
 use placement::Placement;
@@ -95,17 +95,17 @@ struct Ftl<M, D> {
     metadata: Metadata,
     traffic: MapTraffic,
     reads: Reads,
-    condenser: Condenser,
+    compactor: ExtentCompactor,
     streams: Option<Box<Streams>>,
     log_blocks: Option<Box<LogBlocks>>,
     slc: Option<Box<SlcCache>>,
     retention: Option<Box<Retention>>,
     requests: Requests,
     thermal: Option<Thermal>,
-    rest: idle::Rest,
+    idle_time: idle_gc::IdleTime,
     /// True if the drive executes trims; false if it ignores them.
     trims: bool,
-    trim_marks: Option<Box<TrimMarks>>,
+    deferred_trims: Option<Box<DeferredTrims>>,
     counters: Counters,
     delays: Delays,
 }
@@ -123,24 +123,24 @@ mod kind {
     pub(super) const HOST: u32 = 0;
     pub(super) const JOURNAL: u32 = 1 << 28;
     pub(super) const TRIMS: u32 = 2 << 28;
-    pub(super) const PIECE_OF_MAP: u32 = 3 << 28;
+    pub(super) const MAP_CHECKPOINT: u32 = 3 << 28;
     pub(super) const MAP: u32 = 4 << 28;
     /// Program or load for a run of extents (extent compaction).
     pub(super) const RUN: u32 = 5 << 28;
     pub(super) const BAD_BLOCK: u32 = 6 << 28;
     pub(super) const NEW_MAP: u32 = 7 << 28;
     /// Program of a program unit that recovery writes as padding.
-    pub(super) const EMPTY: u32 = 8 << 28;
-    /// Load of a map page. `MERGE` is the load of data that a program unit of the host waits for. All loads of
-    /// other kinds than these two and `RUN` are read-ahead.
+    pub(super) const PADDING: u32 = 8 << 28;
+    /// Load of a map page. `HOST_PROGRAM_READ` is the load of data that a program unit of the host waits for.
+    /// All loads of other kinds than these two and `RUN` are read-ahead.
     pub(super) const MAP_LOAD: u32 = 1 << 28;
-    pub(super) const MERGE: u32 = 2 << 28;
+    pub(super) const HOST_PROGRAM_READ: u32 = 2 << 28;
     /// Alarm: the drive has been idle long enough to program the contents of its write buffer.
     pub(super) const IDLE: u32 = 1 << 28;
     /// Alarm: the map lookup of a request is done (its extents, or its entry in a cached map page).
-    pub(super) const FOUND: u32 = 2 << 28;
+    pub(super) const MAP_LOOKUP_DONE: u32 = 2 << 28;
     /// Alarm: recovery has read the flash.
-    pub(super) const READY: u32 = 3 << 28;
+    pub(super) const RECOVERY_DONE: u32 = 3 << 28;
 }
 
 /// Returns the number that `tag` stands for, which is at least `low`: a tag holds the last 28 bits of the
@@ -209,7 +209,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             metadata: Metadata::new(configuration),
             traffic: MapTraffic::new(geometry, mechanisms.map_cache_read),
             reads: Reads::new(configuration),
-            condenser: Condenser::default(),
+            compactor: ExtentCompactor::default(),
             streams: Streams::new(
                 geometry,
                 mechanisms,
@@ -220,9 +220,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             retention: Retention::new(configuration),
             requests: Requests::new(configuration),
             thermal: mechanisms.thermal.map(Thermal::new),
-            rest: idle::Rest::new(configuration.buffer.idle_before_flush),
+            idle_time: idle_gc::IdleTime::new(configuration.buffer.idle_before_flush),
             trims: configuration.trim,
-            trim_marks: TrimMarks::new(&mechanisms.trim, geometry.logical_units()),
+            deferred_trims: DeferredTrims::new(&mechanisms.trim, geometry.logical_units()),
             counters: Counters::default(),
             delays: Delays::default(),
             geometry: geometry.clone(),
@@ -253,7 +253,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
     /// Returns the wear of the flash.
     pub fn wear(&self) -> Wear {
-        self.ftl.blocks.flash().wear()
+        self.ftl.blocks.table().wear()
     }
 
     /// Prefetches into the CPU cache the map entry of a unit that will be requested some requests from now.
@@ -299,9 +299,9 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
         self.ftl.blocks.check_invariants(&self.ftl.map, &self.ftl.geometry);
         self.ftl.map.check_invariants();
         if let Some(log) = &self.ftl.log_blocks {
-            let flash = self.ftl.blocks.flash();
+            let block_table = self.ftl.blocks.table();
             let free = self.ftl.blocks.free();
-            log.check_invariants(&self.ftl.geometry, |place| flash.logical_at(place), free);
+            log.check_invariants(&self.ftl.geometry, |place| block_table.logical_at(place), free);
         }
     }
 }
@@ -318,25 +318,27 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
     #[inline(always)]
     fn fetched(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {
         if self.ftl.thermal.is_some() {
-            self.ftl.heat_up(nand, RequestTag(tag.0));
+            self.ftl.throttle_if_hot(nand, RequestTag(tag.0));
         }
-        self.ftl.act(&mut Context { nand, host: self.host }, RequestTag(tag.0));
-        self.go_on(nand);
+        self.ftl.execute_command(&mut Context { nand, host: self.host }, RequestTag(tag.0));
+        self.resume_requests(nand);
     }
 
     #[inline(always)]
     fn read(&mut self, nand: &mut Nand, tag: Tag, at: Instant, time: ReadTime) {
-        self.ftl.read_is_over(&mut Context { nand, host: self.host }, RequestTag(tag.0), at, time);
+        self.ftl.complete_read(&mut Context { nand, host: self.host }, RequestTag(tag.0), at, time);
     }
 
     fn loaded(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {
         match tag.0 & !kind::NUMBER {
             kind::MAP_LOAD => self.ftl.map_page_loaded(nand, tag),
             kind::RUN => self.ftl.run_page_loaded(nand, tag),
-            kind::MERGE => self.ftl.merged(&mut Context { nand, host: self.host }, tag),
-            _ => self.ftl.page_fetched(nand, tag),
+            kind::HOST_PROGRAM_READ => {
+                self.ftl.host_program_read(&mut Context { nand, host: self.host }, tag)
+            }
+            _ => self.ftl.read_ahead_page_loaded(nand, tag),
         }
-        self.go_on(nand);
+        self.resume_requests(nand);
     }
 
     #[inline(always)]
@@ -346,10 +348,10 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
             kind::HOST => self.ftl.host_programmed(context, tag),
             kind::MAP => self.ftl.map_programmed(context.nand, tag),
             kind::RUN => self.ftl.run_programmed(context, tag),
-            kind::EMPTY => self.ftl.media.programmed(self.ftl.unit_of_empty(tag)),
+            kind::PADDING => self.ftl.media.programmed(self.ftl.padding_unit_of(tag)),
             _ => self.ftl.metadata_programmed(context, tag),
         }
-        self.go_on(nand);
+        self.resume_requests(nand);
     }
 
     #[inline(always)]
@@ -358,7 +360,7 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
     }
 
     fn erased_on(&mut self, nand: &mut Nand, erase: EraseId, die: DieIndex, _: Instant) {
-        self.ftl.part_erased(nand, erase, die);
+        self.ftl.erased_on_die(nand, erase, die);
     }
 
     fn erased(&mut self, _: &mut Nand, erase: EraseId, _: Instant) {
@@ -371,26 +373,26 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
         let context = &mut Context { nand, host: self.host };
         match tag.0 & !kind::NUMBER {
             kind::HOST => self.ftl.data_received(context, tag),
-            kind::FOUND => {
+            kind::MAP_LOOKUP_DONE => {
                 let request = RequestTag(tag.0 & kind::NUMBER);
                 match self.ftl.map.cache().is_some() {
-                    true => self.ftl.entry_read(request),
+                    true => self.ftl.map_entry_read(request),
                     false => self.ftl.extents_found(context, request),
                 }
             }
-            kind::READY => {}
-            _ => self.ftl.idle_for_long(context),
+            kind::RECOVERY_DONE => {}
+            _ => self.ftl.flush_when_idle(context),
         }
-        self.go_on(nand);
+        self.resume_requests(nand);
     }
 }
 
 impl<M: Mapping, D: Media, H: Host> Sink<'_, M, D, H> {
     /// Resumes requests whose map pages have been loaded into RAM.
     #[inline(always)]
-    fn go_on(&mut self, nand: &mut Nand) {
-        if self.ftl.map.cache().is_some() && self.ftl.traffic.is_any_known() {
-            self.ftl.go_on_with_known(&mut Context { nand, host: self.host });
+    fn resume_requests(&mut self, nand: &mut Nand) {
+        if self.ftl.map.cache().is_some() && self.ftl.traffic.has_resumable() {
+            self.ftl.resume_requests_with_map_pages(&mut Context { nand, host: self.host });
         }
     }
 }

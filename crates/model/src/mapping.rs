@@ -13,9 +13,9 @@ use serde::Deserialize;
 use cached::MapCache;
 use extent::ExtentTable;
 
+use crate::lazy_table::LazyTable;
 use crate::prefetch::prefetch;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
-use crate::touched::Touched;
 use crate::units::{LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Mapping scheme of a drive.
@@ -40,7 +40,7 @@ pub trait Mapping {
 
     /// Returns true if `unit` is mapped to `physical`.
     #[inline(always)]
-    fn lies_at(&self, unit: LogicalUnit, physical: PhysicalUnit) -> bool {
+    fn is_mapped_to(&self, unit: LogicalUnit, physical: PhysicalUnit) -> bool {
         self.get(unit) == Some(physical)
     }
 
@@ -53,13 +53,18 @@ pub trait Mapping {
         self.set(unit, physical);
     }
 
-    /// Maps the unit that garbage collection has moved from `from` to `to`, if it is still mapped to `from`. `held`
-    /// is the spare area's entry of `from`: a logical unit plus one, or zero for none. Returns true if the unit was
-    /// still mapped to `from`.
+    /// Maps the unit that garbage collection has moved from `from` to `to`, if it is still mapped to `from`.
+    /// `reverse_entry` is the spare area's entry of `from`: a logical unit plus one, or zero for none. Returns
+    /// true if the unit was still mapped to `from`.
     #[inline(always)]
-    fn relocate_held(&mut self, held: u32, from: PhysicalUnit, to: PhysicalUnit) -> bool {
-        let Some(unit) = held.checked_sub(1).map(LogicalUnit) else { return false };
-        let is_there = self.lies_at(unit, from);
+    fn relocate_if_mapped(
+        &mut self,
+        reverse_entry: u32,
+        from: PhysicalUnit,
+        to: PhysicalUnit,
+    ) -> bool {
+        let Some(unit) = reverse_entry.checked_sub(1).map(LogicalUnit) else { return false };
+        let is_there = self.is_mapped_to(unit, from);
         if is_there {
             self.relocate(unit, to);
         }
@@ -83,8 +88,8 @@ pub trait Mapping {
 
     /// Prefetches that memory for an entry of a spare area: a logical unit plus one, or zero for none.
     #[inline(always)]
-    fn prefetch_held(&self, held: u32) {
-        self.prefetch(LogicalUnit(held.wrapping_sub(1)));
+    fn prefetch_reverse_entry(&self, reverse_entry: u32) {
+        self.prefetch(LogicalUnit(reverse_entry.wrapping_sub(1)));
     }
 
     /// Returns the RAM cache of a map on flash; `None` for a map in RAM, so that the code that uses the cache is
@@ -109,7 +114,7 @@ pub trait Mapping {
     }
 
     /// Copies borrowed tables to memory that the drive owns.
-    fn take_home(&mut self);
+    fn copy_to_owned(&mut self);
 
     /// Checks the scheme's tables other than the map itself. Walks all of them.
     ///
@@ -118,7 +123,7 @@ pub trait Mapping {
     fn check_invariants(&self) {}
 
     /// Forgets the state in RAM other than the map, as at power-on.
-    fn forget_what_is_volatile(&mut self) {}
+    fn clear_volatile_state(&mut self) {}
 
     /// Saves the map of a drive that was shut down.
     ///
@@ -135,10 +140,10 @@ pub trait Mapping {
 }
 
 /// A map that several threads can fill at a time.
-pub trait FilledAtOnce: Mapping {
+pub trait ParallelFill: Mapping {
     /// Returns the entries of a map in which every unit will be mapped. From the second entry on, there is one per
     /// unit: its physical unit plus one.
-    fn entries_to_fill(&mut self) -> &[AtomicU32];
+    fn shared_entries(&mut self) -> &[AtomicU32];
 }
 
 /// The whole map in RAM, one entry of four bytes per unit.
@@ -149,7 +154,7 @@ pub trait FilledAtOnce: Mapping {
 /// takes memory for the entries that were touched and not for the drive's size.
 #[derive(Clone, Debug)]
 pub struct PageMap {
-    entries: Touched,
+    entries: LazyTable,
     /// Per stretch of [`STRETCH`] units, true if any of them was ever written.
     written: Vec<bool>,
 }
@@ -162,7 +167,7 @@ impl PageMap {
     pub fn new(units: u32) -> Self {
         let units = units as usize;
         let written = vec![false; units.div_ceil(STRETCH)];
-        PageMap { entries: Touched::zeroed(units + 1), written }
+        PageMap { entries: LazyTable::zeroed(units + 1), written }
     }
 }
 
@@ -176,8 +181,8 @@ impl PageMap {
     }
 }
 
-impl FilledAtOnce for PageMap {
-    fn entries_to_fill(&mut self) -> &[AtomicU32] {
+impl ParallelFill for PageMap {
+    fn shared_entries(&mut self) -> &[AtomicU32] {
         self.written.fill(true);
         self.entries.shared()
     }
@@ -190,7 +195,7 @@ impl Mapping for PageMap {
     }
 
     #[inline(always)]
-    fn lies_at(&self, unit: LogicalUnit, physical: PhysicalUnit) -> bool {
+    fn is_mapped_to(&self, unit: LogicalUnit, physical: PhysicalUnit) -> bool {
         self.entries[unit.0 as usize + 1] == physical.0 + 1
     }
 
@@ -201,8 +206,13 @@ impl Mapping for PageMap {
 
     /// Without a branch on the outcome, which cannot be predicted. Entry 0, for none, never matches.
     #[inline(always)]
-    fn relocate_held(&mut self, held: u32, from: PhysicalUnit, to: PhysicalUnit) -> bool {
-        let entry = &mut self.entries[held as usize];
+    fn relocate_if_mapped(
+        &mut self,
+        reverse_entry: u32,
+        from: PhysicalUnit,
+        to: PhysicalUnit,
+    ) -> bool {
+        let entry = &mut self.entries[reverse_entry as usize];
         let is_there = *entry == from.0 + 1;
         *entry = select_unpredictable(is_there, to.0 + 1, *entry);
         is_there
@@ -249,12 +259,12 @@ impl Mapping for PageMap {
     }
 
     #[inline(always)]
-    fn prefetch_held(&self, held: u32) {
-        prefetch(&self.entries, held as usize);
+    fn prefetch_reverse_entry(&self, reverse_entry: u32) {
+        prefetch(&self.entries, reverse_entry as usize);
     }
 
-    fn take_home(&mut self) {
-        self.entries.take_home();
+    fn copy_to_owned(&mut self) {
+        self.entries.copy_to_owned();
     }
 
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
@@ -275,7 +285,7 @@ impl Mapping for PageMap {
 
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
         if let Some(entries) = from.table_apart(self.entries.len())? {
-            self.entries = Touched::lent(entries);
+            self.entries = LazyTable::borrowed(entries);
             for stretches in self.written.chunks_mut(32) {
                 let bits = from.word()?;
                 stretches.iter_mut().zip(0..).for_each(|(it, bit)| *it = bits >> bit & 1 != 0);

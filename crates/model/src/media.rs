@@ -45,7 +45,7 @@ pub(crate) enum SpareMark {
     /// The program unit is in SLC mode, with one bit per cell.
     Slc,
     /// The program unit was written by a full merge during recovery.
-    Redone,
+    RecoveryMerge,
 }
 
 /// The spare area of one program unit: the logical unit of each of its units, and a mark for SLC mode or for a merge

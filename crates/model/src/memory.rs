@@ -16,7 +16,7 @@ const PER_BLOCK: u64 = 48;
 const PER_COUNT: u64 = 16;
 
 /// Memory that does not depend on the size of the drive: buffers, queues, counters.
-const BESIDES: ByteLength = ByteLength::new(1 << 18);
+const OTHER_MEMORY: ByteLength = ByteLength::new(1 << 18);
 
 impl Configuration {
     /// Returns the memory that the drive takes once its first `area` bytes were written, with `written` bytes in all.
@@ -30,7 +30,7 @@ impl Configuration {
         let reverse = touched(written, geometry.physical_units());
         let blocks = u64::from(geometry.blocks()) * PER_BLOCK;
         let counts = u64::from(geometry.units_per_block()) * PER_COUNT;
-        BESIDES + ByteLength::new(map + reverse + blocks + counts)
+        OTHER_MEMORY + ByteLength::new(map + reverse + blocks + counts)
     }
 
     /// Returns the memory that the drive takes once all of it was written.

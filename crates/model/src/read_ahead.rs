@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use crate::flash::Flash;
+use crate::block_table::BlockTable;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::units::{LogicalUnit, PhysicalUnit};
@@ -34,8 +34,8 @@ pub struct ReadAheadParameters {
 pub(crate) enum Arrival {
     /// The data is in the buffer.
     InRam,
-    /// At the end of the fetch with this number.
-    WithFetch(u32),
+    /// At the end of the load of the segment with this number.
+    WithSegment(u32),
 }
 
 /// A segment that is in the read-ahead buffer, or on its way there.
@@ -49,7 +49,7 @@ struct Segment {
 struct Stream {
     /// Number of requests that continued the one before them.
     length: u32,
-    fetched_until: u32,
+    read_until: u32,
     segments: std::collections::VecDeque<Segment>,
 }
 
@@ -58,7 +58,7 @@ struct Stream {
 pub(crate) struct ReadAhead {
     parameters: ReadAheadParameters,
     /// True if streams are told apart, for read-ahead or for another mechanism.
-    follows: bool,
+    detects_streams: bool,
     /// End of each stream's last request, as the unit behind it; no request begins at `u32::MAX`. Every read is
     /// compared with all of them, so they are stored together.
     next: [u32; STREAMS],
@@ -67,27 +67,27 @@ pub(crate) struct ReadAhead {
     /// turn, and one that continues changes places with the latest.
     oldest: u32,
     /// Range from the first to the last unit of all segments in the buffer or on their way; empty if there is none.
-    held: Range<u32>,
+    buffered: Range<u32>,
 }
 
 impl ReadAhead {
     /// Returns the state without known streams. Streams are told apart for read-ahead, or if `anyway` is true.
     pub(crate) fn new(parameters: ReadAheadParameters, anyway: bool) -> Self {
-        let follows = anyway || parameters.window > 0;
+        let detects_streams = anyway || parameters.window > 0;
         let streams = std::array::from_fn(|_| Stream::default());
         let next = [u32::MAX; STREAMS];
-        ReadAhead { parameters, follows, next, streams, oldest: 0, held: 0..0 }
+        ReadAhead { parameters, detects_streams, next, streams, oldest: 0, buffered: 0..0 }
     }
 
     /// Returns the state of the same drive without known streams.
-    pub(crate) fn renewed(&self) -> Self {
-        ReadAhead::new(self.parameters, self.follows)
+    pub(crate) fn empty_like(&self) -> Self {
+        ReadAhead::new(self.parameters, self.detects_streams)
     }
 
     /// Returns true if streams are told apart.
     #[inline(always)]
-    pub(crate) fn is_on(&self) -> bool {
-        self.follows
+    pub(crate) fn is_enabled(&self) -> bool {
+        self.detects_streams
     }
 
     pub(crate) fn parameters(&self) -> ReadAheadParameters {
@@ -97,14 +97,14 @@ impl ReadAhead {
     /// Drops segments with any of `units` units from `first`, because the host changes them. Returns the number of
     /// units lost that no request had read.
     #[inline(always)]
-    pub(crate) fn forget(&mut self, first: u32, units: u32) -> u32 {
+    pub(crate) fn invalidate(&mut self, first: u32, units: u32) -> u32 {
         // A single comparison if no segment is held, which is the case unless the host reads a stream.
-        if first < self.held.end { self.forget_segments(first, first + units) } else { 0 }
+        if first < self.buffered.end { self.invalidate_segments(first, first + units) } else { 0 }
     }
 
     #[inline(never)]
-    fn forget_segments(&mut self, first: u32, end: u32) -> u32 {
-        if end <= self.held.start {
+    fn invalidate_segments(&mut self, first: u32, end: u32) -> u32 {
+        if end <= self.buffered.start {
             return 0;
         }
         let size = self.parameters.segment;
@@ -117,22 +117,22 @@ impl ReadAhead {
                 stays
             });
         }
-        self.note_held();
+        self.update_buffered_range();
         lost
     }
 
-    fn note_held(&mut self) {
+    fn update_buffered_range(&mut self) {
         let segments = || self.streams.iter().flat_map(|stream| &stream.segments);
         let first = segments().map(|segment| segment.first).min().unwrap_or(0);
         let end = segments().map(|segment| segment.first + self.parameters.segment).max();
-        self.held = first..end.unwrap_or(0);
+        self.buffered = first..end.unwrap_or(0);
     }
 
     /// Notes a read of `first..end`. Returns the index of the stream that it continues, if that stream is long enough
     /// for read-ahead.
     #[inline(always)]
-    pub(crate) fn follow(&mut self, first: u32, end: u32) -> Option<usize> {
-        if is_any(self.next, first) {
+    pub(crate) fn note_read(&mut self, first: u32, end: u32) -> Option<usize> {
+        if contains_any(self.next, first) {
             let index = self.next.iter().position(|&next| next == first).expect("one of them");
             let latest = self.oldest.wrapping_sub(1) as usize % STREAMS;
             if index != latest {
@@ -150,17 +150,17 @@ impl ReadAhead {
         let stream = &mut self.streams[oldest];
         stream.length = 0;
         // The reach of the stream replaced here says nothing about the new one.
-        stream.fetched_until = 0;
+        stream.read_until = 0;
         if !stream.segments.is_empty() {
             stream.segments.clear();
-            self.note_held();
+            self.update_buffered_range();
         }
         None
     }
 
     /// Returns the arrival of the segment that holds `unit`, or `None` if none does. Drops the segments before
     /// `unit`, which the stream has passed.
-    pub(crate) fn fetched(&mut self, stream: usize, unit: u32) -> Option<Arrival> {
+    pub(crate) fn arrival_of(&mut self, stream: usize, unit: u32) -> Option<Arrival> {
         let segments = &mut self.streams[stream].segments;
         while let Some(&segment) = segments.front() {
             if unit < segment.first {
@@ -174,31 +174,31 @@ impl ReadAhead {
         None
     }
 
-    /// Returns the next segment to fetch for `stream`, or `None` if its window is full.
-    pub(crate) fn next_to_fetch(&mut self, stream: usize, logical_units: u32) -> Option<u32> {
+    /// Returns the next segment to read for `stream`, or `None` if its window is full.
+    pub(crate) fn next_segment(&mut self, stream: usize, logical_units: u32) -> Option<u32> {
         let ReadAheadParameters { window, segment, .. } = self.parameters;
         let next = self.next[stream];
         let stream = &mut self.streams[stream];
-        let first = stream.fetched_until.max(next.next_multiple_of(segment));
+        let first = stream.read_until.max(next.next_multiple_of(segment));
         let end = u64::from(first) + u64::from(segment);
         let reach = u64::from(next) + u64::from(window);
         if end > reach || end > u64::from(logical_units) {
             return None;
         }
-        stream.fetched_until = end as u32;
+        stream.read_until = end as u32;
         Some(first)
     }
 
-    /// Notes that the segment at `first` is being fetched.
-    pub(crate) fn note_fetched(&mut self, stream: usize, first: u32, arrival: Arrival) {
+    /// Notes that the segment at `first` is being read.
+    pub(crate) fn add_segment(&mut self, stream: usize, first: u32, arrival: Arrival) {
         self.streams[stream].segments.push_back(Segment { first, arrival });
-        self.note_held();
+        self.update_buffered_range();
     }
 }
 
 /// Returns true if one of the four is `unit`, comparing all in one step.
 #[inline(always)]
-fn is_any(four: [u32; STREAMS], unit: u32) -> bool {
+fn contains_any(four: [u32; STREAMS], unit: u32) -> bool {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{
@@ -219,9 +219,9 @@ fn is_any(four: [u32; STREAMS], unit: u32) -> bool {
 /// Returns true if `units` units from `first` are placed in the flash as one write stream placed them: each directly
 /// behind the one before it, or at the start of a program unit if the one before it is the last current unit of its
 /// own. Behind that last unit there may be padding, units that SLC mode leaves unused, or units that are not current.
-pub(crate) fn is_whole(
+pub(crate) fn is_sequential_in_flash(
     map: &impl Mapping,
-    flash: &Flash,
+    block_table: &BlockTable,
     geometry: &Geometry,
     first: LogicalUnit,
     units: u32,
@@ -235,7 +235,7 @@ pub(crate) fn is_whole(
         };
         if physical.0 != previous.0 + 1
             && !(geometry.starts_program(physical)
-                && is_last_current(map, flash, geometry, previous))
+                && is_last_current(map, block_table, geometry, previous))
         {
             return false;
         }
@@ -247,13 +247,13 @@ pub(crate) fn is_whole(
 /// Returns true if no unit behind `unit` in its program unit is current.
 fn is_last_current(
     map: &impl Mapping,
-    flash: &Flash,
+    block_table: &BlockTable,
     geometry: &Geometry,
     unit: PhysicalUnit,
 ) -> bool {
     let mut behind = PhysicalUnit(unit.0 + 1);
     while !geometry.starts_program(behind) {
-        if flash.logical_at(behind).is_some_and(|logical| map.lies_at(logical, behind)) {
+        if block_table.logical_at(behind).is_some_and(|logical| map.is_mapped_to(logical, behind)) {
             return false;
         }
         behind = PhysicalUnit(behind.0 + 1);

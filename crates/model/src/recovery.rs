@@ -64,7 +64,7 @@ pub trait FlashContents: Media {
 
     /// Returns the saved pieces of the map in the order in which they were saved: for each, the number of the last
     /// program unit that it covers. Empty if the flash does not keep them: then all spare areas are read.
-    fn map_pieces(&self) -> &[SequenceNumber] {
+    fn checkpoint_pages(&self) -> &[SequenceNumber] {
         &[]
     }
 

@@ -24,7 +24,7 @@ use crate::units::{BlockIndex, Nanoseconds};
 pub const YEAR: Nanoseconds = Nanoseconds::from_secs(365 * 24 * 3600);
 
 /// Least time between two updates of ages when blocks are begun.
-const LOOK_EVERY: Nanoseconds = Nanoseconds::from_secs(3600);
+const UPDATE_INTERVAL: Nanoseconds = Nanoseconds::from_secs(3600);
 
 /// Retention of a drive: ageing of its data.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,7 +54,7 @@ impl RetentionParameters {
     }
 
     /// Returns the time by which reading such data takes longer on the die.
-    fn longer(&self, age: Nanoseconds, erases: u32) -> Nanoseconds {
+    fn retry_time(&self, age: Nanoseconds, erases: u32) -> Nanoseconds {
         let nanos = self.retry.nanos() as f64 * self.retry_steps(age, erases);
         Nanoseconds::new(nanos.round() as u64)
     }
@@ -67,10 +67,10 @@ pub(crate) struct Retention {
     /// Per block, the moment at which it was begun, by a clock that also runs while the drive is stored.
     begun: Vec<Nanoseconds>,
     /// Per block, the time by which reading it takes longer.
-    longer: Vec<Nanoseconds>,
+    retry_times: Vec<Nanoseconds>,
     /// Total time for which the drive was stored.
     stored: Nanoseconds,
-    looked_at: Nanoseconds,
+    updated_at: Nanoseconds,
 }
 
 impl Retention {
@@ -81,9 +81,9 @@ impl Retention {
         Some(Box::new(Retention {
             parameters,
             begun: vec![Nanoseconds::ZERO; blocks],
-            longer: vec![Nanoseconds::ZERO; blocks],
+            retry_times: vec![Nanoseconds::ZERO; blocks],
             stored: Nanoseconds::ZERO,
-            looked_at: Nanoseconds::ZERO,
+            updated_at: Nanoseconds::ZERO,
         }))
     }
 
@@ -95,10 +95,10 @@ impl Retention {
         now: Nanoseconds,
         erases: impl Fn(BlockIndex) -> u32,
     ) -> Nanoseconds {
-        self.look_after(now, LOOK_EVERY, erases);
+        self.update_if_due(now, UPDATE_INTERVAL, erases);
         let clock = self.stored + now;
         self.begun[block.0 as usize] = clock;
-        self.longer[block.0 as usize] = Nanoseconds::ZERO;
+        self.retry_times[block.0 as usize] = Nanoseconds::ZERO;
         clock
     }
 
@@ -116,19 +116,19 @@ impl Retention {
         // No block can be begun in the future: the drive was stored at least until the latest of these moments.
         let latest = self.begun.iter().max().copied().unwrap_or_default();
         self.stored = latest.saturating_sub(now);
-        self.look(self.stored + now, erases);
+        self.update(self.stored + now, erases);
     }
 
     /// Updates the read times of all blocks at `now`, if the last update is at least `least` ago.
-    pub(crate) fn look_after(
+    pub(crate) fn update_if_due(
         &mut self,
         now: Nanoseconds,
         least: Nanoseconds,
         erases: impl Fn(BlockIndex) -> u32,
     ) {
         let clock = self.stored + now;
-        if clock >= self.looked_at + least {
-            self.look(clock, erases);
+        if clock >= self.updated_at + least {
+            self.update(clock, erases);
         }
     }
 
@@ -144,22 +144,22 @@ impl Retention {
     ) {
         self.stored += duration;
         assert!(self.stored + now < YEAR * 500, "no drive is stored for five hundred years");
-        self.look_after(now, Nanoseconds::ZERO, erases);
+        self.update_if_due(now, Nanoseconds::ZERO, erases);
     }
 
     /// Returns the time by which reading `block` takes longer.
     #[inline(always)]
-    pub(crate) fn longer(&self, block: BlockIndex) -> Nanoseconds {
-        self.longer[block.0 as usize]
+    pub(crate) fn retry_time(&self, block: BlockIndex) -> Nanoseconds {
+        self.retry_times[block.0 as usize]
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let Retention { parameters: _, begun, longer: _, stored, looked_at } = self;
+        let Retention { parameters: _, begun, retry_times: _, stored, updated_at } = self;
         for begun in begun {
             to.long(begun.nanos())?;
         }
         to.long(stored.nanos())?;
-        Ok(to.long(looked_at.nanos())?)
+        Ok(to.long(updated_at.nanos())?)
     }
 
     /// Restores what `save` wrote; `erases` returns the erase count of a block.
@@ -172,24 +172,25 @@ impl Retention {
             *begun = Nanoseconds::new(from.long()?);
         }
         self.stored = Nanoseconds::new(from.long()?);
-        let looked_at = Nanoseconds::new(from.long()?);
-        let latest = Nanoseconds::new(looked_at.nanos().saturating_add(LOOK_EVERY.nanos()));
+        let updated_at = Nanoseconds::new(from.long()?);
+        let latest = Nanoseconds::new(updated_at.nanos().saturating_add(UPDATE_INTERVAL.nanos()));
         // Two hundred years: twice the time that a drive can be stored, and far from where the clock would overflow
         // with the time still to come.
-        if looked_at > YEAR * 200 || self.begun.iter().chain([&self.stored]).any(|&it| it >= latest)
+        if updated_at > YEAR * 200
+            || self.begun.iter().chain([&self.stored]).any(|&it| it >= latest)
         {
             return damaged("data is younger than it can be");
         }
-        self.look(looked_at, erases);
+        self.update(updated_at, erases);
         Ok(())
     }
 
-    fn look(&mut self, clock: Nanoseconds, erases: impl Fn(BlockIndex) -> u32) {
-        self.looked_at = clock;
-        let all = self.begun.iter().zip(&mut self.longer).zip(0..);
-        for ((&begun, longer), block) in all {
+    fn update(&mut self, clock: Nanoseconds, erases: impl Fn(BlockIndex) -> u32) {
+        self.updated_at = clock;
+        let all = self.begun.iter().zip(&mut self.retry_times).zip(0..);
+        for ((&begun, retry_time), block) in all {
             let age = clock.saturating_sub(begun);
-            *longer = self.parameters.longer(age, erases(BlockIndex(block)));
+            *retry_time = self.parameters.retry_time(age, erases(BlockIndex(block)));
         }
     }
 }

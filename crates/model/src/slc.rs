@@ -72,7 +72,7 @@ impl SlcParameters {
     }
 
     /// Returns the number of blocks that are kept for the cache, so that they are not over-provisioning.
-    pub fn blocks_kept(&self) -> u32 {
+    pub fn min_free_blocks(&self) -> u32 {
         match self.space {
             SlcSpace::Fixed => self.blocks,
             SlcSpace::Dynamic => self.fixed,
@@ -111,7 +111,7 @@ impl SlcCache {
 
     /// Returns the number of free blocks that only the cache may take.
     pub(crate) fn reserved(&self) -> u32 {
-        self.parameters.blocks_kept().saturating_sub(self.in_use)
+        self.parameters.min_free_blocks().saturating_sub(self.in_use)
     }
 
     pub(crate) fn program(&self) -> Nanoseconds {
@@ -151,7 +151,7 @@ impl SlcCache {
 
     /// Returns true if the cache has taken blocks beyond its own.
     pub(crate) fn is_borrowing(&self) -> bool {
-        self.in_use > self.parameters.blocks_kept()
+        self.in_use > self.parameters.min_free_blocks()
     }
 
     /// Returns the number of blocks in SLC mode.

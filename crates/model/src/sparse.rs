@@ -1,20 +1,20 @@
 //! Tables that take memory and time for the entries that were set, not for their length.
 
-/// Entries of a piece: 2 KiB of numbers of 32 bits.
-const PIECE: usize = 512;
+/// Entries of a chunk: 2 KiB of numbers of 32 bits.
+const CHUNK_ENTRIES: usize = 512;
 
-/// A table of `length` entries, all of them the default value at first. A piece of the table is allocated when one of
+/// A table of `length` entries, all of them the default value at first. A chunk of the table is allocated when one of
 /// its entries is set.
 #[derive(Clone, Debug)]
-pub struct Sparse<T> {
-    pieces: Vec<Option<Box<[T; PIECE]>>>,
+pub struct SparseTable<T> {
+    chunks: Vec<Option<Box<[T; CHUNK_ENTRIES]>>>,
     length: usize,
 }
 
-impl<T: Copy + Default + PartialEq> Sparse<T> {
+impl<T: Copy + Default + PartialEq> SparseTable<T> {
     /// Returns a table of `length` default values.
     pub fn new(length: usize) -> Self {
-        Sparse { pieces: vec![None; length.div_ceil(PIECE)], length }
+        SparseTable { chunks: vec![None; length.div_ceil(CHUNK_ENTRIES)], length }
     }
 
     /// Returns the number of entries, set or not.
@@ -34,7 +34,9 @@ impl<T: Copy + Default + PartialEq> Sparse<T> {
     #[inline]
     pub fn get(&self, index: usize) -> T {
         assert!(index < self.length, "entry {index} of {}", self.length);
-        self.pieces[index / PIECE].as_ref().map_or(T::default(), |piece| piece[index % PIECE])
+        self.chunks[index / CHUNK_ENTRIES]
+            .as_ref()
+            .map_or(T::default(), |chunk| chunk[index % CHUNK_ENTRIES])
     }
 
     /// Sets an entry.
@@ -44,9 +46,9 @@ impl<T: Copy + Default + PartialEq> Sparse<T> {
     #[inline]
     pub fn set(&mut self, index: usize, value: T) {
         assert!(index < self.length, "entry {index} of {}", self.length);
-        let piece = &mut self.pieces[index / PIECE];
-        let piece = piece.get_or_insert_with(|| Box::new([T::default(); PIECE]));
-        piece[index % PIECE] = value;
+        let chunk = &mut self.chunks[index / CHUNK_ENTRIES];
+        let chunk = chunk.get_or_insert_with(|| Box::new([T::default(); CHUNK_ENTRIES]));
+        chunk[index % CHUNK_ENTRIES] = value;
     }
 
     /// Returns the entries that are not the default value, in order.
@@ -60,10 +62,10 @@ impl<T: Copy + Default + PartialEq> Sparse<T> {
         range: std::ops::Range<usize>,
     ) -> impl Iterator<Item = (usize, T)> + '_ {
         let end = range.end.min(self.length);
-        let first = range.start.min(end) / PIECE;
-        let pieces = &self.pieces[first..end.div_ceil(PIECE).max(first)];
-        let made = (first..).zip(pieces).filter_map(|(at, piece)| Some((at, piece.as_ref()?)));
-        made.flat_map(move |(at, piece)| (at * PIECE..).zip(piece.iter().copied()))
+        let first = range.start.min(end) / CHUNK_ENTRIES;
+        let chunks = &self.chunks[first..end.div_ceil(CHUNK_ENTRIES).max(first)];
+        let made = (first..).zip(chunks).filter_map(|(at, chunk)| Some((at, chunk.as_ref()?)));
+        made.flat_map(move |(at, chunk)| (at * CHUNK_ENTRIES..).zip(chunk.iter().copied()))
             .skip_while(move |&(index, _)| index < range.start)
             .take_while(move |&(index, _)| index < end)
             .filter(|(_, value)| *value != T::default())
@@ -77,9 +79,9 @@ mod tests {
 
     #[test]
     fn what_was_not_set_takes_no_memory() {
-        let mut table = Sparse::<u32>::new(1 << 30);
+        let mut table = SparseTable::<u32>::new(1 << 30);
         table.set((1 << 30) - 1, 7);
-        assert_eq!(table.pieces.iter().flatten().count(), 1);
+        assert_eq!(table.chunks.iter().flatten().count(), 1);
         assert_eq!(table.entries().collect::<Vec<_>>(), [((1 << 30) - 1, 7)]);
         assert_eq!((table.get(0), table.get((1 << 30) - 1)), (0, 7));
     }
@@ -91,7 +93,7 @@ mod tests {
             sets in prop::collection::vec((0..3000usize, 0..4u32), 0..60),
             range in (0..4000usize, 0..4000usize),
         ) {
-            let (mut table, mut plain) = (Sparse::new(length), vec![0u32; length]);
+            let (mut table, mut plain) = (SparseTable::new(length), vec![0u32; length]);
             for (index, value) in sets {
                 if index < length {
                     table.set(index, value);

@@ -54,7 +54,7 @@ impl Configuration {
             return Ok(());
         }
         let geometry = &self.geometry;
-        let kept = self.collection.blocks_kept(geometry, &self.mechanisms);
+        let kept = self.collection.min_free_blocks(geometry, &self.mechanisms);
         let usable = u64::from(geometry.blocks().saturating_sub(kept + 1))
             * u64::from(geometry.units_per_block());
         if u64::from(geometry.logical_units()) <= usable {
@@ -68,10 +68,10 @@ impl Configuration {
         self.check_checkpoint()?;
         match self.mechanisms.mapping {
             MappingScheme::Page => Ok(()),
-            MappingScheme::Cached => CachedMap::check_room(&self.geometry),
+            MappingScheme::Cached => CachedMap::check_space(&self.geometry),
             MappingScheme::Extent => self.check_extents(),
             MappingScheme::LogBlock => {
-                crate::ftl::check_room_for_log(&self.geometry, self.mechanisms.log_blocks)
+                crate::ftl::check_space_for_log(&self.geometry, self.mechanisms.log_blocks)
             }
         }
     }

@@ -11,15 +11,15 @@
 //! padding would use up the space that the collection gains, it completes the program unit with data of that block
 //! instead.
 
-mod aside;
+mod inactive;
 
-use crate::flash::{BlockState, Flash};
+use crate::block_table::{BlockState, BlockTable};
 use crate::geometry::Geometry;
 use crate::mechanisms::Mechanisms;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
-use crate::stream::WriteStream;
 use crate::units::{BlockIndex, PhysicalUnit};
-use aside::Aside;
+use crate::write_frontier::WriteFrontier;
+use inactive::InactiveFrontiers;
 
 /// Largest number of write streams of a drive.
 pub const STREAMS_MAX: u32 = 16;
@@ -58,9 +58,9 @@ impl Default for StreamParameters {
 pub(crate) struct Streams {
     parameters: StreamParameters,
     /// True if wear levelling has a stream of copies of its own, which is the last.
-    levels_apart: bool,
-    host: Aside,
-    copies: Aside,
+    levelling_is_separate: bool,
+    host: InactiveFrontiers,
+    copies: InactiveFrontiers,
     /// Stream that the host has named for its next write.
     hint: Option<StreamId>,
     /// Stream of each block.
@@ -94,9 +94,9 @@ impl Streams {
         };
         Some(Box::new(Streams {
             parameters: *parameters,
-            levels_apart: of_copies > parameters.count,
-            host: Aside::new(geometry, parameters.count),
-            copies: Aside::new(geometry, of_copies),
+            levelling_is_separate: of_copies > parameters.count,
+            host: InactiveFrontiers::new(geometry, parameters.count),
+            copies: InactiveFrontiers::new(geometry, of_copies),
             hint: None,
             of_block: vec![0; blocks as usize],
             begun: vec![0; blocks as usize],
@@ -108,7 +108,7 @@ impl Streams {
     }
 
     /// Returns true if `stream` keeps blocks of its own, so that their victims are chosen apart.
-    fn is_apart(&self, stream: usize) -> bool {
+    fn is_separate(&self, stream: usize) -> bool {
         self.keeps_hot_blocks() && stream == usize::from(StreamId::HOT.0)
     }
 
@@ -145,29 +145,29 @@ impl Streams {
     /// Notes that `block`, which was just opened, belongs to `stream`. Returns true if its victims are chosen apart.
     pub(crate) fn take_over(&mut self, block: BlockIndex, stream: StreamId) -> bool {
         self.of_block[block.0 as usize] = stream.0;
-        let is_apart = self.is_apart(stream.0.into());
-        self.hot_blocks += u32::from(is_apart);
-        is_apart
+        let is_separate = self.is_separate(stream.0.into());
+        self.hot_blocks += u32::from(is_separate);
+        is_separate
     }
 
     /// Returns the inactive host stream `stream`, or, if `by_host` is false, the inactive stream of its copies.
-    pub(crate) fn aside(&mut self, stream: StreamId, by_host: bool) -> &mut WriteStream {
-        let aside = if by_host { &mut self.host } else { &mut self.copies };
-        assert!(aside.active != usize::from(stream.0), "it is put aside");
-        &mut aside.streams[usize::from(stream.0)]
+    pub(crate) fn inactive(&mut self, stream: StreamId, by_host: bool) -> &mut WriteFrontier {
+        let inactive = if by_host { &mut self.host } else { &mut self.copies };
+        assert!(inactive.active != usize::from(stream.0), "it is inactive");
+        &mut inactive.frontiers[usize::from(stream.0)]
     }
 
     /// Iterates over the inactive streams. The slot of an active stream holds one that was never written.
-    pub(crate) fn put_aside_mut(&mut self) -> impl Iterator<Item = &mut WriteStream> {
-        self.host.streams.iter_mut().chain(&mut self.copies.streams)
+    pub(crate) fn inactive_mut(&mut self) -> impl Iterator<Item = &mut WriteFrontier> {
+        self.host.frontiers.iter_mut().chain(&mut self.copies.frontiers)
     }
 
     /// Iterates over the open blocks of inactive streams, each with its filled program units and its state.
-    pub(crate) fn open_blocks_aside(
+    pub(crate) fn inactive_open_blocks(
         &self,
     ) -> impl Iterator<Item = ((BlockIndex, u32), BlockState)> + '_ {
-        let of = |aside: &'_ Aside, state| {
-            let blocks: Vec<_> = aside.others().flat_map(WriteStream::open_blocks).collect();
+        let of = |inactive: &'_ InactiveFrontiers, state| {
+            let blocks: Vec<_> = inactive.others().flat_map(WriteFrontier::open_blocks).collect();
             blocks.into_iter().map(move |it| (it, state))
         };
         let copies = of(&self.copies, BlockState::OpenForCollection);
@@ -176,8 +176,8 @@ impl Streams {
 
     /// Limits open blocks of inactive host streams for which `is_limited` is true to `programs` program units.
     pub(crate) fn limit_blocks(&mut self, is_limited: impl Fn(BlockIndex) -> bool, programs: u32) {
-        for stream in &mut self.host.streams {
-            stream.limit_blocks(&is_limited, programs);
+        for frontier in &mut self.host.frontiers {
+            frontier.limit_blocks(&is_limited, programs);
         }
     }
 
@@ -185,7 +185,7 @@ impl Streams {
         let Streams {
             // From the configuration.
             parameters: _,
-            levels_apart: _,
+            levelling_is_separate: _,
             young: _,
             hot_blocks_max: _,
             // Empty on a drive that was shut down.
@@ -212,12 +212,12 @@ impl Streams {
         &mut self,
         from: &mut Decoder<'_>,
         geometry: &Geometry,
-        flash: &Flash,
+        block_table: &BlockTable,
     ) -> Result<(), SnapshotError> {
         self.host.restore(from, geometry)?;
         self.copies.restore(from, geometry)?;
         for stream in &mut self.of_block {
-            let last = self.copies.streams.len() as u32 - 1;
+            let last = self.copies.frontiers.len() as u32 - 1;
             *stream = from.at_most(last, "a block's stream")? as u8;
         }
         self.begun = from.table(self.begun.len())?;
@@ -228,9 +228,9 @@ impl Streams {
         // If the hot stream keeps no blocks, the blocks whose victims are chosen apart belong to an SLC cache.
         let apart = if self.keeps_hot_blocks() { geometry.blocks() } else { 0 };
         for block in (0..apart).map(BlockIndex) {
-            let is_hot = flash.is_apart(block);
+            let is_hot = block_table.is_separate(block);
             self.hot_blocks += u32::from(is_hot);
-            if is_hot && !self.is_apart(usize::from(self.of_block[block.0 as usize])) {
+            if is_hot && !self.is_separate(usize::from(self.of_block[block.0 as usize])) {
                 return damaged("a block of another stream is among the hot stream's");
             }
         }
@@ -250,33 +250,33 @@ impl Streams {
     }
 
     /// Exchanges `current`, the host stream being written, for stream `to`.
-    pub(crate) fn switch_host(&mut self, current: &mut WriteStream, to: StreamId) {
+    pub(crate) fn switch_host(&mut self, current: &mut WriteFrontier, to: StreamId) {
         self.host.switch(current, to.0.into());
     }
 
     /// Returns an inactive host stream that has units in an unfinished program unit.
-    pub(crate) fn partial_aside(&self) -> Option<StreamId> {
-        let place = self.host.streams.iter().position(WriteStream::is_partial);
+    pub(crate) fn partial_inactive(&self) -> Option<StreamId> {
+        let place = self.host.frontiers.iter().position(WriteFrontier::is_partial);
         place.map(|place| StreamId(place as u8))
     }
 
     /// Returns an inactive host stream that has begun a program unit and not filled it.
-    pub(crate) fn begun_aside(&self) -> Option<StreamId> {
-        let place = self.host.streams.iter().position(|stream| stream.room() > 0);
+    pub(crate) fn begun_inactive(&self) -> Option<StreamId> {
+        let place = self.host.frontiers.iter().position(|frontier| frontier.free_units() > 0);
         place.map(|place| StreamId(place as u8))
     }
 
     /// Resets all streams of a drive all of whose blocks are about to be erased.
-    pub(crate) fn begin_anew(&mut self, geometry: &Geometry) {
-        for aside in [&mut self.host, &mut self.copies] {
-            *aside = Aside::new(geometry, aside.streams.len() as u32);
+    pub(crate) fn reset(&mut self, geometry: &Geometry) {
+        for inactive in [&mut self.host, &mut self.copies] {
+            *inactive = InactiveFrontiers::new(geometry, inactive.frontiers.len() as u32);
         }
         self.hot_blocks = 0;
     }
 
     /// Returns true if an inactive host stream holds `unit` in the program unit that it is filling.
-    pub(crate) fn hold_aside(&self, unit: PhysicalUnit) -> bool {
-        self.host.others().any(|stream| stream.holds(unit))
+    pub(crate) fn is_in_inactive(&self, unit: PhysicalUnit) -> bool {
+        self.host.others().any(|frontier| frontier.holds(unit))
     }
 
     /// Notes that the active host stream, or that of copies, has begun `block`. Returns true if its victims are
@@ -286,15 +286,15 @@ impl Streams {
         self.host_blocks += u32::from(by_host);
         self.begun[block.0 as usize] = if by_host { self.host_blocks } else { 0 };
         self.of_block[block.0 as usize] = stream as u8;
-        let is_apart = self.is_apart(stream);
-        self.hot_blocks += u32::from(is_apart);
-        is_apart
+        let is_separate = self.is_separate(stream);
+        self.hot_blocks += u32::from(is_separate);
+        is_separate
     }
 
     /// Returns the stream of copies for the data of `victim`; `levels` is true if wear levelling moves that data.
     pub(crate) fn copies_of(&self, victim: BlockIndex, levels: bool) -> usize {
-        if self.levels_apart && levels {
-            return self.copies.streams.len() - 1;
+        if self.levelling_is_separate && levels {
+            return self.copies.frontiers.len() - 1;
         }
         self.of_block[victim.0 as usize].into()
     }
@@ -305,13 +305,13 @@ impl Streams {
     }
 
     /// Exchanges `current`, the stream of copies being written, for stream `to`.
-    pub(crate) fn switch_copies(&mut self, current: &mut WriteStream, to: usize) {
+    pub(crate) fn switch_copies(&mut self, current: &mut WriteFrontier, to: usize) {
         self.copies.switch(current, to);
     }
 
     /// Notes that `victim` is being collected.
     pub(crate) fn note_victim(&mut self, victim: BlockIndex) {
-        if self.is_apart(self.of_block[victim.0 as usize].into()) {
+        if self.is_separate(self.of_block[victim.0 as usize].into()) {
             self.hot_blocks -= 1;
         }
     }

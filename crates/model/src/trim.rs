@@ -2,8 +2,8 @@
 //!
 //! A command holds up to `ranges_most` ranges of up to `range_most` sectors each. While it is carried out it occupies
 //! the controller: a time for the command, one for each range, and one for each MiB. (SATA's first TRIM cannot be
-//! queued, and firmware walks its map.) The effect of trim on mapping and garbage collection is in `ftl/idle.rs`, and
-//! reads that may return the old data are in `trim_marks.rs`.
+//! queued, and firmware walks its map.) The effect of trim on mapping and garbage collection is in `ftl/idle_gc.rs`,
+//! and reads that may return the old data are in `deferred_trims.rs`.
 
 use serde::Deserialize;
 

@@ -2,10 +2,10 @@
 //!
 //! Every policy costs O(1) per unit that a block loses, and nothing if it looks at valid units only when it chooses.
 
-mod bag;
 mod cost_benefit;
 mod greedy;
 mod lists;
+mod random_set;
 mod rotation;
 
 use rand::{RngExt, SeedableRng};
@@ -14,15 +14,15 @@ use rand_pcg::Pcg64Mcg;
 use crate::policy::VictimPolicy;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::BlockIndex;
-use bag::Bag;
 use cost_benefit::CostBenefit;
 use greedy::Greedy;
 use lists::Lists;
+use random_set::RandomSet;
 use rotation::Rotation;
 use ssdlab_theory::Choices;
 
 /// Separates the random generator of victims from others with the same seed.
-const STREAM: u64 = 0x7669_6374_696d;
+const RNG_STREAM: u64 = 0x7669_6374_696d;
 
 /// The closed blocks as a policy needs them. The enum has a tag of its own because it is matched for every unit that
 /// the host overwrites.
@@ -33,7 +33,7 @@ enum Candidates {
     CostBenefit(CostBenefit),
     /// One list, in the order in which blocks were closed.
     Fifo(Lists),
-    DChoices(Bag, Choices),
+    DChoices(RandomSet, Choices),
 }
 
 /// The closed blocks of a drive, from which its policy takes victims.
@@ -59,11 +59,13 @@ impl VictimQueue {
             VictimPolicy::Fifo => Candidates::Fifo(Lists::new(blocks, 1)),
             VictimPolicy::Random => {
                 let one = Choices::new(1).expect("one is a number of choices");
-                Candidates::DChoices(Bag::new(blocks), one)
+                Candidates::DChoices(RandomSet::new(blocks), one)
             }
-            VictimPolicy::DChoices(choices) => Candidates::DChoices(Bag::new(blocks), choices),
+            VictimPolicy::DChoices(choices) => {
+                Candidates::DChoices(RandomSet::new(blocks), choices)
+            }
         };
-        let seed = seed ^ STREAM;
+        let seed = seed ^ RNG_STREAM;
         let generator = Pcg64Mcg::seed_from_u64(seed);
         VictimQueue { candidates, rotation: None, generator, seed, len: 0 }
     }
@@ -89,16 +91,16 @@ impl VictimQueue {
             Candidates::Greedy(greedy) => greedy.insert(block.0, valid),
             Candidates::CostBenefit(blocks) => blocks.insert(block.0, valid),
             Candidates::Fifo(list) => list.link(block.0, 0),
-            Candidates::DChoices(bag, _) => bag.insert(block.0),
+            Candidates::DChoices(set, _) => set.insert(block.0),
         }
     }
 
     /// Notes that a block which held `valid` units has lost one.
     #[inline(always)]
-    pub(crate) fn lose_unit(&mut self, block: BlockIndex, valid: u32) {
+    pub(crate) fn invalidate_unit(&mut self, block: BlockIndex, valid: u32) {
         match &mut self.candidates {
-            Candidates::Greedy(greedy) => greedy.lose_unit(block.0, valid),
-            Candidates::CostBenefit(blocks) => blocks.lose_unit(block.0, valid),
+            Candidates::Greedy(greedy) => greedy.invalidate_unit(block.0, valid),
+            Candidates::CostBenefit(blocks) => blocks.invalidate_unit(block.0, valid),
             Candidates::Fifo(_) | Candidates::DChoices(..) => {}
         }
     }
@@ -128,15 +130,15 @@ impl VictimQueue {
                 list.unlink(oldest);
                 oldest
             }
-            Candidates::DChoices(bag, choices) => {
-                let mut best = bag.draw(&mut self.generator);
+            Candidates::DChoices(set, choices) => {
+                let mut best = set.draw(&mut self.generator);
                 for _ in 1..choices.get() {
-                    let drawn = bag.draw(&mut self.generator);
+                    let drawn = set.draw(&mut self.generator);
                     if valid(BlockIndex(drawn)) < valid(BlockIndex(best)) {
                         best = drawn;
                     }
                 }
-                bag.remove(best);
+                set.remove(best);
                 best
             }
         };
@@ -161,7 +163,7 @@ impl VictimQueue {
             Candidates::Greedy(greedy) => greedy.blocks().find(is_below),
             Candidates::CostBenefit(blocks) => blocks.blocks().find(is_below),
             Candidates::Fifo(list) => list.blocks_from_last(0).find(is_below),
-            Candidates::DChoices(bag, _) => bag.blocks_from(&mut self.generator).find(is_below),
+            Candidates::DChoices(set, _) => set.blocks_from(&mut self.generator).find(is_below),
         };
         let block = BlockIndex(found?);
         self.remove(block);
@@ -178,7 +180,7 @@ impl VictimQueue {
             Candidates::Greedy(greedy) => greedy.insert(block.0, valid),
             Candidates::CostBenefit(blocks) => blocks.put_back(block.0, valid),
             Candidates::Fifo(list) => list.link_last(block.0, 0),
-            Candidates::DChoices(bag, _) => bag.insert(block.0),
+            Candidates::DChoices(set, _) => set.insert(block.0),
         }
     }
 
@@ -192,24 +194,24 @@ impl VictimQueue {
             Candidates::Greedy(greedy) => greedy.remove(block.0),
             Candidates::CostBenefit(blocks) => blocks.remove(block.0),
             Candidates::Fifo(list) => list.unlink(block.0),
-            Candidates::DChoices(bag, _) => bag.remove(block.0),
+            Candidates::DChoices(set, _) => set.remove(block.0),
         }
     }
 
     /// Starts the random generator anew, as the drive that is restored will.
-    pub(crate) fn begin_draws_anew(&mut self) {
+    pub(crate) fn reseed(&mut self) {
         self.seed = self.generator.random();
         self.generator = Pcg64Mcg::seed_from_u64(self.seed);
     }
 
     /// Iterates over the closed blocks. Of blocks that the policy treats as equal, the one inserted last comes first;
-    /// a bag has no order.
+    /// a random set has no order.
     pub(crate) fn blocks(&self) -> Box<dyn Iterator<Item = u32> + '_> {
         match &self.candidates {
             Candidates::Greedy(greedy) => Box::new(greedy.blocks()),
             Candidates::CostBenefit(blocks) => Box::new(blocks.blocks()),
             Candidates::Fifo(list) => Box::new(list.blocks()),
-            Candidates::DChoices(bag, _) => Box::new(bag.blocks()),
+            Candidates::DChoices(set, _) => Box::new(set.blocks()),
         }
     }
 
@@ -258,7 +260,7 @@ impl VictimQueue {
         }
     }
 
-    /// Prefetches the memory that [`VictimQueue::lose_unit`] of `block` will touch.
+    /// Prefetches the memory that [`VictimQueue::invalidate_unit`] of `block` will touch.
     #[inline(always)]
     pub(crate) fn prefetch(&self, block: BlockIndex) {
         match &self.candidates {

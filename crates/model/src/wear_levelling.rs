@@ -16,7 +16,7 @@
 //! ([`crate::streams`]), and copies of its blocks stay in that stream. The choice of blocks for that stream does not
 //! change.
 
-use crate::flash::Flash;
+use crate::block_table::BlockTable;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::units::BlockIndex;
 
@@ -74,18 +74,18 @@ impl Levelling {
 
     /// Removes a block from the victim candidates if it is time to move one and wear differs enough. Returns the
     /// block and its valid units; the caller must make it the victim.
-    pub(crate) fn take_due(&mut self, flash: &mut Flash) -> Option<(BlockIndex, u32)> {
+    pub(crate) fn take_due(&mut self, block_table: &mut BlockTable) -> Option<(BlockIndex, u32)> {
         if self.erases < self.every {
             return None;
         }
         self.erases = 0;
-        let (block, fewest, most) = flash.least_worn_closed()?;
+        let (block, fewest, most) = block_table.least_worn_closed()?;
         if most - fewest <= self.spread {
             return None;
         }
         self.chosen = Some(block);
-        flash.remove_victim(block);
-        Some((block, flash.valid(block)))
+        block_table.remove_victim(block);
+        Some((block, block_table.valid(block)))
     }
 
     /// Returns true if enough erases have passed to look for a block to move.
@@ -245,12 +245,12 @@ mod tests {
 
     #[test]
     fn the_free_block_that_is_least_worn_is_written_next() {
-        use crate::stream::FreePool;
         use crate::units::BlockIndex;
+        use crate::write_frontier::FreeBlockPool;
         let geometry = small_configuration(&[]).geometry;
-        let mut plain = FreePool::new(&geometry);
-        let mut levelled = FreePool::new(&geometry).least_worn_first();
-        let taken = |pool: &mut FreePool| {
+        let mut plain = FreeBlockPool::new(&geometry);
+        let mut levelled = FreeBlockPool::new(&geometry).least_worn_first();
+        let taken = |pool: &mut FreeBlockPool| {
             let all: Vec<BlockIndex> = std::iter::from_fn(|| pool.take(0)).collect();
             for (place, erases) in [(3, 7), (1, 5), (2, 7), (0, 6)] {
                 pool.put(0, all[place], erases);

@@ -8,12 +8,12 @@
 mod any_shape;
 #[path = "power_cuts/drives.rs"]
 mod drives;
+#[path = "power_cuts/free_space.rs"]
+mod free_space;
 #[path = "power_cuts/histories.rs"]
 mod histories;
 #[path = "properties/log_blocks.rs"]
 mod log_blocks;
-#[path = "power_cuts/room.rs"]
-mod room;
 #[path = "properties/drives.rs"]
 mod shapes;
 
@@ -40,7 +40,7 @@ fn random_cuts_break_no_rule() {
     assert!(met.unreadable > 0 && met.saved > 0 && met.padded > 0 && met.to_erase > 0, "{met:?}");
     assert!(met.with_saved_map > 400, "{met:?}");
     assert!(met.in_recovery > 3_000 && met.own_programs > 0 && met.own_erases > 0, "{met:?}");
-    assert!(met.condensed > 0 && met.filled_empty > 0, "{met:?}");
+    assert!(met.compacted > 0 && met.filled_empty > 0, "{met:?}");
     assert!(met.merges > 0 && met.folded > 0 && met.with_streams > 0, "{met:?}");
     assert!(met.with_bad_blocks > 400 && met.failed_blocks > 100, "{met:?}");
     assert!(met.retired_blocks > 20 && met.read_only > 20, "{met:?}");
@@ -60,7 +60,7 @@ fn a_drive_on_which_copies_gain_nothing_comes_up_as_well() {
 /// Among them is a cut that finds one die far ahead of the others: only with the places that were skipped is there
 /// room for the copies that make a block free.
 #[test]
-fn a_drive_comes_up_with_the_room_that_slow_dies_have_left() {
+fn a_drive_comes_up_with_the_space_that_slow_dies_have_left() {
     let met = random_histories(110, 5_000);
     assert_eq!(met.given_up, 0, "{met:?}");
 }

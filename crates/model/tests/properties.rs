@@ -257,7 +257,7 @@ fn past() -> impl Strategy<Value = Past> {
 }
 
 /// Checks a preconditioned drive, and asks it for something; nothing where theory has no such drive.
-fn go_on_from<M: MapOf>(
+fn continue_from<M: MapOf>(
     ssd: Result<Ssd<M>, AgeError>,
     configuration: &Configuration,
     depth: u32,
@@ -400,23 +400,23 @@ proptest! {
             0 => {
                 let mut configuration = configuration;
                 configuration.mechanisms.wear = wear;
-                go_on_from(Ssd::aged(&configuration, past), &configuration, depth, &asked);
+                continue_from(Ssd::aged(&configuration, past), &configuration, depth, &asked);
             }
             1 => {
                 let configuration = log_blocks::with_log_blocks(&configuration, 1 + room % 5);
-                go_on_from(Ssd::aged(&configuration, past), &configuration, depth, &asked);
+                continue_from(Ssd::aged(&configuration, past), &configuration, depth, &asked);
             }
             2 => {
                 let configuration = drives::with_cached_map(&configuration, room);
                 let ssd = Ssd::aged_with_cached_map(&configuration, past);
-                go_on_from(ssd, &configuration, depth, &asked);
+                continue_from(ssd, &configuration, depth, &asked);
             }
             _ => {
                 let mut configuration = configuration;
                 configuration.mechanisms.victims = VictimPolicy::Greedy;
                 let configuration = drives::with_extents(&configuration, room);
                 let ssd = Ssd::aged_with_extent_map(&configuration, past);
-                go_on_from(ssd, &configuration, depth, &asked);
+                continue_from(ssd, &configuration, depth, &asked);
             }
         }
     }

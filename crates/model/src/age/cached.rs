@@ -9,19 +9,19 @@ use super::order::Order;
 use super::page::generator;
 use super::plan::Pool;
 use super::{AgeError, Past, Tables};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::mapping::Mapping;
 use crate::policy::VictimPolicy;
 use crate::units::PhysicalUnit;
 
 impl<M: Mapping> Tables<'_, M> {
     /// Fills the map area with map pages.
-    pub(crate) fn age_map(&mut self, past: Past) -> Result<(), AgeError> {
+    pub(crate) fn precondition_map(&mut self, past: Past) -> Result<(), AgeError> {
         let cache = self.map.cache().expect("the map lies on flash");
         let geometry = cache.area.geometry.clone();
         let (groups, b) = (geometry.groups(), geometry.units_per_block());
         // In each group as many blocks are free as garbage collection of the map keeps, and one is open.
-        let closed = geometry.blocks() - cache.area.blocks_kept();
+        let closed = geometry.blocks() - cache.area.min_free_blocks();
         let pages = geometry.logical_units();
         let mut generator = generator(past);
         let held = match pages {
@@ -36,16 +36,16 @@ impl<M: Mapping> Tables<'_, M> {
         for (index, held) in (0..).zip(held) {
             let area = &mut cache.area;
             let block = area.free.take(index % groups).expect("there are more than are closed");
-            area.flash.open(block, BlockState::OpenForHost, held);
+            area.block_table.open(block, BlockState::OpenForHost, held);
             let first = area.geometry.first_unit(block).0;
             for place in (0..held).map(|place| PhysicalUnit(first + place)) {
                 let (page, _) = order.cold.next();
-                cache.area.flash.note_written(place, page);
+                cache.area.block_table.note_written(place, page);
                 cache.set_place(page.0, place);
             }
-            cache.area.flash.close(block, BlockState::Closed);
+            cache.area.block_table.close(block, BlockState::Closed);
         }
-        assert!(order.is_over(), "every map page lies somewhere");
+        assert!(order.is_exhausted(), "every map page lies somewhere");
         Ok(())
     }
 }

@@ -1,10 +1,10 @@
 //! Preconditioning of a drive with an extent map, full and under random writes for a long time.
 //!
-//! Random writes leave behind the fragments that the table has room for: each region is condensed once while the
+//! Random writes leave behind the fragments that the table has room for: each region is compacted once while the
 //! table is filled again. These fragments are simulated in the abstract, region by region, for several times that
 //! long; then the result is placed directly: the run of each region in a block of its own, and the fragments in the
 //! blocks that the host has written since. (With few writes to a region, each adds two extents, all regions grow
-//! alike and the fullest is condensed; so their extents spread evenly from one to twice the mean.)
+//! alike and the fullest is compacted; so their extents spread evenly from one to twice the mean.)
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::page::generator;
 use super::{AgeError, CacheFill, Past, Tables, Workload};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::extent::ExtentMap;
 use crate::mapping::regions::RegionQueue;
@@ -36,7 +36,7 @@ struct Fragments {
     regions: RegionQueue,
     /// Bit per unit: an extent begins at this unit, which is not the first of its region.
     begins: Vec<u64>,
-    /// Units of each region that were written since the region was condensed.
+    /// Units of each region that were written since the region was compacted.
     of_region: Vec<Vec<u32>>,
     /// Last write of each of these units, as its number among all writes.
     written: HashMap<u32, u64>,
@@ -83,7 +83,7 @@ impl Fragments {
     fn write(&mut self, unit: u32) {
         while self.is_full() {
             let (region, _) = self.regions.most();
-            self.condense(region);
+            self.compact_region(region);
         }
         let region = unit / self.per_region;
         let more = self.begin_at(unit) + self.begin_at(unit + 1);
@@ -95,7 +95,7 @@ impl Fragments {
         self.writes += 1;
     }
 
-    fn condense(&mut self, region: u32) {
+    fn compact_region(&mut self, region: u32) {
         let extents = self.regions.count(region);
         self.regions.change(region, extents, 1);
         self.extents -= extents - 1;
@@ -111,7 +111,7 @@ impl Fragments {
 
     /// Writes at random until the initial state is forgotten, and until the host has filled its last program unit of
     /// `per_program` units.
-    fn age(&mut self, per_program: u32, generator: &mut Pcg64Mcg) {
+    fn write_until_steady(&mut self, per_program: u32, generator: &mut Pcg64Mcg) {
         // Starts with regions at all stages: they would take long to spread by themselves.
         let stage: Vec<f64> = (0..self.of_region.len()).map(|_| generator.random()).collect();
         while !self.is_full() {
@@ -129,7 +129,7 @@ impl Fragments {
 
 impl Tables<'_, ExtentMap> {
     /// Fills a new drive with the state that random writes of single units reach after a long time.
-    pub(crate) fn age_extents(
+    pub(crate) fn precondition_extents(
         &mut self,
         configuration: &Configuration,
         past: Past,
@@ -151,8 +151,8 @@ impl Tables<'_, ExtentMap> {
         if !fragments.can_be_full() {
             return Err(AgeError::NoTheory { what: "a table that has room for every unit" });
         }
-        fragments.age(geometry.units_per_program(), &mut generator(past));
-        // As many blocks stay free as garbage collection keeps, and one for the run of a condensed region.
+        fragments.write_until_steady(geometry.units_per_program(), &mut generator(past));
+        // As many blocks stay free as garbage collection keeps, and one for the run of a compacted region.
         let kept = collection.low_water + 1 + fragments.of_region.len() as u32;
         let room = geometry.blocks().saturating_sub(kept);
         let log = Log::of(&fragments, geometry, room).ok_or(AgeError::NoTheory {
@@ -163,17 +163,17 @@ impl Tables<'_, ExtentMap> {
             let is_in_run = |it: &u32| *it < fragments.units && !fragments.written.contains_key(it);
             let held = (first..first + fragments.per_region).map(|it| Some(it).filter(is_in_run));
             let block = self.place_run(held, BlockState::OpenForCollection);
-            self.flash.close(block, BlockState::Closed);
+            self.block_table.close(block, BlockState::Closed);
         }
         // The other blocks hold no valid units and wait to be collected.
         let empty = vec![None; geometry.units_per_block() as usize];
         for _ in 0..room - (log.moved.len() + log.blocks.len()) as u32 {
             let block = self.place_run(empty.iter().copied(), BlockState::OpenForCollection);
-            self.flash.close(block, BlockState::Closed);
+            self.block_table.close(block, BlockState::Closed);
         }
         for held in log.moved {
             let block = self.place_run(held.into_iter(), BlockState::OpenForCollection);
-            self.flash.close(block, BlockState::Closed);
+            self.block_table.close(block, BlockState::Closed);
         }
         let latest = log.blocks.len() - 1;
         for (index, held) in log.blocks.into_iter().enumerate() {
@@ -181,10 +181,10 @@ impl Tables<'_, ExtentMap> {
             let is_full = held.len() as u32 == geometry.units_per_block();
             let block = self.place_run(held.into_iter(), BlockState::OpenForHost);
             if is_full {
-                self.flash.close(block, BlockState::Closed);
+                self.block_table.close(block, BlockState::Closed);
             } else {
                 assert!(index == latest, "only the latest block is being filled");
-                self.host.resume(0, block, programs);
+                self.host.set_open_block(0, block, programs);
             }
         }
         Ok(())
@@ -197,12 +197,12 @@ impl Tables<'_, ExtentMap> {
         state: BlockState,
     ) -> BlockIndex {
         let block = self.free.take(0).expect("there are enough blocks");
-        self.flash.open(block, state, self.geometry.units_per_block());
+        self.block_table.open(block, state, self.geometry.units_per_block());
         let first = self.geometry.first_unit(block).0;
         for (place, unit) in (first..).zip(held) {
             match unit.map(LogicalUnit) {
                 Some(unit) => self.put_unit(PhysicalUnit(place), (unit, unit)),
-                None => drop(self.flash.lose_unit(block)),
+                None => drop(self.block_table.invalidate_unit(block)),
             }
         }
         block
@@ -222,23 +222,23 @@ struct Log {
 const MOVED_MAX: f64 = 0.1;
 
 impl Log {
-    /// Returns the fragments in at most `room` blocks. Some regions are written so rarely that they are not condensed
+    /// Returns the fragments in at most `room` blocks. Some regions are written so rarely that they are not compacted
     /// for long; their fragments in nearly empty blocks count as moved together.
     fn of(fragments: &Fragments, geometry: &Geometry, room: u32) -> Option<Log> {
         let per_block = geometry.units_per_block();
         let mut blocks = Log::written(fragments, per_block);
-        let (mut moved, mut emptied) = (Vec::new(), 0);
-        let too_many = |emptied: usize, moved: &[Option<u32>]| {
-            blocks.len() - emptied + moved.len().div_ceil(per_block as usize) > room as usize
+        let (mut moved, mut reclaimed) = (Vec::new(), 0);
+        let too_many = |reclaimed: usize, moved: &[Option<u32>]| {
+            blocks.len() - reclaimed + moved.len().div_ceil(per_block as usize) > room as usize
         };
-        while too_many(emptied, &moved) {
-            moved.extend(blocks[emptied].iter().flatten().map(|&unit| Some(unit)));
-            emptied += 1;
+        while too_many(reclaimed, &moved) {
+            moved.extend(blocks[reclaimed].iter().flatten().map(|&unit| Some(unit)));
+            reclaimed += 1;
             if moved.len() as f64 > MOVED_MAX * fragments.written.len() as f64 {
                 return None;
             }
         }
-        blocks.drain(..emptied);
+        blocks.drain(..reclaimed);
         let moved = moved.chunks(per_block as usize).map(|chunk| {
             let mut block = chunk.to_vec();
             block.resize(per_block as usize, None);

@@ -9,7 +9,7 @@ use rand::Rng;
 use rand_pcg::Pcg64Mcg;
 
 use super::order::Order;
-use super::plan::Held;
+use super::plan::BlockContent;
 use super::workers::{Piece, Workers, parts};
 use crate::prefetch::prefetch;
 use crate::units::PhysicalUnit;
@@ -17,7 +17,7 @@ use crate::units::PhysicalUnit;
 /// A block that was opened, and the units that it is to hold.
 pub(super) struct Filling {
     pub(super) first: PhysicalUnit,
-    pub(super) held: Held,
+    pub(super) held: BlockContent,
 }
 
 /// Remaining order of units, and the generator of places.
@@ -75,7 +75,7 @@ impl Draws {
                 cold += held.cold;
             }
         }
-        let orders = self.order.further(&before, workers);
+        let orders = self.order.advanced_by(&before, workers);
         let of_part = |(part, order): (&std::ops::Range<usize>, Order)| {
             let mut generator = self.generator.clone();
             generator.advance(part.start as u128 * u128::from(units));

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use rand_pcg::Pcg64Mcg;
 
-use super::plan::{Held, binomial};
+use super::plan::{BlockContent, binomial};
 use ssdlab_theory::SpareFactor;
 use ssdlab_theory::hot_cold::HotCold;
 
@@ -113,20 +113,20 @@ impl HotColdByAge {
         (queue, closed)
     }
 
-    pub(super) fn held(&self, blocks: u32, b: u32, generator: &mut Pcg64Mcg) -> Vec<Held> {
+    pub(super) fn held(&self, blocks: u32, b: u32, generator: &mut Pcg64Mcg) -> Vec<BlockContent> {
         let (queue, closed) = self.queue(blocks);
         let block = |block: &Expected| {
             let [hot, cold] = self.living(*block, closed, f64::from(blocks));
             let all = binomial(b, (hot + cold).min(1.0), generator);
             let hot = binomial(all, hot / (hot + cold), generator);
-            Held { hot, cold: all - hot, ..Held::default() }
+            BlockContent { hot, cold: all - hot, ..BlockContent::default() }
         };
         queue.iter().map(block).collect()
     }
 
     /// Returns the first `units` units of a block of which the share `hot` is hot.
-    pub(super) fn open(&self, units: u32, hot: f64) -> Held {
+    pub(super) fn open(&self, units: u32, hot: f64) -> BlockContent {
         let hot = (f64::from(units) * hot).round() as u32;
-        Held { hot, cold: units - hot, ..Held::default() }
+        BlockContent { hot, cold: units - hot, ..BlockContent::default() }
     }
 }

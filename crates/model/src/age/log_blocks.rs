@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::page::generator;
 use super::{AgeError, CacheFill, Past, Tables, Workload};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::ssd::Configuration;
@@ -161,7 +161,7 @@ impl<M: Mapping> Tables<'_, M> {
     ///
     /// # Errors
     /// Returns an error if `past` is something else than uniform random writes without a full cache.
-    pub(crate) fn age_log_blocks(
+    pub(crate) fn precondition_log_blocks(
         &mut self,
         configuration: &Configuration,
         past: Past,
@@ -187,7 +187,7 @@ impl<M: Mapping> Tables<'_, M> {
             let in_log = |unit: &u32| log.at.contains_key(unit);
             let held = (first..first + b).map(|it| (it < until && !in_log(&it)).then_some(it));
             let block = self.place_block(&mut filled.group, held);
-            self.flash.close(block, BlockState::Closed);
+            self.block_table.close(block, BlockState::Closed);
             filled.data.push(block);
         }
         for (number, units) in (log.reclaimed..).zip(&log.blocks) {
@@ -196,9 +196,9 @@ impl<M: Mapping> Tables<'_, M> {
             let block = self.place_block(&mut filled.group, (0..).zip(units).map(is_there));
             let programs = units.len() as u32 / geometry.units_per_program();
             if units.len() as u32 == b {
-                self.flash.close(block, BlockState::Closed);
+                self.block_table.close(block, BlockState::Closed);
             } else {
-                self.host.resume(geometry.group_of(block), block, programs);
+                self.host.set_open_block(geometry.group_of(block), block, programs);
                 filled.open_programs = Some(programs);
             }
             filled.logs.push(block);
@@ -218,12 +218,12 @@ impl<M: Mapping> Tables<'_, M> {
             self.free.take(*group)
         });
         let block = block.expect("there is a block for each logical block, and for the log");
-        self.flash.open(block, BlockState::OpenForHost, self.geometry.units_per_block());
+        self.block_table.open(block, BlockState::OpenForHost, self.geometry.units_per_block());
         let first = self.geometry.first_unit(block).0;
         for (place, unit) in (first..).zip(held) {
             match unit.map(LogicalUnit) {
                 Some(unit) => self.put_unit(PhysicalUnit(place), (unit, unit)),
-                None => drop(self.flash.lose_unit(block)),
+                None => drop(self.block_table.invalidate_unit(block)),
             }
         }
         block

@@ -24,16 +24,16 @@ impl Order {
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.hot.is_over() && self.cold.is_over()
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.hot.is_exhausted() && self.cold.is_exhausted()
     }
 
     /// Returns copies of this order, advanced by each of these numbers of hot and cold units.
-    pub(super) fn further(&self, units: &[(u32, u32)], workers: &dyn Workers) -> Vec<Order> {
+    pub(super) fn advanced_by(&self, units: &[(u32, u32)], workers: &dyn Workers) -> Vec<Order> {
         let hot: Vec<u32> = units.iter().map(|it| it.0).collect();
         let cold: Vec<u32> = units.iter().map(|it| it.1).collect();
-        let hot = self.hot.further(&hot, workers);
-        let cold = self.cold.further(&cold, workers);
+        let hot = self.hot.advanced_by(&hot, workers);
+        let cold = self.cold.advanced_by(&cold, workers);
         hot.into_iter().zip(cold).map(|(hot, cold)| Order { hot, cold }).collect()
     }
 }
@@ -154,7 +154,7 @@ impl Shuffled {
     }
 
     /// Returns copies of this order, advanced by each of the rising numbers `units`.
-    pub(super) fn further(&self, units: &[u32], workers: &dyn Workers) -> Vec<Shuffled> {
+    pub(super) fn advanced_by(&self, units: &[u32], workers: &dyn Workers) -> Vec<Shuffled> {
         if units.iter().all(|&it| it == 0) {
             return vec![self.clone(); units.len()];
         }
@@ -164,7 +164,7 @@ impl Shuffled {
         places.into_iter().zip(given).map(begun).collect()
     }
 
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_exhausted(&self) -> bool {
         self.given == self.permutation.units
     }
 
@@ -205,7 +205,7 @@ mod tests {
         for units in [1, 2, 3, 64, 1000, 65_537] {
             let mut order = Shuffled::new(7..7 + units, &mut generator);
             let given: Vec<u32> = (0..units).map(|_| order.next().0.0).collect();
-            assert!(order.is_over());
+            assert!(order.is_exhausted());
             let mut sorted = given.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, (7..7 + units).collect::<Vec<_>>());
@@ -244,11 +244,11 @@ mod tests {
             let after: Vec<u32> = [0, 0, 1, rest / 2, rest - 1, rest].map(|it| it.min(rest)).into();
             let mut sorted = after;
             sorted.sort_unstable();
-            let begun = order.further(&sorted, &Backwards);
+            let begun = order.advanced_by(&sorted, &Backwards);
             let all: Vec<u32> = (0..rest).map(|_| order.next().0.0).collect();
             for (mut begun, &after) in begun.into_iter().zip(&sorted) {
                 let left: Vec<u32> = (after..rest).map(|_| begun.next().0.0).collect();
-                assert!(begun.is_over());
+                assert!(begun.is_exhausted());
                 assert_eq!(left, all[after as usize..], "{after} of {rest} units after {units}");
             }
         }

@@ -5,11 +5,11 @@ use rand_pcg::Pcg64Mcg;
 
 use super::fill::{Draws, Entries, Filling, fill};
 use super::order::Order;
-use super::plan::{Held, Plan};
-use super::workers::{OneByOne, Workers};
-use super::{AgeError, CacheFill, Past, STREAM, Tables, Workload};
-use crate::flash::BlockState;
-use crate::mapping::{FilledAtOnce, Mapping, MappingScheme};
+use super::plan::{BlockContent, Plan};
+use super::workers::{SingleThreaded, Workers};
+use super::{AgeError, CacheFill, Past, RNG_STREAM, Tables, Workload};
+use crate::block_table::BlockState;
+use crate::mapping::{Mapping, MappingScheme, ParallelFill};
 use crate::policy::{CopiesTo, Pacing};
 use crate::slc::WhenFull;
 use crate::ssd::Configuration;
@@ -40,12 +40,12 @@ impl Layout {
     fn of(configuration: &Configuration, past: Past) -> Layout {
         let Configuration { geometry, mechanisms, .. } = configuration;
         let groups = geometry.groups();
-        let free = configuration.free_when_steady();
+        let free = configuration.steady_state_free_blocks();
         let told = matches!(past.workload, Workload::HotCold { .. });
         let streams = if told { mechanisms.streams.count } else { 1 };
         // While the drive is full, a cache has only the blocks of its own.
-        let cache = mechanisms.slc.filter(|slc| slc.blocks_kept() > 0);
-        let own = cache.map_or(0, |slc| slc.blocks_kept());
+        let cache = mechanisms.slc.filter(|slc| slc.min_free_blocks() > 0);
+        let own = cache.map_or(0, |slc| slc.min_free_blocks());
         let host_is_direct = cache.is_none_or(|slc| slc.when_full == WhenFull::Direct);
         let open = streams * (1 + u32::from(host_is_direct));
         let kept = groups * (free + open) + own;
@@ -92,13 +92,13 @@ pub(crate) fn check_scheme(configuration: &Configuration) -> Result<(), AgeError
 
 /// Returns the generator of all random choices.
 pub(super) fn generator(past: Past) -> Pcg64Mcg {
-    Pcg64Mcg::seed_from_u64(past.seed ^ STREAM)
+    Pcg64Mcg::seed_from_u64(past.seed ^ RNG_STREAM)
 }
 
-impl<M: FilledAtOnce> Tables<'_, M> {
+impl<M: ParallelFill> Tables<'_, M> {
     /// Fills a new drive with the steady state of the random writes in `past`. The result does not depend on the
     /// number of `workers`.
-    pub(crate) fn age_data(
+    pub(crate) fn precondition_data(
         &mut self,
         configuration: &Configuration,
         past: Past,
@@ -132,13 +132,13 @@ impl<M: FilledAtOnce> Tables<'_, M> {
         // Blocks enter the victim queue in the order in which they were closed, the victim in progress first.
         if layout.has_victim {
             let victim = self.open_to_fill(0, plan.victim);
-            self.fill(&mut draws, &[victim], &OneByOne);
-            self.flash.close(BlockIndex(layout.closed_per_group), BlockState::Closed);
+            self.fill(&mut draws, &[victim], &SingleThreaded);
+            self.block_table.close(BlockIndex(layout.closed_per_group), BlockState::Closed);
         }
         for index in 0..layout.closed_per_group {
             for group in 0..layout.groups {
                 let block = BlockIndex(group * self.geometry.blocks_per_group() + index);
-                self.flash.close(block, BlockState::Closed);
+                self.block_table.close(block, BlockState::Closed);
             }
         }
         let mut order = draws.order;
@@ -151,22 +151,24 @@ impl<M: FilledAtOnce> Tables<'_, M> {
                 self.open_half(group, state, &layout, held, &mut order);
             }
         }
-        assert!(order.is_over(), "every logical unit lies somewhere");
+        assert!(order.is_exhausted(), "every logical unit lies somewhere");
         Ok(())
     }
 
     fn fill(&mut self, draws: &mut Draws, blocks: &[Filling], workers: &dyn Workers) {
-        let entries =
-            Entries { map: self.map.entries_to_fill(), reverse: self.flash.units_to_fill() };
+        let entries = Entries {
+            map: self.map.shared_entries(),
+            reverse: self.block_table.shared_reverse_map(),
+        };
         fill(draws, blocks, self.geometry.units_per_block(), entries, workers);
     }
 }
 
 impl<M: Mapping> Tables<'_, M> {
     /// Takes a free block of `group` that is to hold `held`.
-    fn open_to_fill(&mut self, group: u32, held: Held) -> Filling {
+    fn open_to_fill(&mut self, group: u32, held: BlockContent) -> Filling {
         let block = self.free.take(group).expect("there are more blocks than are closed");
-        self.flash.open(block, BlockState::OpenForCollection, held.all());
+        self.block_table.open(block, BlockState::OpenForCollection, held.all());
         self.take_for_stream(block, held.stream);
         Filling { first: self.geometry.first_unit(block), held }
     }
@@ -175,7 +177,7 @@ impl<M: Mapping> Tables<'_, M> {
     fn take_for_stream(&mut self, block: BlockIndex, stream: StreamId) {
         let Some(streams) = &mut self.streams else { return };
         if streams.take_over(block, stream) {
-            self.flash.set_apart(block);
+            self.block_table.mark_separate(block);
         }
     }
 
@@ -184,8 +186,8 @@ impl<M: Mapping> Tables<'_, M> {
         let block = self.free.take(group).expect("the cache has blocks of its own");
         let slc = self.slc.as_mut().expect("there is a cache");
         let units = if is_valid { slc.units_per_block() } else { 0 };
-        self.flash.open(block, BlockState::OpenForHost, units);
-        self.flash.set_apart(block);
+        self.block_table.open(block, BlockState::OpenForHost, units);
+        self.block_table.mark_separate(block);
         slc.take_over(block);
         let per_program = if is_valid { slc.units_per_program() } else { 0 };
         let programs = slc.programs_per_block();
@@ -196,7 +198,7 @@ impl<M: Mapping> Tables<'_, M> {
                 self.put_unit(PhysicalUnit(at), order.cold.next());
             }
         }
-        self.flash.close(block, BlockState::Closed);
+        self.block_table.close(block, BlockState::Closed);
     }
 
     /// Opens a block of a stream that has written half of it. Hot units come first, which makes no difference:
@@ -206,11 +208,11 @@ impl<M: Mapping> Tables<'_, M> {
         group: u32,
         state: BlockState,
         layout: &Layout,
-        held: Held,
+        held: BlockContent,
         order: &mut Order,
     ) {
         let block = self.free.take(group).expect("there are more blocks than are closed");
-        self.flash.open(block, state, self.geometry.units_per_block());
+        self.block_table.open(block, state, self.geometry.units_per_block());
         self.take_for_stream(block, held.stream);
         let first = self.geometry.first_unit(block).0;
         for place in 0..held.all() {
@@ -218,14 +220,14 @@ impl<M: Mapping> Tables<'_, M> {
             self.put_unit(PhysicalUnit(first + place), unit);
         }
         let is_host = state == BlockState::OpenForHost;
-        let stream = match (&mut self.streams, is_host) {
+        let frontier = match (&mut self.streams, is_host) {
             (Some(streams), _) if held.stream != StreamId::default() => {
-                streams.aside(held.stream, is_host)
+                streams.inactive(held.stream, is_host)
             }
             (_, true) => &mut *self.host,
             (_, false) => &mut *self.copies,
         };
-        stream.resume(group, block, layout.open_programs);
+        frontier.set_open_block(group, block, layout.open_programs);
     }
 
     #[inline(always)]
@@ -235,7 +237,7 @@ impl<M: Mapping> Tables<'_, M> {
         (logical, soon): (LogicalUnit, LogicalUnit),
     ) {
         self.map.prefetch(soon);
-        self.flash.note_written(physical, logical);
+        self.block_table.note_written(physical, logical);
         self.map.set(logical, physical);
     }
 }

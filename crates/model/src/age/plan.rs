@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use super::hot_cold::HotColdByAge;
 use super::page::Layout;
 use super::{AgeError, Workload};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::policy::VictimPolicy;
 use crate::ssd::Configuration;
 use crate::streams::StreamId;
@@ -15,19 +15,19 @@ use ssdlab_theory::{Choices, SpareFactor, SteadyState, UnitsPerBlock, d_choices,
 
 /// Valid units of a block, and its stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct BlockContent {
     pub(super) hot: u32,
     pub(super) cold: u32,
     pub(super) stream: StreamId,
 }
 
-impl Held {
-    fn cold(cold: u32) -> Held {
-        Held { cold, ..Held::default() }
+impl BlockContent {
+    fn cold(cold: u32) -> BlockContent {
+        BlockContent { cold, ..BlockContent::default() }
     }
 
-    fn hot(hot: u32) -> Held {
-        Held { hot, cold: 0, stream: StreamId::HOT }
+    fn hot(hot: u32) -> BlockContent {
+        BlockContent { hot, cold: 0, stream: StreamId::HOT }
     }
 
     pub(super) fn all(self) -> u32 {
@@ -39,11 +39,11 @@ impl Held {
 pub(super) struct Plan {
     pub(super) hot_units: u32,
     /// The closed blocks, oldest first.
-    pub(super) held: Vec<Held>,
+    pub(super) held: Vec<BlockContent>,
     /// Units left in the victim in progress, if there is one.
-    pub(super) victim: Held,
+    pub(super) victim: BlockContent,
     /// Open blocks of each group of dies.
-    pub(super) open: Vec<(BlockState, Held)>,
+    pub(super) open: Vec<(BlockState, BlockContent)>,
 }
 
 impl Plan {
@@ -82,9 +82,9 @@ impl Plan {
         let pool = Pool::of(policy, stored, blocks, b, layout.has_victim, generator)?;
         Ok(Plan {
             hot_units: 0,
-            held: pool.held.into_iter().map(Held::cold).collect(),
-            victim: Held::cold(pool.victim),
-            open: states.into_iter().map(|state| (state, Held::cold(open))).collect(),
+            held: pool.held.into_iter().map(BlockContent::cold).collect(),
+            victim: BlockContent::cold(pool.victim),
+            open: states.into_iter().map(|state| (state, BlockContent::cold(open))).collect(),
         })
     }
 
@@ -132,11 +132,13 @@ impl Plan {
         let policy = mechanisms.victims;
         let hot = Pool::of(policy, hot_stored, hot_blocks, b, false, generator)?;
         let cold = Pool::of(policy, cold_stored, cold_blocks, b, layout.has_victim, generator)?;
-        let mut held: Vec<Held> = cold.held.into_iter().map(Held::cold).collect();
-        held.extend(hot.held.into_iter().map(Held::hot));
+        let mut held: Vec<BlockContent> = cold.held.into_iter().map(BlockContent::cold).collect();
+        held.extend(hot.held.into_iter().map(BlockContent::hot));
         shuffle(&mut held, generator);
-        let open = states.iter().flat_map(|&it| [(it, Held::cold(open)), (it, Held::hot(open))]);
-        Ok(Plan { hot_units, held, victim: Held::cold(cold.victim), open: open.collect() })
+        let open = states
+            .iter()
+            .flat_map(|&it| [(it, BlockContent::cold(open)), (it, BlockContent::hot(open))]);
+        Ok(Plan { hot_units, held, victim: BlockContent::cold(cold.victim), open: open.collect() })
     }
 
     /// Plans hot and cold units in one stream.
@@ -206,7 +208,7 @@ impl Pool {
     ) -> Result<Pool, AgeError> {
         let spare = SpareFactor::from_counts(u64::from(blocks) * u64::from(b), stored.into())?;
         let (valid, amplification) = valid_units(policy, spare, blocks, b, generator)?;
-        let mut held: Vec<Held> = valid.into_iter().map(Held::cold).collect();
+        let mut held: Vec<BlockContent> = valid.into_iter().map(BlockContent::cold).collect();
         let victim = if has_victim { left_of_victim(b, amplification) } else { 0 };
         correct_sum(&mut held, stored.saturating_sub(victim), b, |it| &mut it.cold, generator);
         Ok(Pool { held: held.into_iter().map(|it| it.cold).collect(), victim })
@@ -282,10 +284,10 @@ pub(super) fn binomial(units: u32, lives: f64, generator: &mut Pcg64Mcg) -> u32 
 /// Adds or removes units of the `class` at random blocks until their sum is `total`. No block gets emptier than the
 /// emptiest one is.
 fn correct_sum(
-    held: &mut [Held],
+    held: &mut [BlockContent],
     total: u32,
     b: u32,
-    class: impl Fn(&mut Held) -> &mut u32,
+    class: impl Fn(&mut BlockContent) -> &mut u32,
     generator: &mut Pcg64Mcg,
 ) {
     let least = held.iter().map(|held| held.all()).min().unwrap_or(0);
@@ -322,7 +324,7 @@ mod tests {
     fn counts_add_up_to_what_is_stored() {
         let mut generator = Pcg64Mcg::seed_from_u64(2);
         for total in [0, 1, 500, 640] {
-            let mut held = vec![Held { hot: 9, cold: 5, ..Held::default() }; 10];
+            let mut held = vec![BlockContent { hot: 9, cold: 5, ..BlockContent::default() }; 10];
             correct_sum(&mut held, total, 64 + 9, |it| &mut it.cold, &mut generator);
             assert_eq!(held.iter().map(|it| it.cold).sum::<u32>(), total);
             assert!(held.iter().all(|it| it.hot == 9 && it.cold <= 64));

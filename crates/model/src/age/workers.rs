@@ -16,9 +16,9 @@ pub trait Workers {
 
 /// Carries out one piece after the other on the caller's thread.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct OneByOne;
+pub struct SingleThreaded;
 
-impl Workers for OneByOne {
+impl Workers for SingleThreaded {
     fn at_a_time(&self) -> usize {
         1
     }

@@ -32,7 +32,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.pad_host_program(context);
         self.make_trims_durable(context.nand);
         let trim_pages = self.metadata.trim_pages().end;
-        self.wait_until_durable(context, tag, self.placement.numbers(), trim_pages, now);
+        self.wait_until_durable(context, tag, self.placement.numbers_in_flight(), trim_pages, now);
     }
 
     /// Has a request wait for `programs`, for the journal pages of their changes, and for the pages of trim
@@ -54,12 +54,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Notes that something became durable, and resumes the requests and erases that wait for that.
     #[inline(always)]
     pub(super) fn note_durable<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        if self.metadata.is_anybody_waiting() {
+        if self.metadata.has_waiters() {
             self.answer_durable(context);
         }
-        self.erase_what_is_safe(context.nand);
+        self.issue_safe_erases(context.nand);
         if self.log_blocks.is_some() {
-            self.go_on_with_log(context);
+            self.resume_log_writes(context);
         }
     }
 
@@ -68,7 +68,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.program_full_journal_pages(context.nand);
         let mut place = 0;
         while let Some(barrier) = self.metadata.barriers.get_mut(place) {
-            if !self.placement.are_over(barrier.programs.clone()) {
+            if !self.placement.are_complete(barrier.programs.clone()) {
                 place += 1;
                 continue;
             }
@@ -80,7 +80,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             }
             let is_over = self.metadata.journal_pages().start >= end
                 && self.metadata.trim_pages().start >= trim_pages
-                && self.condenser.is_idle();
+                && self.compactor.is_idle();
             if !is_over || self.map.cache().is_some() && self.awaits_map(place) {
                 place += 1;
                 continue;
@@ -108,7 +108,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if request.command == Command::Flush {
             return self.answer_other(context, tag, now);
         }
-        self.traffic.forget_known(tag);
+        self.traffic.cancel_resume(tag);
         self.delays.writes.parts.flush += now.since(ready);
         let at = self.note_write(tag, now);
         self.answer(context, tag, request.sent, at);

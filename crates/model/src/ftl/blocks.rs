@@ -5,20 +5,20 @@ use std::collections::VecDeque;
 use ssdlab_nand::{EraseId, Nand};
 
 use crate::bad_blocks::{BadBlocks, Failure, SpareBlocks};
-use crate::flash::{BlockState, Flash};
+use crate::block_table::{BlockState, BlockTable};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::media::BadBlockRecord;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
-use crate::stream::{FreePool, WriteStream};
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
 use crate::wear_levelling::{Levelling, LevellingParameters};
+use crate::write_frontier::{FreeBlockPool, WriteFrontier};
 
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
-    flash: Flash,
-    free: FreePool,
+    table: BlockTable,
+    free: FreeBlockPool,
     levelling: Option<Levelling>,
     bad_blocks: Option<Box<BadBlocks>>,
     /// Pending erases, oldest first, with their blocks.
@@ -47,12 +47,12 @@ struct FailedErase {
 impl Blocks {
     pub(super) fn new(configuration: &Configuration) -> Blocks {
         let Configuration { geometry, mechanisms, .. } = configuration;
-        let free = FreePool::new(geometry);
-        let flash = Flash::new(geometry, mechanisms.victims, mechanisms.seed)
+        let free = FreeBlockPool::new(geometry);
+        let table = BlockTable::new(geometry, mechanisms.victims, mechanisms.seed)
             .with_rotation(mechanisms.rotation);
-        let are_apart = mechanisms.slc.is_some() || mechanisms.streams.hot_blocks.is_some();
+        let are_separate = mechanisms.slc.is_some() || mechanisms.streams.hot_blocks.is_some();
         Blocks {
-            flash: if are_apart { flash.with_victims_apart() } else { flash },
+            table: if are_separate { table.with_separate_victims() } else { table },
             levelling: Levelling::new(mechanisms.wear.levelling),
             bad_blocks: BadBlocks::new(configuration),
             free: match mechanisms.wear.levelling {
@@ -69,13 +69,13 @@ impl Blocks {
     }
 
     #[inline(always)]
-    pub(super) fn flash(&self) -> &Flash {
-        &self.flash
+    pub(super) fn table(&self) -> &BlockTable {
+        &self.table
     }
 
     #[inline(always)]
-    pub(super) fn flash_mut(&mut self) -> &mut Flash {
-        &mut self.flash
+    pub(super) fn table_mut(&mut self) -> &mut BlockTable {
+        &mut self.table
     }
 
     /// Returns the number of free blocks, those being erased included.
@@ -89,14 +89,14 @@ impl Blocks {
     #[inline(always)]
     pub(super) fn begin_program(
         &mut self,
-        stream: &mut WriteStream,
+        frontier: &mut WriteFrontier,
         geometry: &Geometry,
         state: BlockState,
         units_per_block: u32,
     ) -> Option<BlockIndex> {
-        let opened = stream.begin_program(geometry, &mut self.free);
+        let opened = frontier.begin_program(geometry, &mut self.free);
         if let Some(block) = opened {
-            self.flash.open(block, state, units_per_block);
+            self.table.open(block, state, units_per_block);
         }
         opened
     }
@@ -104,7 +104,7 @@ impl Blocks {
     /// Opens a free block for a run of extents (extent compaction).
     pub(super) fn open_for_run(&mut self, units_per_block: u32) -> BlockIndex {
         let block = self.free.take(0).expect("a block was made free");
-        self.flash.open(block, BlockState::OpenForCollection, units_per_block);
+        self.table.open(block, BlockState::OpenForCollection, units_per_block);
         block
     }
 
@@ -112,7 +112,7 @@ impl Blocks {
     /// block.
     pub(super) fn open_in_group(&mut self, group: u32, units_per_block: u32) -> Option<BlockIndex> {
         let block = self.free.take(group)?;
-        self.flash.open(block, BlockState::OpenForHost, units_per_block);
+        self.table.open(block, BlockState::OpenForHost, units_per_block);
         Some(block)
     }
 
@@ -148,7 +148,7 @@ impl Blocks {
     }
 
     /// Notes that an erase has completed on one die. Returns true if it failed there.
-    pub(super) fn note_failed(&mut self, erase: EraseId, die: DieIndex) -> bool {
+    pub(super) fn complete_on_die(&mut self, erase: EraseId, die: DieIndex) -> bool {
         let failed = self.failures.iter_mut().find(|it| (it.erase, it.die) == (erase, die));
         failed.map(|it| it.is_over = true).is_some()
     }
@@ -197,11 +197,11 @@ impl Blocks {
         let erase = nand.announce_erase(DieIndex(first)..DieIndex(first + geometry.stripe()));
         self.erases.push_back((erase, block));
         self.is_to_be_erased[block.0 as usize] = true;
-        self.flash.erase(block, geometry.first_unit(block), geometry.units_per_block());
+        self.table.erase(block, geometry.first_unit(block), geometry.units_per_block());
         if let Some(levelling) = &mut self.levelling {
             levelling.note_erase();
         }
-        let (erases, is_short) = (self.flash.erases(block), self.free.len() < reserve);
+        let (erases, is_short) = (self.table.erases(block), self.free.len() < reserve);
         let failure = match &mut self.bad_blocks {
             Some(bad) => bad.note_erase(block, first, erases, is_short),
             None => None,
@@ -220,9 +220,9 @@ impl Blocks {
             });
         }
         match failure {
-            Some(Failure::Retired) => self.flash.retire(block),
+            Some(Failure::Retired) => self.table.retire(block),
             Some(Failure::Replaced { erases }) => {
-                self.flash.set_erases(block, erases);
+                self.table.set_erases(block, erases);
                 self.free.put(group, block, erases);
             }
             None => self.free.put(group, block, erases),
@@ -245,12 +245,12 @@ impl Blocks {
     /// Takes the block whose data is to be moved to level wear, with its number of valid units; `None` if there
     /// is no such block.
     pub(super) fn take_block_to_level(&mut self) -> Option<(BlockIndex, u32)> {
-        self.levelling.as_mut()?.take_due(&mut self.flash)
+        self.levelling.as_mut()?.take_due(&mut self.table)
     }
 
     /// Returns true if `block` is about to become the victim to level wear.
     #[inline(always)]
-    pub(super) fn is_to_be_levelled(&self, block: BlockIndex) -> bool {
+    pub(super) fn is_levelling_victim(&self, block: BlockIndex) -> bool {
         self.levelling.as_ref().is_some_and(|it| it.has_chosen(block))
     }
 
@@ -272,19 +272,19 @@ impl Blocks {
         let bad = self.bad_blocks.as_mut().filter(|_| unit.0 < geometry.blocks())?;
         bad.take_over(record, geometry.group_of(unit) * geometry.stripe())?;
         if record.replaced_by.is_none() {
-            self.flash.take_over(unit, BlockState::Retired, 0);
+            self.table.take_over(unit, BlockState::Retired, 0);
         }
         Some(())
     }
 
     /// After a power cut: empties the free block pool.
     pub(super) fn empty_pool(&mut self) {
-        self.free = self.free.emptied();
+        self.free = self.free.empty_like();
     }
 
     /// After a power cut: puts `block` of `group`, which is erased, into the free block pool.
     pub(super) fn add_free(&mut self, group: u32, block: BlockIndex) {
-        self.free.put(group, block, self.flash.erases(block));
+        self.free.put(group, block, self.table.erases(block));
     }
 
     /// Notes that an erase has completed on all dies.
@@ -307,7 +307,7 @@ impl Blocks {
             let Some(physical) = map.get(unit) else { continue };
             assert!(seen.insert(physical), "two logical units share {physical:?}");
             assert_eq!(
-                self.flash.logical_at(physical),
+                self.table.logical_at(physical),
                 Some(unit),
                 "the spare area of {physical:?}"
             );
@@ -316,41 +316,41 @@ impl Blocks {
         let (mut free, mut closed) = (0, 0);
         for (index, &valid) in valid.iter().enumerate() {
             let block = BlockIndex(index as u32);
-            match self.flash.state(block) {
+            match self.table.state(block) {
                 BlockState::Free => {
                     assert_eq!(valid, 0, "{block:?} is free");
                     free += 1;
                 }
                 BlockState::Closed | BlockState::Closing => {
-                    assert_eq!(self.flash.valid(block), valid, "valid units of {block:?}");
+                    assert_eq!(self.table.valid(block), valid, "valid units of {block:?}");
                     closed += 1;
                 }
                 BlockState::Retired => assert_eq!(valid, 0, "{block:?} is bad"),
                 BlockState::Victim => {
-                    assert_eq!(self.flash.valid(block), valid, "units left in {block:?}");
+                    assert_eq!(self.table.valid(block), valid, "units left in {block:?}");
                 }
                 // The count of an open block starts at full: units not yet written count as valid.
                 BlockState::OpenForCollection | BlockState::OpenForHost => {
-                    assert!(self.flash.valid(block) >= valid, "valid units of open {block:?}");
+                    assert!(self.table.valid(block) >= valid, "valid units of open {block:?}");
                 }
             }
         }
         assert_eq!(free, self.free.len(), "the free pool holds every free block");
-        assert_eq!(closed, self.flash.closed(), "every closed block can be collected");
+        assert_eq!(closed, self.table.closed(), "every closed block can be collected");
     }
 
     /// Returns true if the unit at `physical` is valid: the map points to it.
     pub(super) fn is_valid(&self, map: &impl Mapping, physical: PhysicalUnit) -> bool {
-        self.flash.logical_at(physical).is_some_and(|unit| map.lies_at(unit, physical))
+        self.table.logical_at(physical).is_some_and(|unit| map.is_mapped_to(unit, physical))
     }
 
-    pub(super) fn pool(&self) -> &FreePool {
+    pub(super) fn pool(&self) -> &FreeBlockPool {
         &self.free
     }
 
     /// Returns the block table and the free block pool of a new drive, for preconditioning.
-    pub(super) fn tables(&mut self) -> (&mut Flash, &mut FreePool) {
-        (&mut self.flash, &mut self.free)
+    pub(super) fn tables(&mut self) -> (&mut BlockTable, &mut FreeBlockPool) {
+        (&mut self.table, &mut self.free)
     }
 
     /// Returns the blocks left to replace bad ones; `None` if no block of this drive goes bad.
@@ -374,11 +374,11 @@ impl Blocks {
             is_to_be_erased: _,
             failures,
             is_recording: _,
-            flash,
+            table,
             free,
         } = self;
         assert!(erases.is_empty() && failures.is_empty(), "the drive was shut down");
-        flash.save(to)?;
+        table.save(to)?;
         free.save(to)
     }
 
@@ -387,9 +387,9 @@ impl Blocks {
         from: &mut Decoder<'_>,
         geometry: &Geometry,
     ) -> Result<(), SnapshotError> {
-        self.flash.restore(from, geometry.units_per_block())?;
-        let flash = &self.flash;
-        self.free.restore(from, |block| flash.erases(block))
+        self.table.restore(from, geometry.units_per_block())?;
+        let table = &self.table;
+        self.free.restore(from, |block| table.erases(block))
     }
 
     /// Writes the state of wear levelling and of bad blocks.

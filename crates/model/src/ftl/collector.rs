@@ -11,8 +11,8 @@ use crate::geometry::Geometry;
 use crate::policy::{CopiesTo, CopyRatio, Pacing, VictimPolicy};
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Configuration;
-use crate::stream::WriteStream;
 use crate::units::{BlockIndex, Nanoseconds};
+use crate::write_frontier::WriteFrontier;
 
 /// Number of fraction bits in counts of copies owed.
 pub(super) const CREDIT_SHIFT: u32 = CopyRatio::SHIFT;
@@ -49,7 +49,7 @@ pub(super) struct Victim {
 
 /// A reclaimed block: all its valid units have been moved, and its erase has not been issued.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Emptied {
+pub(super) struct Reclaimed {
     pub(super) block: BlockIndex,
     /// The erase waits for the program units of copies before number `copies`; `last` is the last of them.
     pub(super) copies: u64,
@@ -69,11 +69,11 @@ pub(super) struct Emptied {
 
 #[derive(Clone, Debug)]
 pub(super) struct Collector {
-    pub(super) stream: WriteStream,
+    pub(super) frontier: WriteFrontier,
     pub(super) copies: Copies,
     pub(super) victim: Option<Victim>,
-    emptied: VecDeque<Emptied>,
-    /// Number of blocks at the front of `emptied` that are in the free block pool already.
+    reclaimed: VecDeque<Reclaimed>,
+    /// Number of blocks at the front of `reclaimed` that are in the free block pool already.
     announced: usize,
     /// Copies owed, times 2^[`CREDIT_SHIFT`]; negative if collection is ahead.
     pub(super) credit: i64,
@@ -91,7 +91,7 @@ pub(super) struct Collector {
     pub(super) is_greedy: bool,
     /// True if a victim yields free space whenever some block does.
     pub(super) seeks_gain: bool,
-    /// True if copies go to the host's open block; `stream` and `copies` then stay empty.
+    /// True if copies go to the host's open block; `frontier` and `copies` then stay empty.
     pub(super) copies_to_host: bool,
     /// True while the host waits for a block to be freed.
     pub(super) is_urgent: bool,
@@ -105,10 +105,10 @@ impl Collector {
         let CollectionParameters { low_water, idle_high_water, .. } = *collection;
         let groups = geometry.groups();
         Collector {
-            stream: WriteStream::new(geometry),
+            frontier: WriteFrontier::new(geometry),
             copies: Copies::default(),
             victim: None,
-            emptied: VecDeque::new(),
+            reclaimed: VecDeque::new(),
             announced: 0,
             credit: 0,
             latest_rate: 0,
@@ -132,14 +132,14 @@ impl Collector {
         }
     }
 
-    pub(super) fn stream(&self) -> &WriteStream {
-        &self.stream
+    pub(super) fn frontier(&self) -> &WriteFrontier {
+        &self.frontier
     }
 
     /// Returns the number of reclaimed blocks that are not in the free block pool yet.
     #[inline(always)]
-    pub(super) fn emptied(&self) -> u32 {
-        (self.emptied.len() - self.announced) as u32
+    pub(super) fn reclaimed(&self) -> u32 {
+        (self.reclaimed.len() - self.announced) as u32
     }
 
     /// Returns true if the erase of a reclaimed block was announced and has not been issued.
@@ -148,44 +148,44 @@ impl Collector {
         self.announced > 0
     }
 
-    pub(super) fn add_emptied(&mut self, emptied: Emptied) {
-        self.emptied.push_back(emptied);
+    pub(super) fn add_reclaimed(&mut self, reclaimed: Reclaimed) {
+        self.reclaimed.push_back(reclaimed);
     }
 
     /// Returns the oldest reclaimed block that is not in the free block pool yet.
-    pub(super) fn oldest_emptied(&self) -> Option<&Emptied> {
-        self.emptied.get(self.announced)
+    pub(super) fn oldest_reclaimed(&self) -> Option<&Reclaimed> {
+        self.reclaimed.get(self.announced)
     }
 
     /// Notes that the erase of the oldest reclaimed block outside the free block pool is announced as `erase`.
     pub(super) fn note_announced(&mut self, erase: EraseId) {
-        let oldest = self.emptied.get_mut(self.announced).expect("some block was emptied");
+        let oldest = self.reclaimed.get_mut(self.announced).expect("some block was reclaimed");
         oldest.erase = Some(erase);
         self.announced += 1;
     }
 
     /// Returns the reclaimed block whose erase is to be issued next.
     #[inline(always)]
-    pub(super) fn next_to_erase(&self) -> Option<&Emptied> {
-        self.emptied.front()
+    pub(super) fn next_to_erase(&self) -> Option<&Reclaimed> {
+        self.reclaimed.front()
     }
 
     /// Returns the reclaimed block whose erase was announced as `erase` and has not been issued.
-    pub(super) fn announced_as(&self, erase: EraseId) -> Option<&Emptied> {
-        self.emptied.iter().take(self.announced).find(|it| it.erase == Some(erase))
+    pub(super) fn announced_as(&self, erase: EraseId) -> Option<&Reclaimed> {
+        self.reclaimed.iter().take(self.announced).find(|it| it.erase == Some(erase))
     }
 
     /// Returns the blocks whose erases were announced and have not been issued, oldest first, with the erases.
     pub(super) fn announced_blocks(
         &self,
     ) -> impl Iterator<Item = (BlockIndex, EraseId)> + Clone + '_ {
-        let announced = self.emptied.iter().take(self.announced);
+        let announced = self.reclaimed.iter().take(self.announced);
         announced.filter_map(|it| it.erase.map(|erase| (it.block, erase)))
     }
 
     /// Removes the reclaimed block whose erase is issued, the oldest.
-    pub(super) fn forget_next_to_erase(&mut self) {
-        self.emptied.pop_front();
+    pub(super) fn pop_next_to_erase(&mut self) {
+        self.reclaimed.pop_front();
         self.announced = self.announced.saturating_sub(1);
     }
 
@@ -193,8 +193,8 @@ impl Collector {
     /// units before number `host`.
     pub(super) fn await_host(&mut self, host: u64) {
         let next = self.copies.next();
-        for emptied in self.emptied.iter_mut().rev().take_while(|it| it.copies == next) {
-            emptied.host = emptied.host.max(host);
+        for reclaimed in self.reclaimed.iter_mut().rev().take_while(|it| it.copies == next) {
+            reclaimed.host = reclaimed.host.max(host);
         }
     }
 
@@ -202,22 +202,22 @@ impl Collector {
     /// records before number `pages`.
     pub(super) fn await_trims(&mut self, pages: u64) {
         let next = self.copies.next();
-        for emptied in self.emptied.iter_mut().rev().take_while(|it| it.copies == next) {
-            emptied.trims = emptied.trims.max(pages);
+        for reclaimed in self.reclaimed.iter_mut().rev().take_while(|it| it.copies == next) {
+            reclaimed.trims = reclaimed.trims.max(pages);
         }
     }
 
     /// Has the reclaimed blocks that wait for host program units up to `number` wait for the pages of trim
     /// records before number `pages`.
     pub(super) fn await_trims_with_host(&mut self, number: u64, pages: u64) {
-        for emptied in self.emptied.iter_mut().filter(|it| it.host == number + 1) {
-            emptied.trims = emptied.trims.max(pages);
+        for reclaimed in self.reclaimed.iter_mut().filter(|it| it.host == number + 1) {
+            reclaimed.trims = reclaimed.trims.max(pages);
         }
     }
 
     /// Returns true if a reclaimed block waits for host program units up to `number`.
     pub(super) fn awaits_host(&self, number: u64) -> bool {
-        self.emptied.iter().any(|it| it.host == number + 1)
+        self.reclaimed.iter().any(|it| it.host == number + 1)
     }
 
     /// Converts the credit that is left from the last victim to the `rate` (copies per host unit) of the next
@@ -234,49 +234,49 @@ impl Collector {
 
     /// Returns true if all copies from the oldest reclaimed block that is not yet free lie in full program
     /// units.
-    pub(super) fn is_oldest_emptied_copied(&self) -> bool {
-        self.emptied
+    pub(super) fn is_oldest_reclaimed_copied(&self) -> bool {
+        self.reclaimed
             .get(self.announced)
-            .is_some_and(|it| !(self.stream.is_partial() && it.copies == self.copies.next()))
+            .is_some_and(|it| !(self.frontier.is_partial() && it.copies == self.copies.next()))
     }
 
     /// Returns true if `units` more copies have room without a block from the pool.
     pub(super) fn can_take(&self, units: u32) -> bool {
-        self.stream.can_take(units)
+        self.frontier.can_take(units)
     }
 
-    /// Returns the next places of the stream of copies, see [`WriteStream::places_ahead`].
+    /// Returns the next places of the stream of copies, see [`WriteFrontier::places_ahead`].
     #[inline(always)]
     pub(super) fn places_ahead(&self, geometry: &Geometry) -> std::ops::Range<u32> {
-        self.stream.places_ahead(geometry)
+        self.frontier.places_ahead(geometry)
     }
 
     /// Returns the number of free blocks that collection keeps, in idle time or under load, whichever is more.
-    pub(super) fn kept_free(&self) -> u32 {
+    pub(super) fn free_blocks_target(&self) -> u32 {
         self.low_water.max(self.high_water).max(self.pace.until())
     }
 
     /// Returns true if there is a victim, a reclaimed block waits to be erased, or copies are in flight.
-    fn is_at_work(&self) -> bool {
-        self.victim.is_some() || !self.emptied.is_empty() || self.copies.is_any()
+    fn has_work(&self) -> bool {
+        self.victim.is_some() || !self.reclaimed.is_empty() || self.copies.is_any()
     }
 
     /// Restarts the numbering of copies. Nothing may be in flight.
-    pub(super) fn forget_copies(&mut self) {
-        assert!(!self.is_at_work(), "nothing is under way");
+    pub(super) fn reset_copies(&mut self) {
+        assert!(!self.has_work(), "nothing is under way");
         self.copies = Copies::default();
     }
 
     /// Forgets the copies owed and the open blocks. Nothing may be in flight.
-    pub(super) fn begin_anew(&mut self, geometry: &Geometry) {
-        assert!(!self.is_at_work(), "nothing is under way");
-        self.stream = WriteStream::new(geometry);
+    pub(super) fn reset(&mut self, geometry: &Geometry) {
+        assert!(!self.has_work(), "nothing is under way");
+        self.frontier = WriteFrontier::new(geometry);
         (self.credit, self.latest_rate) = (0, 0);
     }
 
     /// Writes the state of a drive that was shut down.
     pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        assert!(!self.is_at_work(), "the drive was shut down");
+        assert!(!self.has_work(), "the drive was shut down");
         let Collector {
             // From the configuration.
             low_water: _,
@@ -291,15 +291,15 @@ impl Collector {
             // Unused after a shutdown.
             copies: _,
             victim: _,
-            emptied: _,
+            reclaimed: _,
             announced: _,
             is_urgent: _,
             takes_from_host: _,
-            stream,
+            frontier,
             credit,
             latest_rate,
         } = self;
-        stream.save(to)?;
+        frontier.save(to)?;
         to.long(*credit as u64)?;
         Ok(to.long(*latest_rate as u64)?)
     }
@@ -309,7 +309,7 @@ impl Collector {
         from: &mut Decoder<'_>,
         geometry: &Geometry,
     ) -> Result<(), SnapshotError> {
-        self.stream.restore(from, geometry)?;
+        self.frontier.restore(from, geometry)?;
         (self.credit, self.latest_rate) = (from.long()? as i64, from.long()? as i64);
         // More copies than a drive has units are never owed.
         let most = i64::from(u32::MAX) << CREDIT_SHIFT;

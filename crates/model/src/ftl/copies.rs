@@ -20,7 +20,7 @@ pub(super) struct Copy {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Copies {
     log: ProgramLog,
-    under_way: VecDeque<Copy>,
+    in_flight: VecDeque<Copy>,
     /// Program unit being filled, and (`latest`) the one that was begun last.
     filling: Option<CopyNumber>,
     latest: Option<CopyNumber>,
@@ -44,7 +44,7 @@ impl Copies {
 
     /// Returns true if all program units before number `number` have completed.
     #[inline(always)]
-    pub(super) fn are_over_before(&self, number: u64) -> bool {
+    pub(super) fn are_complete_before(&self, number: u64) -> bool {
         self.log.low_water() >= number
     }
 
@@ -60,7 +60,7 @@ impl Copies {
     pub(super) fn begin(&mut self, number: CopyNumber, first: PhysicalUnit) {
         self.log.begin();
         let open = SequenceNumber(u64::MAX);
-        self.under_way.push_back(Copy { first, number: open, units: 0 });
+        self.in_flight.push_back(Copy { first, number: open, units: 0 });
         (self.filling, self.latest) = (Some(number), Some(number));
         let place = usize::from(self.into[0].is_some());
         self.into[place] = Some(number);
@@ -70,7 +70,7 @@ impl Copies {
     /// Returns its first physical unit.
     #[inline(always)]
     pub(super) fn fill(&mut self, units: u32, sequence: SequenceNumber) -> PhysicalUnit {
-        let copy = self.under_way.back_mut().expect("one is being filled");
+        let copy = self.in_flight.back_mut().expect("one is being filled");
         (copy.units, copy.number) = (units, sequence);
         let first = copy.first;
         let place = usize::from(self.full[0].is_some());
@@ -96,10 +96,10 @@ impl Copies {
     pub(super) fn end(&mut self, number: CopyNumber) -> (Copy, bool) {
         let low = self.log.low_water();
         let place = self.place_of(number);
-        let copy = self.under_way[place as usize];
+        let copy = self.in_flight[place as usize];
         let is_later = self.log.end(low + u64::from(place));
         for _ in low..self.log.low_water() {
-            self.under_way.pop_front();
+            self.in_flight.pop_front();
         }
         (copy, is_later)
     }
@@ -111,13 +111,13 @@ impl Copies {
 
     /// Returns the first physical unit of a program unit in flight.
     pub(super) fn first_of(&self, number: CopyNumber) -> PhysicalUnit {
-        self.under_way[self.place_of(number) as usize].first
+        self.in_flight[self.place_of(number) as usize].first
     }
 
     /// Returns the smallest sequence number of a program unit in flight, which is `u64::MAX` if none is full;
     /// `None` if none is in flight.
-    pub(super) fn oldest_full(&self) -> Option<SequenceNumber> {
-        self.under_way.front().map(|copy| copy.number)
+    pub(super) fn oldest_in_flight(&self) -> Option<SequenceNumber> {
+        self.in_flight.front().map(|copy| copy.number)
     }
 
     /// Returns true if a program unit is being filled or in flight.

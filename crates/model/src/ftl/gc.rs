@@ -7,12 +7,12 @@
 
 use ssdlab_nand::{CopyNumber, EraseId, Nand, ProgramUnit, Tag};
 
-use super::collector::{CREDIT_SHIFT, Emptied, Pace, Victim};
+use super::collector::{CREDIT_SHIFT, Pace, Reclaimed, Victim};
 use super::host::Host;
-use super::wrappers::Nobody;
+use super::wrappers::NoHost;
 use super::{Context, Ftl, kind};
 use crate::bad_blocks::Failure;
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::{BlockIndex, DieIndex};
@@ -29,9 +29,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Returns the number of blocks that are free or will be as soon as their copies are durable, without those
     /// reserved for the SLC cache.
     #[inline(always)]
-    pub(super) fn blocks_coming(&self) -> u32 {
+    pub(super) fn free_or_reclaimed_blocks(&self) -> u32 {
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
-        (self.blocks.free() + self.collector.emptied()).saturating_sub(reserved)
+        (self.blocks.free() + self.collector.reclaimed()).saturating_sub(reserved)
     }
 
     /// Collects as much as is due for `units` units that the host has just written.
@@ -42,7 +42,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             Pace::Ratio { until, .. } => until,
             Pace::Victim | Pace::Burst { .. } => self.collector.low_water,
         };
-        if self.collector.victim.is_some() || self.blocks_coming() < begins_below {
+        if self.collector.victim.is_some() || self.free_or_reclaimed_blocks() < begins_below {
             if self.log_blocks.is_some() {
                 // Merges of log blocks free blocks instead.
                 return;
@@ -67,7 +67,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let mut units = i64::from(units);
         loop {
             let low_water = self.collector.low_water;
-            let is_ahead = least_copies > 0 && self.blocks_coming() >= low_water;
+            let is_ahead = least_copies > 0 && self.free_or_reclaimed_blocks() >= low_water;
             if is_ahead && !self.has_worthwhile_victim(context.nand) {
                 return;
             }
@@ -76,7 +76,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 least_copies
             } else {
                 // A drive that has fallen behind its low water collects a little faster.
-                let behind = low_water.saturating_sub(1 + self.blocks_coming());
+                let behind = low_water.saturating_sub(1 + self.free_or_reclaimed_blocks());
                 let pace = i64::from(PACE + behind.min(CATCH_UP_MOST));
                 (victim.copies_per_unit * pace / i64::from(PACE)).max(least_copies)
             };
@@ -91,7 +91,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             if !finished {
                 return;
             }
-            if self.blocks_coming() >= until {
+            if self.free_or_reclaimed_blocks() >= until {
                 self.collector.credit = self.collector.credit.min(0);
                 return;
             }
@@ -103,7 +103,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// next burst.
     fn collect_burst<H: Host>(&mut self, context: &mut Context<'_, H>, until: u32) {
         for _ in 0..self.geometry.blocks() {
-            if self.blocks_coming() >= until || self.current_victim(context.nand).is_none() {
+            if self.free_or_reclaimed_blocks() >= until
+                || self.current_victim(context.nand).is_none()
+            {
                 return;
             }
             self.complete_victim(context);
@@ -134,7 +136,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// units, so it is moved only if there are places for a whole block even after a power cut.
     fn take_block_to_level(&mut self) -> Option<(BlockIndex, u32)> {
         let is_due = self.blocks.is_levelling_due()
-            && self.room_after_cut() >= self.geometry.units_per_block();
+            && self.free_units_after_cut() >= self.geometry.units_per_block();
         if is_due { self.blocks.take_block_to_level() } else { None }
     }
 
@@ -142,43 +144,43 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         match &self.streams {
             Some(streams) if streams.keeps_hot_blocks() => {
                 let from_hot = streams.collects_hot();
-                self.blocks.flash_mut().take_victim_of(from_hot)
+                self.blocks.table_mut().take_victim_of(from_hot)
             }
-            _ if self.collects_cache_first() => self.blocks.flash_mut().take_victim_of(true),
-            _ => self.take_victim_with_room(),
+            _ if self.collects_cache_first() => self.blocks.table_mut().take_victim_of(true),
+            _ => self.take_victim_that_fits(),
         }
     }
 
     /// Takes the policy's next victim, or, if a power cut could leave too few places for its valid units, the
     /// next one for which the places are enough. With the greedy policy no block has fewer valid units.
-    fn take_victim_with_room(&mut self) -> Option<(BlockIndex, u32)> {
-        let (block, valid) = self.blocks.flash_mut().take_victim()?;
+    fn take_victim_that_fits(&mut self) -> Option<(BlockIndex, u32)> {
+        let (block, valid) = self.blocks.table_mut().take_victim()?;
         if self.collector.is_greedy {
             return Some((block, valid));
         }
-        let room = self.room_after_cut();
+        let room = self.free_units_after_cut();
         if valid <= room {
             return Some((block, valid));
         }
-        let flash = self.blocks.flash_mut();
-        let Some(other) = flash.take_victim_below(room + 1) else {
+        let block_table = self.blocks.table_mut();
+        let Some(other) = block_table.take_victim_below(room + 1) else {
             return Some((block, valid));
         };
-        flash.put_back_victim(block);
+        block_table.put_back_victim(block);
         Some(other)
     }
 
     /// Returns the number of units that can be copied even if a power cut tears a program on each die that the
     /// copies go to: the victim is needed again then, and is the only block that can be erased. `u32::MAX`
     /// while there are two blocks to copy to.
-    fn room_after_cut(&self) -> u32 {
-        let erased = self.blocks.free() + self.collector.emptied();
+    fn free_units_after_cut(&self) -> u32 {
+        let erased = self.blocks.free() + self.collector.reclaimed();
         if erased > 1 {
             return u32::MAX;
         }
         let torn = self.geometry.units_per_program() * self.geometry.stripe();
         // Places in the host's open block do not count: the host may fill them meanwhile.
-        let open = self.collector.stream.room_in_blocks();
+        let open = self.collector.frontier.free_units_in_blocks();
         (open + erased * self.geometry.units_per_block()).saturating_sub(torn)
     }
 
@@ -186,10 +188,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// unit being filled with copies, if the copies of `victim` belong to another stream.
     fn padding_before(&self, victim: BlockIndex) -> u32 {
         let Some(streams) = &self.streams else { return 0 };
-        let levels = self.blocks.is_to_be_levelled(victim);
+        let levels = self.blocks.is_levelling_victim(victim);
         let is_other = streams.copies_of(victim, levels) != streams.active_of_copies();
-        if self.collector.stream.is_partial() && is_other {
-            self.collector.stream.room()
+        if self.collector.frontier.is_partial() && is_other {
+            self.collector.frontier.free_units()
         } else {
             0
         }
@@ -200,8 +202,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// is not changed: collection could go on for ever.
     fn choose_copies_stream(&mut self, nand: &mut Nand, victim: BlockIndex, valid: u32) {
         let padding = self.padding_before(victim);
-        let levels = self.blocks.is_to_be_levelled(victim);
-        let is_copying = self.collector.stream.is_partial();
+        let levels = self.blocks.is_levelling_victim(victim);
+        let is_copying = self.collector.frontier.is_partial();
         let stays = self.collector.is_urgent
             && is_copying
             && valid + padding >= self.geometry.units_per_block()
@@ -216,18 +218,18 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.pad_collection_program(nand);
         }
         if let Some(streams) = &mut self.streams {
-            streams.switch_copies(&mut self.collector.stream, to);
+            streams.switch_copies(&mut self.collector.frontier, to);
         }
     }
 
     pub(super) fn begin_victim(&mut self, nand: &mut Nand, block: BlockIndex, valid: u32) {
         self.choose_copies_stream(nand, block, valid);
         if self.placement.keeps_any_of(block) {
-            self.settle_all(&mut Context { nand, host: &mut Nobody });
+            self.finalize_all(&mut Context { nand, host: &mut NoHost });
         }
-        self.blocks.flash_mut().set_state(block, BlockState::Victim);
+        self.blocks.table_mut().set_state(block, BlockState::Victim);
         self.counters.collections += 1;
-        let levels = self.blocks.is_to_be_levelled(block);
+        let levels = self.blocks.is_levelling_victim(block);
         if levels {
             self.counters.levelled_blocks += 1;
             self.counters.levelled_units += u64::from(valid);
@@ -267,17 +269,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.begin_victim(nand, block, valid);
             return true;
         }
-        self.blocks.flash_mut().put_back_victim(block);
+        self.blocks.table_mut().put_back_victim(block);
         if self.collector.seeks_gain {
             return false;
         }
         // Nothing has to be collected now, so the victim need not be the policy's first.
         let pads = self.streams.is_some()
-            && self.collector.stream.is_partial()
+            && self.collector.frontier.is_partial()
             && !self.collector.is_urgent;
-        let padding = if pads { self.collector.stream.room() } else { 0 };
+        let padding = if pads { self.collector.frontier.free_units() } else { 0 };
         let below = self.geometry.units_per_block() - padding;
-        let found = self.blocks.flash_mut().take_victim_below(below);
+        let found = self.blocks.table_mut().take_victim_below(below);
         if let Some((block, valid)) = found {
             self.begin_victim(nand, block, valid);
         }
@@ -289,7 +291,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let Some(victim) = self.collector.victim else {
             return true;
         };
-        if self.blocks.flash().valid(victim.block) > 0 {
+        if self.blocks.table().valid(victim.block) > 0 {
             return false;
         }
         self.collector.victim = None;
@@ -297,17 +299,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         // would leave neither the new data nor the old. With copies in the host's block, the copies are in its
         // program units.
         let waits = self.placement.is_volatile() || self.collector.copies_to_host;
-        let host = if waits { self.placement.numbers().end } else { 0 };
+        let host = if waits { self.placement.numbers_in_flight().end } else { 0 };
         let own = self.placement.end_of_block(victim.block);
         let trims = self.trims_before_erase(nand);
         let copies = self.collector.copies.next();
         let last = self.collector.copies.latest();
         let block = victim.block;
-        let runs = self.condenser.next();
-        let emptied = Emptied { block, copies, last, host, own, trims, runs, erase: None };
-        self.collector.add_emptied(emptied);
+        let runs = self.compactor.next();
+        let reclaimed = Reclaimed { block, copies, last, host, own, trims, runs, erase: None };
+        self.collector.add_reclaimed(reclaimed);
         self.end_map_batch();
-        self.erase_what_is_safe(nand);
+        self.issue_safe_erases(nand);
         true
     }
 
@@ -318,7 +320,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         victim.program += 1;
         let moved = self.move_program_unit(context, block, program);
         self.write_moved_map_pages(context.nand);
-        self.blocks.flash_mut().move_units(block, moved);
+        self.blocks.table_mut().move_units(block, moved);
         if self.is_slc(block) {
             self.counters.program_units_folded += u64::from(moved);
         }
@@ -329,32 +331,34 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// was not enough.
     pub(super) fn ensure_free_block<H: Host>(&mut self, context: &mut Context<'_, H>) {
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
-        self.ensure_free_beyond(context, self.collector.reserve + reserved);
+        self.ensure_free_blocks(context, self.collector.reserve + reserved);
     }
 
     /// Makes sure that the SLC cache can take a block; it may take those reserved for the cache.
     pub(super) fn ensure_free_block_of_cache<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        self.ensure_free_beyond(context, self.collector.reserve);
+        self.ensure_free_blocks(context, self.collector.reserve);
     }
 
-    pub(super) fn ensure_free_beyond<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
+    pub(super) fn ensure_free_blocks<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
         if self.blocks.free() <= kept {
             self.collector.is_urgent = true;
-            self.free_blocks_beyond(context, kept);
+            self.reclaim_free_blocks(context, kept);
             self.collector.is_urgent = false;
         }
     }
 
     #[inline(never)]
-    fn free_blocks_beyond<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
+    fn reclaim_free_blocks<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
         while self.blocks.free() <= kept {
             // A reclaimed block may wait for a program unit of copies that is not full. Collecting on fills
             // that program unit; padding it would cost over-provisioning, which is short. If collecting on
             // would only move blocks full of valid units, padding is the last resort.
-            let emptied = self.collector.emptied() > 0;
+            let has_reclaimed = self.collector.reclaimed() > 0;
             let nand = &mut *context.nand;
-            if self.is_oldest_emptied_copied() || emptied && !self.has_worthwhile_victim(nand) {
-                self.free_oldest_emptied(context);
+            if self.is_oldest_reclaimed_copied()
+                || has_reclaimed && !self.has_worthwhile_victim(nand)
+            {
+                self.free_oldest_reclaimed(context);
             } else if self.current_victim(nand).is_some() {
                 if !self.finish_victim_if_empty(context.nand) {
                     self.collect_program_unit(context);
@@ -370,16 +374,16 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     ///
     /// # Panics
     /// Panics if there is no reclaimed block: collection has failed its duty.
-    pub(super) fn free_oldest_emptied<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        let &Emptied { block, copies, host, own, .. } =
-            self.collector.oldest_emptied().expect("a block can be erased");
-        if copies == self.collector.copies.next() && self.collector.stream.is_partial() {
+    pub(super) fn free_oldest_reclaimed<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        let &Reclaimed { block, copies, host, own, .. } =
+            self.collector.oldest_reclaimed().expect("a block can be erased");
+        if copies == self.collector.copies.next() && self.collector.frontier.is_partial() {
             self.pad_collection_program(context.nand);
         }
-        if host == self.placement.numbers().end {
+        if host == self.placement.numbers_in_flight().end {
             self.pad_host_program(context);
         }
-        self.settle_before(context, host.max(own));
+        self.finalize_before(context, host.max(own));
         let erase = self.free_after_erase(context.nand, block);
         self.collector.note_announced(erase);
     }
@@ -405,9 +409,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Notes that an erase has completed on one die. If the block failed, the failure is recorded.
-    pub(super) fn part_erased(&mut self, nand: &mut Nand, erase: EraseId, die: DieIndex) {
+    pub(super) fn erased_on_die(&mut self, nand: &mut Nand, erase: EraseId, die: DieIndex) {
         let Some(block) = self.blocks.being_erased(erase) else { return };
-        if self.blocks.note_failed(erase, die) {
+        if self.blocks.complete_on_die(erase, die) {
             self.media.erase_failed(block, die);
             self.record_next_failure(nand);
         } else {
@@ -434,20 +438,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Issues the erases of reclaimed blocks, oldest first, as far as the data that replaces theirs is durable.
     #[inline(always)]
-    pub(super) fn erase_what_is_safe(&mut self, nand: &mut Nand) {
-        while let Some(&Emptied { block, copies, host, own, trims, runs, erase, .. }) =
+    pub(super) fn issue_safe_erases(&mut self, nand: &mut Nand) {
+        while let Some(&Reclaimed { block, copies, host, own, trims, runs, erase, .. }) =
             self.collector.next_to_erase()
         {
-            let is_safe = self.collector.copies.are_over_before(copies)
-                && self.placement.numbers().start >= host
-                && self.placement.are_over_in(block, own)
+            let is_safe = self.collector.copies.are_complete_before(copies)
+                && self.placement.numbers_in_flight().start >= host
+                && self.placement.are_complete_in(block, own)
                 && self.are_trims_durable(trims)
-                && self.condenser.are_over_before(runs);
+                && self.compactor.are_complete_before(runs);
             if !is_safe {
                 return;
             }
             let erase = erase.unwrap_or_else(|| self.free_after_erase(nand, block));
-            self.collector.forget_next_to_erase();
+            self.collector.pop_next_to_erase();
             nand.erase(erase, self.timing.erase);
             self.reserve.note_issued(nand);
         }
@@ -455,9 +459,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Raises the priority of the copies that `erase` waits for, if it was not issued: the host is about to
     /// program to the block.
-    pub(super) fn hurry_erase(&mut self, nand: &mut Nand, erase: EraseId) {
+    pub(super) fn expedite_erase(&mut self, nand: &mut Nand, erase: EraseId) {
         let erase = self.blocks.erase_behind(erase);
-        if let Some(Emptied { last: Some(last), .. }) = self.collector.announced_as(erase) {
+        if let Some(Reclaimed { last: Some(last), .. }) = self.collector.announced_as(erase) {
             nand.hurry_copies(*last);
         }
     }
@@ -472,7 +476,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.media.programmed(copy.first);
         self.map_changed(context.nand, copy.units, copy.number, None);
         if is_later {
-            self.erase_what_is_safe(context.nand);
+            self.issue_safe_erases(context.nand);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! kept: the size of a recording depends on the number of blocks, however much was written to the drive.
 
 use super::Ssd;
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit};
@@ -68,7 +68,7 @@ impl BlockView {
 
 /// Returns one cell for neighbouring blocks: the use of that block which comes first in `ORDER`, the mean valid
 /// share, the age of the youngest block, and the erases of the most worn one.
-fn merged(cells: &[[u8; CELL_BYTES]]) -> [u8; CELL_BYTES] {
+fn merge_cells(cells: &[[u8; CELL_BYTES]]) -> [u8; CELL_BYTES] {
     // Open blocks and victims are shown, however few they are, and full blocks rather than free ones.
     const ORDER: [BlockUse; 6] = [
         BlockUse::Victim,
@@ -103,7 +103,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             cells.extend(each.flatten());
         } else {
             let each: Vec<[u8; CELL_BYTES]> = each.collect();
-            cells.extend(each.chunks(together).flat_map(merged));
+            cells.extend(each.chunks(together).flat_map(merge_cells));
         }
         together
     }
@@ -127,11 +127,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Returns the view of each block, in the order of their numbers: group of dies by group of dies
     /// ([`crate::geometry::Geometry::group_of`]).
     pub fn inside(&self) -> impl ExactSizeIterator<Item = BlockView> + '_ {
-        let flash = self.ftl.blocks.flash();
-        let latest = flash.opened_blocks();
+        let block_table = self.ftl.blocks.table();
+        let latest = block_table.opened_blocks();
         (0..self.ftl.geometry.blocks()).map(BlockIndex).map(move |block| {
-            let opened = flash.opened(block);
-            let usage = match flash.state(block) {
+            let opened = block_table.opened(block);
+            let usage = match block_table.state(block) {
                 BlockState::Free => BlockUse::Free,
                 BlockState::OpenForHost => BlockUse::OpenForHost,
                 BlockState::OpenForCollection => BlockUse::OpenForCollection,
@@ -141,8 +141,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             };
             let is_used = !matches!(usage, BlockUse::Free | BlockUse::Retired);
             BlockView {
-                valid: if is_used { flash.valid(block) } else { 0 },
-                erases: flash.erases(block),
+                valid: if is_used { block_table.valid(block) } else { 0 },
+                erases: block_table.erases(block),
                 age: (is_used && opened.number > 0).then(|| latest - opened.number),
                 usage,
                 by_collection: is_used && opened.by_collection,

@@ -13,19 +13,19 @@
 
 mod merges;
 mod recovered;
-mod room;
 mod saved;
+mod space;
 
-pub(crate) use room::check_room_for_log;
+pub(crate) use space::check_space_for_log;
 
 use std::collections::VecDeque;
 
 use ssdlab_nand::{Nand, ProgramLog};
 
 use super::host::{Command, Host};
-use super::placement::{Frontier, WaitingWrite};
+use super::placement::{InactiveFrontier, WaitingWrite};
 use super::{Context, Ftl};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::{Mapping, MappingScheme};
 use crate::media::Media;
@@ -36,7 +36,7 @@ use merges::Merges;
 
 /// The write frontiers of a drive with log blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Writes {
+enum LogFrontier {
     /// The random log block that is being filled.
     Log,
     /// The sequential log block, also while it is merged.
@@ -88,14 +88,14 @@ pub(super) struct LogBlocks {
     data: Vec<Option<BlockIndex>>,
     /// Random log blocks, the oldest first.
     logs: VecDeque<BlockIndex>,
-    logs_most: u32,
+    logs_max: u32,
     open_log: Option<OpenLog>,
     sequence: Option<Sequence>,
     merges: Merges,
-    /// Active frontier, which placement holds. The others are in `aside`, where the entry of the active one is
+    /// Active frontier, which placement holds. The others are in `inactive`, where the entry of the active one is
     /// unused.
-    active: Writes,
-    aside: [Frontier; 3],
+    active: LogFrontier,
+    inactive: [InactiveFrontier; 3],
     /// Completion of program units in the order in which they were sealed. Placement numbers them in the order
     /// in which they were begun, and one that is not full, such as that of the sequence, may stay so for long.
     order: ProgramLog,
@@ -118,12 +118,12 @@ impl LogBlocks {
             Box::new(LogBlocks {
                 data: vec![None; logical_blocks as usize],
                 logs: VecDeque::new(),
-                logs_most: mechanisms.log_blocks,
+                logs_max: mechanisms.log_blocks,
                 open_log: None,
                 sequence: None,
                 merges: Merges::default(),
-                active: Writes::Log,
-                aside: std::array::from_fn(|_| Frontier::new(geometry)),
+                active: LogFrontier::Log,
+                inactive: std::array::from_fn(|_| InactiveFrontier::new(geometry)),
                 order: ProgramLog::default(),
                 sealed: Vec::new(),
                 replaced: VecDeque::new(),
@@ -135,21 +135,21 @@ impl LogBlocks {
     }
 
     /// Forgets all blocks: each is erased.
-    pub(super) fn begin_anew(&mut self) {
-        assert!(self.is_idle() && self.active == Writes::Log, "the drive was shut down");
+    pub(super) fn reset(&mut self) {
+        assert!(self.is_idle() && self.active == LogFrontier::Log, "the drive was shut down");
         self.data.fill(None);
         self.logs.clear();
         self.open_log = None;
     }
 
     /// Returns true if `unit` lies in the program unit being filled of an inactive frontier.
-    pub(super) fn hold_aside(&self, unit: PhysicalUnit) -> bool {
-        self.aside.iter().any(|frontier| frontier.holds(unit))
+    pub(super) fn is_in_inactive(&self, unit: PhysicalUnit) -> bool {
+        self.inactive.iter().any(|frontier| frontier.holds(unit))
     }
 
     /// Returns true if no merge is in flight and no replaced block waits for its erase.
     pub(super) fn is_idle(&self) -> bool {
-        !self.merges.are_under_way() && self.replaced.is_empty()
+        !self.merges.are_in_flight() && self.replaced.is_empty()
     }
 
     /// Notes that the program unit being filled, number `number`, is sealed; `closes` says that its block is full.
@@ -157,7 +157,7 @@ impl LogBlocks {
         let is_of_merge = self.merges.note_sealed(self.active);
         let place = self.order.begin();
         self.sealed.push(Sealed { number, place, is_of_merge });
-        if self.active == Writes::Log {
+        if self.active == LogFrontier::Log {
             let open = self.open_log.as_mut().expect("its block is open");
             open.programs += 1;
             if closes {
@@ -186,7 +186,7 @@ impl LogBlocks {
         logical_at: impl Fn(PhysicalUnit) -> Option<LogicalUnit>,
         free: u32,
     ) {
-        assert!(self.logs.len() as u32 <= self.logs_most, "no more log blocks than there are");
+        assert!(self.logs.len() as u32 <= self.logs_max, "no more log blocks than there are");
         let per_block = geometry.units_per_block();
         for (logical, block) in (0..).zip(&self.data) {
             let Some(block) = *block else { continue };
@@ -229,7 +229,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let continues = sequence.is_some_and(|it| it.logical_block == logical && it.next == offset);
         let is_sequential = offset == 0 || continues;
         let ends_sequence = match sequence {
-            _ if self.log().merges.are_under_way() => false,
+            _ if self.log().merges.are_in_flight() => false,
             Some(_) if is_sequential => !continues,
             Some(sequence) => sequence.logical_block == logical,
             None => false,
@@ -237,12 +237,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if ends_sequence {
             self.end_sequence(context);
         }
-        if self.log().merges.are_under_way() {
+        if self.log().merges.are_in_flight() {
             return self.wait_for_merge(context.nand);
         }
-        self.write_to(if is_sequential { Writes::Sequence } else { Writes::Log });
+        self.write_to(if is_sequential { LogFrontier::Sequence } else { LogFrontier::Log });
         let count = units.min(per_block - offset);
-        if self.placement.room() > 0 {
+        if self.placement.free_units() > 0 {
             self.note_wait_for_merge(context.nand.now());
             return Some(count);
         }
@@ -256,7 +256,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         };
         // A program unit is begun only if the buffer has space for its data, so that nothing waits for an empty
         // one.
-        if !self.placement.has_room(count.min(self.geometry.units_per_program())) {
+        if !self.placement.has_buffer_space(count.min(self.geometry.units_per_program())) {
             return None;
         }
         self.placement.begin_in(&self.blocks, &self.geometry, block, program);
@@ -283,12 +283,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     fn place_in_log<H: Host>(&mut self, context: &mut Context<'_, H>) -> Option<(BlockIndex, u32)> {
         if self.log().open_log.is_none() {
-            if self.log().logs.len() as u32 == self.log().logs_most {
+            if self.log().logs.len() as u32 == self.log().logs_max {
                 self.reclaim_oldest_log(context);
-                if self.log().merges.are_under_way() {
+                if self.log().merges.are_in_flight() {
                     return self.wait_for_merge(context.nand);
                 }
-                self.write_to(Writes::Log);
+                self.write_to(LogFrontier::Log);
             }
             let block = self.take_block_or_wait(context.nand)?;
             self.log().logs.push_back(block);
@@ -299,27 +299,27 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Admits the next units of a write to the buffer, up to one program unit. Returns their number, and the
     /// moment at which their data is there; `None` if the write has to wait.
-    pub(super) fn let_in_by_log<H: Host>(
+    pub(super) fn admit_by_log<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         waiting: &WaitingWrite,
     ) -> Option<(u32, Instant)> {
         let first = LogicalUnit(waiting.next);
         let (until, part) = self.next_part_of(waiting);
-        if part.is_some() && self.go_back_to_unsent(first) {
-            return self.let_part_in_by_log(context, first, part?);
+        if part.is_some() && self.switch_to_unsent(first) {
+            return self.admit_part_by_log(context, first, part?);
         }
         let count = self.choose_frontier(context, first, until - first.0)?;
         if let Some(part) = part {
-            return self.let_part_in_by_log(context, first, part);
+            return self.admit_part_by_log(context, first, part);
         }
         let ready = self.placement.first_waiting().map_or(waiting.ready, |it| it.ready);
-        let let_in = self.let_whole_in(context, first.0..first.0 + count, ready)?;
+        let admitted = self.admit_whole(context, first.0..first.0 + count, ready)?;
         if waiting.in_part {
-            self.counters.host_write_units += u64::from(let_in.0);
+            self.counters.host_write_units += u64::from(admitted.0);
         }
-        self.note_placed(context, first, let_in.0);
-        Some(let_in)
+        self.note_placed(context, first, admitted.0);
+        Some(admitted)
     }
 
     /// Returns the end of the units that a write covers next as a whole; or, of a unit that it covers in part,
@@ -339,31 +339,31 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Makes the frontier active that holds `unit` in a program unit which is not sealed. Returns false if
     /// there is none, or a merge is in flight.
-    fn go_back_to_unsent(&mut self, unit: LogicalUnit) -> bool {
-        let Some(at) = self.map.get(unit).filter(|_| !self.log().merges.are_under_way()) else {
+    fn switch_to_unsent(&mut self, unit: LogicalUnit) -> bool {
+        let Some(at) = self.map.get(unit).filter(|_| !self.log().merges.are_in_flight()) else {
             return false;
         };
-        for writes in [Writes::Log, Writes::Sequence] {
+        for frontier in [LogFrontier::Log, LogFrontier::Sequence] {
             let log = self.log();
-            let is_there = match log.active == writes {
+            let is_there = match log.active == frontier {
                 true => self.placement.holds_unsent(at, &self.geometry),
-                false => log.aside[writes as usize].holds(at),
+                false => log.inactive[frontier as usize].holds(at),
             };
             if is_there {
-                self.write_to(writes);
+                self.write_to(frontier);
                 return true;
             }
         }
         false
     }
 
-    fn let_part_in_by_log<H: Host>(
+    fn admit_part_by_log<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         unit: LogicalUnit,
         part: (SectorCount, bool),
     ) -> Option<(u32, Instant)> {
-        let received = self.let_part_in(context, unit, part)?;
+        let received = self.admit_part(context, unit, part)?;
         self.note_placed(context, unit, 1);
         Some((1, received))
     }
@@ -377,7 +377,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         first: LogicalUnit,
         count: u32,
     ) {
-        if self.log().active != Writes::Sequence {
+        if self.log().active != LogFrontier::Sequence {
             return;
         }
         let per_block = self.geometry.units_per_block();
@@ -386,18 +386,18 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let sequence = self.log().sequence.as_mut().expect("it is written");
         // A unit that is changed in RAM has its place already.
         sequence.next = sequence.next.max(offset + count);
-        let is_held_back = self.placement.is_partial() && self.placement.room() == 0;
+        let is_held_back = self.placement.is_partial() && self.placement.free_units() == 0;
         if self.log().sequence.is_some_and(|it| it.next == units) && !is_held_back {
             self.end_sequence(context);
         }
     }
 
     /// Makes frontier `to` the active one.
-    fn write_to(&mut self, to: Writes) {
+    fn write_to(&mut self, to: LogFrontier) {
         let log = self.log_blocks.as_mut().expect("the drive has log blocks");
         if log.active != to {
-            self.placement.exchange(&mut log.aside[log.active as usize]);
-            self.placement.exchange(&mut log.aside[to as usize]);
+            self.placement.swap_frontier(&mut log.inactive[log.active as usize]);
+            self.placement.swap_frontier(&mut log.inactive[to as usize]);
             log.active = to;
         }
     }
@@ -405,7 +405,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Has all data in the buffer programmed: merges the sequence if its program unit holds data, and pads the
     /// program unit of the random log.
     pub(super) fn pad_frontiers<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        self.write_to(Writes::Sequence);
+        self.write_to(LogFrontier::Sequence);
         if self.placement.is_partial() {
             self.end_sequence(context);
         }
@@ -414,7 +414,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Pads and seals the program unit of the random log, if it holds data.
     pub(super) fn pad_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        self.write_to(Writes::Log);
+        self.write_to(LogFrontier::Log);
         if self.placement.is_partial() {
             self.pad_program_unit(context);
         }
@@ -470,8 +470,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Queues a block without valid units for its erase, which is issued when the data that replaces its data
     /// is programmed.
     fn replace(&mut self, nand: &mut Nand, block: BlockIndex) {
-        self.blocks.flash_mut().remove_victim(block);
-        self.blocks.flash_mut().set_state(block, BlockState::Victim);
+        self.blocks.table_mut().remove_victim(block);
+        self.blocks.table_mut().set_state(block, BlockState::Victim);
         self.media.begin_erase(block);
         let trims = self.trims_before_erase(nand);
         let log = self.log();
@@ -511,16 +511,16 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Notes that a program unit of the host's or of a merge is programmed.
     pub(super) fn log_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, number: u64) {
         self.log().note_programmed(number);
-        self.go_on_with_log(context);
+        self.resume_log_writes(context);
     }
 
     /// Notes that something became durable, and resumes merges and the writes that wait for them.
     #[inline(never)]
-    pub(super) fn go_on_with_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn resume_log_writes<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.erase_replaced(context.nand);
-        self.go_on_merging(context);
-        if self.log().waits_since.is_some() && !self.log().merges.are_under_way() {
-            self.let_waiting_in(context);
+        self.continue_merges(context);
+        if self.log().waits_since.is_some() && !self.log().merges.are_in_flight() {
+            self.admit_waiting(context);
         }
     }
 }

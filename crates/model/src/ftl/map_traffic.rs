@@ -15,11 +15,11 @@ use ssdlab_nand::{EraseId, Nand, Page, ProgramLog, ProgramUnit, Tag};
 
 use super::host::{Command, Host, RequestTag};
 use super::{Context, Ftl, kind, number_of};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::mapping::cached::MapCache;
-use crate::mapping::cached::There;
+use crate::mapping::cached::MapPageArrival;
 use crate::media::Media;
 use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
@@ -28,7 +28,7 @@ use crate::units::{BlockIndex, DieIndex, Instant, LogicalUnit, Nanoseconds, Phys
 struct Load {
     is_reading: bool,
     /// True if the dirty page that was evicted for this one still waits for space in the map's write buffer.
-    awaits_room: bool,
+    awaits_space: bool,
     requests: Vec<RequestTag>,
     /// Numbers of map program units that wait for the data of the page.
     programs: Vec<u64>,
@@ -36,7 +36,7 @@ struct Load {
 
 impl Load {
     fn is_done(&self) -> bool {
-        !self.is_reading && !self.awaits_room
+        !self.is_reading && !self.awaits_space
     }
 }
 
@@ -60,7 +60,7 @@ struct MapProgram {
 struct Progress {
     /// Number of loads that the request waits for, and one more while it can get others.
     loads: u32,
-    acted: Instant,
+    started: Instant,
     /// Moment at which the data of a write is in the buffer, once that is known.
     received: Option<Instant>,
 }
@@ -72,7 +72,7 @@ pub(super) struct MapTraffic {
     /// Number of the first load; only its last 28 bits count.
     first_load: u32,
     log: ProgramLog,
-    under_way: VecDeque<MapProgram>,
+    in_flight: VecDeque<MapProgram>,
     /// Bitmap over the program units of the map area: a bit is set while the program unit is not programmed.
     buffered: Vec<u64>,
     used: u32,
@@ -86,7 +86,7 @@ pub(super) struct MapTraffic {
     erases: VecDeque<(EraseId, BlockIndex)>,
     progress: Vec<Progress>,
     /// Requests whose map pages are in RAM and that have to be resumed, in this order.
-    known: VecDeque<RequestTag>,
+    resumable: VecDeque<RequestTag>,
     /// Time to read an entry of a map page that is in RAM.
     cache_read: Nanoseconds,
 }
@@ -97,7 +97,7 @@ impl MapTraffic {
             loads: VecDeque::new(),
             first_load: 0,
             log: ProgramLog::default(),
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             buffered: Vec::new(),
             used: 0,
             // One program unit on its way to each die, and one that is being filled.
@@ -106,7 +106,7 @@ impl MapTraffic {
             to_erase: VecDeque::new(),
             erases: VecDeque::new(),
             progress: Vec::new(),
-            known: VecDeque::new(),
+            resumable: VecDeque::new(),
             cache_read,
         }
     }
@@ -140,13 +140,13 @@ impl MapTraffic {
         let progress = &mut self.progress[tag.0 as usize];
         progress.loads -= 1;
         if progress.loads == 0 {
-            self.known.push_back(tag);
+            self.resumable.push_back(tag);
         }
     }
 
     fn program(&mut self, number: u64) -> &mut MapProgram {
         let place = number - self.log.low_water();
-        &mut self.under_way[place as usize]
+        &mut self.in_flight[place as usize]
     }
 
     fn is_buffered(&self, place: PhysicalUnit, area: &Geometry) -> bool {
@@ -171,7 +171,7 @@ impl MapTraffic {
     pub(super) fn note_received(&mut self, tag: RequestTag, received: Instant) -> bool {
         let progress = &mut self.progress[tag.0 as usize];
         if progress.loads == 0 {
-            self.forget_known(tag);
+            self.cancel_resume(tag);
             return false;
         }
         progress.received = Some(received);
@@ -179,8 +179,8 @@ impl MapTraffic {
     }
 
     /// Removes a request from those to be resumed: it is answered now, and its tag may soon be another's.
-    pub(super) fn forget_known(&mut self, tag: RequestTag) {
-        self.known.retain(|&it| it != tag);
+    pub(super) fn cancel_resume(&mut self, tag: RequestTag) {
+        self.resumable.retain(|&it| it != tag);
     }
 
     /// Returns true if the request `tag`, which is in progress, waits for map pages.
@@ -190,8 +190,8 @@ impl MapTraffic {
 
     /// Returns true if some request is to be resumed.
     #[inline(always)]
-    pub(super) fn is_any_known(&self) -> bool {
-        !self.known.is_empty()
+    pub(super) fn has_resumable(&self) -> bool {
+        !self.resumable.is_empty()
     }
 
     /// Notes that an erase has completed.
@@ -206,8 +206,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Begins the progress of a request that will use map pages.
-    pub(super) fn begin_progress(&mut self, tag: RequestTag, acted: Instant) {
-        let progress = Progress { loads: 1, acted, received: None };
+    pub(super) fn begin_progress(&mut self, tag: RequestTag, started: Instant) {
+        let progress = Progress { loads: 1, started, received: None };
         let place = tag.0 as usize;
         if place >= self.traffic.progress.len() {
             self.traffic.progress.resize(place + 1, progress);
@@ -217,7 +217,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Brings the map entries of `units` units from `first` to RAM for a request in progress; `change` says
     /// that the request changes them. The request is resumed when they are there.
-    pub(super) fn look_up(
+    pub(super) fn load_map_entries(
         &mut self,
         nand: &mut Nand,
         tag: RequestTag,
@@ -232,18 +232,18 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         match self.traffic.cache_read {
             Nanoseconds::ZERO => self.traffic.release(tag),
-            entry => nand.set_alarm(nand.now() + entry, Tag(kind::FOUND | tag.0)),
+            entry => nand.set_alarm(nand.now() + entry, Tag(kind::MAP_LOOKUP_DONE | tag.0)),
         }
     }
 
     /// Notes that a map entry in RAM was read for a request.
-    pub(super) fn entry_read(&mut self, tag: RequestTag) {
+    pub(super) fn map_entry_read(&mut self, tag: RequestTag) {
         self.traffic.release(tag);
     }
 
     /// Updates the map pages of a trimmed range: a page whose units are all trimmed is dropped, the others
     /// change.
-    pub(super) fn look_up_trimmed(
+    pub(super) fn update_trimmed_map_pages(
         &mut self,
         nand: &mut Nand,
         tag: RequestTag,
@@ -256,9 +256,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 && end >= self.geometry.logical_units().min((page + 1) << shift);
             if !is_whole {
                 self.use_map_page(nand, tag, page, true);
-            } else if let Some(place) = self.cache().forget(page) {
+            } else if let Some(place) = self.cache().remove(page) {
                 let area = &mut self.cache().area;
-                area.flash.lose_unit(area.geometry.block_of(place));
+                area.block_table.invalidate_unit(area.geometry.block_of(place));
             }
         }
         self.traffic.release(tag);
@@ -266,11 +266,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     fn use_map_page(&mut self, nand: &mut Nand, tag: RequestTag, page: u32, change: bool) {
         let load = match self.cache().touch(page, change) {
-            Some(There::At(_)) => {
+            Some(MapPageArrival::At(_)) => {
                 self.counters.map_hits += 1;
                 return;
             }
-            Some(There::WithLoad(load)) => {
+            Some(MapPageArrival::WithLoad(load)) => {
                 self.counters.map_hits += 1;
                 load
             }
@@ -287,13 +287,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.counters.map_misses += 1;
         let place = self.cache().place(page);
         let load = self.begin_load(nand, place);
-        if let Some(evicted) = self.cache().make_room()
+        if let Some(evicted) = self.cache().evict_if_full()
             && evicted.dirty
         {
-            self.write_map_page(nand, evicted.page, evicted.there, Some(load));
+            self.write_map_page(nand, evicted.page, evicted.arrival, Some(load));
             self.collect_map(nand);
         }
-        self.cache().insert(page, change, There::WithLoad(load));
+        self.cache().insert(page, change, MapPageArrival::WithLoad(load));
         load
     }
 
@@ -319,45 +319,45 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let load = self.traffic.load(number).expect("it is being read");
         load.is_reading = false;
         for program in std::mem::take(&mut load.programs) {
-            self.note_in_map_program(nand, program);
+            self.complete_map_program_part(nand, program);
         }
         self.traffic.finish_load(number);
     }
 
     /// Puts a map page, which is in RAM when `data` says, at the next place of the map's write stream. Load
-    /// `makes_room_for` waits until the map's write buffer has space for the page.
+    /// `evicted_for` waits until the map's write buffer has space for the page.
     fn write_map_page(
         &mut self,
         nand: &mut Nand,
         page: u32,
-        data: There,
-        makes_room_for: Option<u32>,
+        data: MapPageArrival,
+        evicted_for: Option<u32>,
     ) {
-        if self.cache().area.stream.room() == 0 {
+        if self.cache().area.frontier.free_units() == 0 {
             self.begin_map_program();
         }
         let cache = self.map.cache().expect("the map lies on flash");
-        let place = cache.area.stream.append();
-        cache.area.flash.note_written(place, LogicalUnit(page));
+        let place = cache.area.frontier.append();
+        cache.area.block_table.note_written(place, LogicalUnit(page));
         if let Some(old) = cache.set_place(page, place) {
-            cache.area.flash.lose_unit(cache.area.geometry.block_of(old));
+            cache.area.block_table.invalidate_unit(cache.area.geometry.block_of(old));
         }
         let number = self.traffic.log.next() - 1;
         let mut missing = 1;
-        if let There::WithLoad(load) = data
+        if let MapPageArrival::WithLoad(load) = data
             && let Some(load) = self.traffic.load(load).filter(|load| load.is_reading)
         {
             load.programs.push(number);
             missing += 1;
         }
-        if let Some(load) = makes_room_for.and_then(|load| self.traffic.load(load)) {
-            load.awaits_room = true;
+        if let Some(load) = evicted_for.and_then(|load| self.traffic.load(load)) {
+            load.awaits_space = true;
         }
         let program = self.traffic.program(number);
         program.missing += missing;
         program.pages += 1;
-        self.traffic.waiting.push_back((number, makes_room_for));
-        if self.cache().area.stream.room() == 0 {
+        self.traffic.waiting.push_back((number, evicted_for));
+        if self.cache().area.frontier.free_units() == 0 {
             self.seal_map_program(nand, number);
         }
         self.admit_map_pages(nand);
@@ -365,32 +365,32 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     fn begin_map_program(&mut self) {
         let area = &mut self.map.cache().expect("the map lies on flash").area;
-        if let Some(block) = area.stream.begin_program(&area.geometry, &mut area.free) {
-            area.flash.open(block, BlockState::OpenForHost, area.geometry.units_per_block());
+        if let Some(block) = area.frontier.begin_program(&area.geometry, &mut area.free) {
+            area.block_table.open(block, BlockState::OpenForHost, area.geometry.units_per_block());
         }
-        let first = area.stream.program_start();
+        let first = area.frontier.program_start();
         let block = area.geometry.block_of(first);
         self.traffic.log.begin();
         self.traffic.set_buffered(first, &area.geometry, true);
         let after = self.traffic.erases.iter().find(|it| it.1 == block).map(|it| it.0);
         let program = MapProgram { first, block, pages: 0, missing: 1, closes: false, after };
-        self.traffic.under_way.push_back(program);
+        self.traffic.in_flight.push_back(program);
     }
 
     /// Seals the map's program unit, which is full: it is sent when all its pages are there.
     fn seal_map_program(&mut self, nand: &mut Nand, number: u64) {
         let area = &mut self.cache().area;
-        let filled = area.stream.finish_program(&area.geometry);
+        let filled = area.frontier.finish_program(&area.geometry);
         if filled.closes {
-            area.flash.close(filled.block, BlockState::Closing);
+            area.block_table.close(filled.block, BlockState::Closing);
         }
         self.traffic.program(number).closes = filled.closes;
-        self.note_in_map_program(nand, number);
+        self.complete_map_program_part(nand, number);
     }
 
     /// Notes that one of the things missing in map program `number` is there. If it was the last, sends the
     /// program unit.
-    fn note_in_map_program(&mut self, nand: &mut Nand, number: u64) {
+    fn complete_map_program_part(&mut self, nand: &mut Nand, number: u64) {
         let program = self.traffic.program(number);
         program.missing -= 1;
         if program.missing > 0 {
@@ -414,11 +414,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.traffic.used += 1;
             if let Some(number) = load {
                 if let Some(load) = self.traffic.load(number) {
-                    load.awaits_room = false;
+                    load.awaits_space = false;
                 }
                 self.traffic.finish_load(number);
             }
-            self.note_in_map_program(nand, program);
+            self.complete_map_program_part(nand, program);
         }
     }
 
@@ -429,13 +429,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let MapProgram { first, block, pages, closes, .. } = *self.traffic.program(number);
         let area = &mut self.map.cache().expect("the map lies on flash").area;
         self.traffic.set_buffered(first, &area.geometry, false);
-        if closes && area.flash.state(block) == BlockState::Closing {
-            area.flash.set_state(block, BlockState::Closed);
+        if closes && area.block_table.state(block) == BlockState::Closing {
+            area.block_table.set_state(block, BlockState::Closed);
         }
         self.traffic.used -= pages;
         self.traffic.log.end(number);
         for _ in low..self.traffic.log.low_water() {
-            self.traffic.under_way.pop_front();
+            self.traffic.in_flight.pop_front();
         }
         self.admit_map_pages(nand);
         self.erase_map_blocks(nand);
@@ -465,8 +465,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let cache = self.cache();
         let (page, place) = cache.next_of_map_victim().expect("something on the victim is valid");
         let data = match cache.clean(page) {
-            Some(there) => there,
-            None => There::WithLoad(self.begin_load(nand, Some(place))),
+            Some(arrival) => arrival,
+            None => MapPageArrival::WithLoad(self.begin_load(nand, Some(place))),
         };
         self.write_map_page(nand, page, data, None);
     }
@@ -478,13 +478,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if !area.finish_victim_if_empty() {
             return false;
         }
-        let Some(emptied) = area.emptied.front().copied() else { return true };
-        let group = area.erase_emptied();
+        let Some(reclaimed) = area.reclaimed.front().copied() else { return true };
+        let group = area.erase_reclaimed();
         let first = group * self.geometry.stripe();
         let dies = DieIndex(first)..DieIndex(first + self.geometry.stripe());
         let erase = nand.announce_erase(dies);
         self.traffic.to_erase.push_back((erase, self.traffic.log.next()));
-        self.traffic.erases.push_back((erase, emptied));
+        self.traffic.erases.push_back((erase, reclaimed));
         self.erase_map_blocks(nand);
         true
     }
@@ -501,7 +501,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     pub(super) fn write_moved_map_pages(&mut self, nand: &mut Nand) {
         if let Some(cache) = self.map.cache() {
-            for _ in 0..cache.owed_per_step() {
+            for _ in 0..cache.batched_per_step() {
                 if !self.write_moved_map_page(nand) {
                     return;
                 }
@@ -510,19 +510,19 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     pub(super) fn write_moved_map_page(&mut self, nand: &mut Nand) -> bool {
-        let Some(page) = self.cache().take_owed() else {
+        let Some(page) = self.cache().take_batched() else {
             return false;
         };
         let place = self.cache().place(page);
         let load = self.begin_load(nand, place);
-        self.write_map_page(nand, page, There::WithLoad(load), None);
+        self.write_map_page(nand, page, MapPageArrival::WithLoad(load), None);
         self.collect_map(nand);
         true
     }
 
     /// After a power cut: writes a map on flash anew through the cache, map page by map page. Pages without
     /// entries are left out.
-    pub(super) fn write_map_anew(&mut self, nand: &mut Nand) {
+    pub(super) fn rewrite_map(&mut self, nand: &mut Nand) {
         let Some(shift) = self.map.cache().map(|cache| cache.entries_shift()) else { return };
         let mut from = 0;
         while let Some((unit, _)) = self.map.next_mapped(LogicalUnit(from)) {
@@ -556,12 +556,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Pads and seals the map's program unit, if it holds a page.
     pub(super) fn pad_map_program(&mut self, nand: &mut Nand) {
         let area = &mut self.cache().area;
-        if !area.stream.is_partial() {
+        if !area.frontier.is_partial() {
             return;
         }
-        for _ in 0..area.stream.room() {
-            let place = area.stream.append();
-            area.flash.note_padding(place, area.geometry.block_of(place));
+        for _ in 0..area.frontier.free_units() {
+            let place = area.frontier.append();
+            area.block_table.note_padding(place, area.geometry.block_of(place));
         }
         let number = self.traffic.log.next() - 1;
         self.seal_map_program(nand, number);
@@ -579,17 +579,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Resumes the requests whose map pages are in RAM.
     #[inline(never)]
-    pub(super) fn go_on_with_known<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        while let Some(tag) = self.traffic.known.pop_front() {
-            let Progress { acted, received, .. } = self.traffic.progress[tag.0 as usize];
+    pub(super) fn resume_requests_with_map_pages<H: Host>(&mut self, context: &mut Context<'_, H>) {
+        while let Some(tag) = self.traffic.resumable.pop_front() {
+            let Progress { started, received, .. } = self.traffic.progress[tag.0 as usize];
             let now = context.nand.now();
             match self.requests.get(tag).command {
                 Command::Read { first, units } => {
-                    self.delays.reads.parts.map_miss += now.since(acted);
+                    self.delays.reads.parts.map_miss += now.since(started);
                     self.read_mapped(context.nand, tag, first, units);
                 }
                 Command::ReadSectors { first, count } => {
-                    self.delays.reads.parts.map_miss += now.since(acted);
+                    self.delays.reads.parts.map_miss += now.since(started);
                     let parts = self.requests.parts(first, count);
                     let units = parts.end - parts.first;
                     self.read_mapped(context.nand, tag, LogicalUnit(parts.first), units);

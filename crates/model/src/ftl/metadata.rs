@@ -49,10 +49,10 @@ pub(super) struct Metadata {
     /// Trim records that are in no page yet.
     records: Vec<TrimRecord>,
     /// Pages of trim records in flight.
-    records_under_way: Vec<(Tag, Vec<TrimRecord>)>,
+    records_in_flight: Vec<(Tag, Vec<TrimRecord>)>,
     /// Pages of the saved map and of the journal in flight. Each covers all program units up to the sequence
     /// number.
-    map_pages_under_way: Vec<(Tag, SequenceNumber)>,
+    map_pages_in_flight: Vec<(Tag, SequenceNumber)>,
     /// Sequence number of the program unit that the latest change of the map is about.
     latest: SequenceNumber,
     trim_log: ProgramLog,
@@ -84,8 +84,8 @@ impl Metadata {
                 .checkpoint
                 .map(|parameters| Box::new(Checkpoints::new(geometry, mechanisms, parameters))),
             records: Vec::new(),
-            records_under_way: Vec::new(),
-            map_pages_under_way: Vec::new(),
+            records_in_flight: Vec::new(),
+            map_pages_in_flight: Vec::new(),
             latest: SequenceNumber::default(),
             trim_log: ProgramLog::default(),
             barriers: Vec::new(),
@@ -110,7 +110,7 @@ impl Metadata {
 
     /// Returns true if a request waits for durability, or a journal page for its data.
     #[inline(always)]
-    pub(super) fn is_anybody_waiting(&self) -> bool {
+    pub(super) fn has_waiters(&self) -> bool {
         !self.barriers.is_empty()
             || self.journal.as_ref().is_some_and(|journal| !journal.full.is_empty())
     }
@@ -139,14 +139,14 @@ impl Metadata {
 
     /// Returns the trim records that no programmed page holds.
     pub(super) fn trims_in_ram(&self) -> Vec<TrimRecord> {
-        let under_way = self.records_under_way.iter().flat_map(|it| &it.1);
-        under_way.chain(&self.records).copied().collect()
+        let in_flight = self.records_in_flight.iter().flat_map(|it| &it.1);
+        in_flight.chain(&self.records).copied().collect()
     }
 
-    /// After a power cut: continues after `pieces` pages of the saved map.
-    pub(super) fn go_on_from(&mut self, pieces: u64) {
+    /// After a power cut: continues after `checkpoint_pages` pages of the saved map.
+    pub(super) fn continue_from(&mut self, checkpoint_pages: u64) {
         if let Some(checkpoints) = &mut self.checkpoints {
-            checkpoints.go_on_from(pieces);
+            checkpoints.continue_from(checkpoint_pages);
         }
     }
 
@@ -162,8 +162,8 @@ impl Metadata {
             write_through: _,
             program: _,
             // Unused after a shutdown.
-            records_under_way: _,
-            map_pages_under_way: _,
+            records_in_flight: _,
+            map_pages_in_flight: _,
             latest: _,
             records,
             trim_log,
@@ -221,14 +221,16 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     #[inline(never)]
     fn journal_changes(&mut self, nand: &mut Nand, changes: u32, program: Option<u64>) {
-        let pieces = self.metadata.checkpoints.as_mut().map_or(0, |it| it.pages_owed(changes));
-        for _ in 0..pieces {
+        let checkpoint_pages =
+            self.metadata.checkpoints.as_mut().map_or(0, |it| it.due_pages(changes));
+        for _ in 0..checkpoint_pages {
             let number = self.counters.checkpoint_pages;
             self.counters.checkpoint_pages += 1;
-            let tag = self.program_metadata_page(nand, kind::PIECE_OF_MAP, number);
+            let tag = self.program_metadata_page(nand, kind::MAP_CHECKPOINT, number);
             // A page of the saved map covers nothing that is not programmed.
-            let lacking = self.lacking().into_iter().chain(self.placement.oldest_full()).min();
-            self.note_map_page(tag, lacking);
+            let oldest =
+                self.oldest_not_journaled().into_iter().chain(self.placement.oldest_full()).min();
+            self.note_map_page(tag, oldest);
         }
         let Some(journal) = &mut self.metadata.journal else { return };
         journal.pending += u64::from(changes);
@@ -245,7 +247,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Programs the full journal pages whose data is programmed.
     pub(super) fn program_full_journal_pages(&mut self, nand: &mut Nand) {
-        let low = self.placement.numbers().start;
+        let low = self.placement.numbers_in_flight().start;
         while let Some(journal) = &mut self.metadata.journal
             && let Some((page, _)) = journal.full.pop_front_if(|it| it.1 < low)
         {
@@ -259,24 +261,24 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.counters.journal_pages += 1;
         let is_behind = self.metadata.journal.as_ref().is_some_and(|it| it.pending > 0);
         let latest = is_behind.then_some(self.metadata.latest);
-        let lacking = self.lacking().into_iter().chain(latest).min();
-        self.note_map_page(tag, lacking);
+        let oldest = self.oldest_not_journaled().into_iter().chain(latest).min();
+        self.note_map_page(tag, oldest);
     }
 
     /// Returns the smallest sequence number of a program unit of copies or of a run that has not completed, and
     /// so is missing in the journal.
-    fn lacking(&self) -> Option<SequenceNumber> {
-        let oldest = [self.collector.copies.oldest_full(), self.condenser.oldest()];
+    fn oldest_not_journaled(&self) -> Option<SequenceNumber> {
+        let oldest = [self.collector.copies.oldest_in_flight(), self.compactor.oldest()];
         oldest.into_iter().flatten().min()
     }
 
-    /// Records that the page in flight as `tag` covers all program units before `lacking`, or all so far if
-    /// none is lacking.
-    fn note_map_page(&mut self, tag: Tag, lacking: Option<SequenceNumber>) {
+    /// Records that the page in flight as `tag` covers all program units before `oldest_missing`, or all so far if it
+    /// is `None`.
+    fn note_map_page(&mut self, tag: Tag, oldest_missing: Option<SequenceNumber>) {
         let latest = self.placement.latest_number();
         let before = |number: SequenceNumber| SequenceNumber(number.0.saturating_sub(1));
-        let through = lacking.map_or(latest, before).min(latest);
-        self.metadata.map_pages_under_way.push((tag, through));
+        let through = oldest_missing.map_or(latest, before).min(latest);
+        self.metadata.map_pages_in_flight.push((tag, through));
     }
 
     /// Records that `units` units from `first` were trimmed. A full page of records is programmed.
@@ -298,7 +300,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let tag = self.program_metadata_page(nand, kind::TRIMS, page);
         self.counters.trim_pages += 1;
         let records = std::mem::take(&mut self.metadata.records);
-        self.metadata.records_under_way.push((tag, records));
+        self.metadata.records_in_flight.push((tag, records));
     }
 
     /// Programs the trim records so far. Returns the number before which all pages of trim records must be
@@ -358,14 +360,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Notes that a metadata page is programmed.
     pub(super) fn metadata_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
-        let pages = &mut self.metadata.map_pages_under_way;
+        let pages = &mut self.metadata.map_pages_in_flight;
         if let Some(place) = pages.iter().position(|it| it.0 == tag) {
             let (_, through) = pages.swap_remove(place);
-            let is_piece = tag.0 & !kind::NUMBER == kind::PIECE_OF_MAP;
-            let page = if is_piece { MapPage::Piece } else { MapPage::Journal };
+            let is_checkpoint = tag.0 & !kind::NUMBER == kind::MAP_CHECKPOINT;
+            let page = if is_checkpoint { MapPage::Piece } else { MapPage::Journal };
             self.media.map_page_programmed(page, through);
         }
-        let pages = &mut self.metadata.records_under_way;
+        let pages = &mut self.metadata.records_in_flight;
         if let Some(place) = pages.iter().position(|it| it.0 == tag) {
             let (_, records) = pages.swap_remove(place);
             self.media.trims_recorded(&records);

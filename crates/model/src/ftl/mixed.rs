@@ -59,18 +59,18 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             if !self.blocks.is_valid(&self.map, from) {
                 continue;
             }
-            if self.placement.room() == 0 {
+            if self.placement.free_units() == 0 {
                 self.begin_program_for_copies(context);
             }
             pages.note(self.geometry.page_of(from), true);
             let to = self.placement.append();
-            let held = self.blocks.flash_mut().held_mut();
-            let unit = held[from.0 as usize];
-            held[to.0 as usize] = unit;
-            self.map.relocate_held(unit, from, to);
+            let reverse_map = self.blocks.table_mut().reverse_map_mut();
+            let unit = reverse_map[from.0 as usize];
+            reverse_map[to.0 as usize] = unit;
+            self.map.relocate_if_mapped(unit, from, to);
             self.media.copy(from, to);
             (moved, here) = (moved + 1, here + 1);
-            if self.placement.room() == 0 {
+            if self.placement.free_units() == 0 {
                 let senses = self.senses_of(pages.count() - sensed_pages);
                 sensed_pages = pages.count();
                 self.read_copies(context.nand, from, here, senses, moved > here);
@@ -99,7 +99,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         is_sensed: bool,
     ) {
         self.placement.await_copies(units);
-        let tag = Tag(kind::MERGE | self.placement.latest() as u32 & kind::NUMBER);
+        let tag = Tag(kind::HOST_PROGRAM_READ | self.placement.latest() as u32 & kind::NUMBER);
         let sense = self.page_reads_of(from, senses) + self.collector.read_overhead;
         let page = Page { unit: from, units, sense };
         if is_sensed {
@@ -112,8 +112,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Makes sure that collection has its reserve, and begins a host program unit, unless copies have begun one
     /// meanwhile.
     pub(super) fn begin_beside_copies<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        self.ensure_free_beyond(context, self.collector.reserve);
-        if self.placement.room() == 0 {
+        self.ensure_free_blocks(context, self.collector.reserve);
+        if self.placement.free_units() == 0 {
             self.begin_in_shared_block(context.nand);
         }
     }
@@ -124,9 +124,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             // The program unit was held back for the rest of its last unit.
             self.seal_host_program(context);
         }
-        let is_short = self.blocks.free() == 0 && !self.placement.stream().can_take(1);
-        if is_short && self.collector.emptied() > 0 {
-            self.free_oldest_emptied(context);
+        let is_short = self.blocks.free() == 0 && !self.placement.frontier().can_take(1);
+        if is_short && self.collector.reclaimed() > 0 {
+            self.free_oldest_reclaimed(context);
         }
         self.begin_in_shared_block(context.nand);
     }
@@ -135,29 +135,31 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let units = self.geometry.units_per_block();
         if let Some(block) = self.placement.begin(&mut self.blocks, &self.geometry, units) {
             self.note_block_begun(nand, block, true);
-            self.keep_reserve(block);
+            self.hold_block_for_reserve(block);
         }
-        self.hold_for_reserve();
+        self.hold_program_for_reserve();
     }
 
     /// Returns true if all copies from the oldest reclaimed block that is not yet free lie in full program
     /// units.
-    pub(super) fn is_oldest_emptied_copied(&self) -> bool {
+    pub(super) fn is_oldest_reclaimed_copied(&self) -> bool {
         if !self.collector.copies_to_host {
-            return self.collector.is_oldest_emptied_copied();
+            return self.collector.is_oldest_reclaimed_copied();
         }
-        let is_in = |number| self.placement.is_partial() && number == self.placement.numbers().end;
-        self.collector.oldest_emptied().is_some_and(|it| !is_in(it.host))
+        let is_in = |number| {
+            self.placement.is_partial() && number == self.placement.numbers_in_flight().end
+        };
+        self.collector.oldest_reclaimed().is_some_and(|it| !is_in(it.host))
     }
 
     /// Prefetches the map entries that the next copies will touch.
     #[inline(always)]
     fn prefetch_for_copies(&self, sensed: &Range<u32>) {
-        let flash = self.blocks.flash();
+        let block_table = self.blocks.table();
         let units = sensed.end - sensed.start;
-        let ahead = flash.held(PhysicalUnit(sensed.start + PREFETCH_UNITS), units);
-        ahead.iter().for_each(|&held| self.map.prefetch_held(held));
-        flash.prefetch_held(PhysicalUnit(sensed.start + 3 * PREFETCH_UNITS));
+        let ahead = block_table.reverse_entries(PhysicalUnit(sensed.start + PREFETCH_UNITS), units);
+        ahead.iter().for_each(|&entry| self.map.prefetch_reverse_entry(entry));
+        block_table.prefetch_reverse_entry(PhysicalUnit(sensed.start + 3 * PREFETCH_UNITS));
     }
 }
 
@@ -196,9 +198,9 @@ mod tests {
     fn copies_take_no_block_of_their_own_and_cost_the_same_where_all_data_is_alike() {
         let [own, mixed] = ["own-block", "host-block"].map(|copies| worn(copies, 1.0));
         let opened = |ssd: &Ssd| {
-            let flash = ssd.ftl.blocks.flash();
+            let block_table = ssd.ftl.blocks.table();
             let blocks = (0..ssd.geometry().blocks()).map(BlockIndex);
-            blocks.filter(|&it| flash.opened(it).by_collection).count()
+            blocks.filter(|&it| block_table.opened(it).by_collection).count()
         };
         assert!(opened(&own) > 0 && opened(&mixed) == 0);
         let amplification = |ssd: &Ssd| ssd.counters().write_amplification().expect("writes");

@@ -25,7 +25,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Notes the heat of the data that a command moves, and keeps the controller busy longer while the drive is
     /// too hot.
     #[inline(never)]
-    pub(super) fn heat_up(&mut self, nand: &mut Nand, tag: RequestTag) {
+    pub(super) fn throttle_if_hot(&mut self, nand: &mut Nand, tag: RequestTag) {
         if let Some(thermal) = &mut self.thermal {
             let longer = thermal.note(nand.now(), self.requests.moved(tag));
             if longer > Nanoseconds::ZERO {
@@ -38,13 +38,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     pub(super) fn page_read_of(&self, unit: PhysicalUnit) -> Nanoseconds {
         match self.page_reads.differ() || self.slc.is_some() || self.retention.is_some() {
-            true => self.page_read_there(unit),
+            true => self.page_read_by_place(unit),
             false => self.timing.page_read,
         }
     }
 
     #[inline(never)]
-    fn page_read_there(&self, unit: PhysicalUnit) -> Nanoseconds {
+    fn page_read_by_place(&self, unit: PhysicalUnit) -> Nanoseconds {
         let of_page = self.page_reads.of(unit, &self.geometry).unwrap_or(self.timing.page_read);
         self.page_read_in(self.geometry.block_of(unit), of_page)
     }
@@ -56,7 +56,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             Some(slc) if slc.holds(block) => slc.page_read(),
             _ => otherwise,
         };
-        let longer = self.retention.as_ref().map_or(Nanoseconds::ZERO, |it| it.longer(block));
+        let longer = self.retention.as_ref().map_or(Nanoseconds::ZERO, |it| it.retry_time(block));
         fresh + longer
     }
 
@@ -86,24 +86,26 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     pub(super) fn note_block_begun(&mut self, nand: &Nand, block: BlockIndex, by_host: bool) {
         if let Some(retention) = &mut self.retention {
-            let flash = self.blocks.flash();
+            let block_table = self.blocks.table();
             let now = Nanoseconds::new(nand.now().nanos());
-            let clock = retention.note_begun(block, now, |block| flash.erases(block));
+            let clock = retention.note_begun(block, now, |block| block_table.erases(block));
             self.media.block_begun(block, clock);
         }
         if let Some(streams) = &mut self.streams
             && streams.note_begun(block, by_host)
         {
-            self.blocks.flash_mut().set_apart(block);
+            self.blocks.table_mut().mark_separate(block);
         }
     }
 
     /// Works out the age of data after a rest of `duration` until `until`, if the ages known are too old.
-    pub(super) fn look_at_ages_at_rest(&mut self, until: Instant, duration: Nanoseconds) {
+    pub(super) fn update_ages_when_idle(&mut self, until: Instant, duration: Nanoseconds) {
         if let Some(retention) = &mut self.retention {
-            let flash = self.blocks.flash();
+            let block_table = self.blocks.table();
             let now = Nanoseconds::new(until.nanos());
-            retention.look_after(now, RETENTION_STEP.min(duration), |block| flash.erases(block));
+            retention.update_if_due(now, RETENTION_STEP.min(duration), |block| {
+                block_table.erases(block)
+            });
         }
     }
 
@@ -125,7 +127,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return true;
         }
         if let Some(streams) = &mut self.streams
-            && let Some(partial) = streams.partial_aside()
+            && let Some(partial) = streams.partial_inactive()
         {
             self.placement.write_to(streams, partial);
             return true;
@@ -136,11 +138,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Makes a stream that has begun a program unit, which may be empty, the active one. Returns false if there
     /// is none.
     pub(super) fn choose_begun_stream(&mut self) -> bool {
-        if self.placement.room() > 0 {
+        if self.placement.free_units() > 0 {
             return true;
         }
         if let Some(streams) = &mut self.streams
-            && let Some(begun) = streams.begun_aside()
+            && let Some(begun) = streams.begun_inactive()
         {
             self.placement.write_to(streams, begun);
             return true;
@@ -152,22 +154,22 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Returns true if the next block of the host's stream is to be in SLC mode. Folds a block of the cache
     /// first if that is necessary.
-    pub(super) fn makes_room_in_cache<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
+    pub(super) fn makes_space_in_cache<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
         let Some(slc) = &self.slc else {
             return false;
         };
         let SlcParameters { when_full, .. } = *slc.parameters();
-        if self.has_room_in_cache() {
+        if self.has_space_in_cache() {
             return true;
         }
         if when_full == WhenFull::Direct {
             return false;
         }
         self.fold_one(context);
-        self.has_room_in_cache()
+        self.has_space_in_cache()
     }
 
-    fn has_room_in_cache(&self) -> bool {
+    fn has_space_in_cache(&self) -> bool {
         let Some(slc) = &self.slc else { return false };
         let SlcParameters { blocks, .. } = *slc.parameters();
         let low_water = self.collector.low_water + self.collector.reserve + 1;
@@ -187,8 +189,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             }
         }
         self.complete_victim(context);
-        while self.counters.slc_erases == before && self.collector.emptied() > 0 {
-            self.free_oldest_emptied(context);
+        while self.counters.slc_erases == before && self.collector.reclaimed() > 0 {
+            self.free_oldest_reclaimed(context);
         }
     }
 
@@ -197,7 +199,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if self.slc.is_none() {
             return false;
         }
-        let victim = self.blocks.flash_mut().take_victim_apart();
+        let victim = self.blocks.table_mut().take_separate_victim();
         if let Some((block, valid)) = victim {
             self.begin_victim(nand, block, valid);
         }

@@ -205,7 +205,7 @@ impl Port<'_> {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Admits `count` sectors of `unit` to the buffer; `last` says that they are its last ones. Returns the
     /// moment at which they are in the buffer; `None` if the buffer has no free space.
-    pub(super) fn let_part_in<H: Host>(
+    pub(super) fn admit_part<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         unit: LogicalUnit,
@@ -221,15 +221,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.placement.note_received(received);
             self.media.receive_part(physical, unit, Some(physical));
             self.map.set(unit, physical);
-            if last && self.placement.room() == 0 && self.placement.is_latest(physical) {
+            if last && self.placement.free_units() == 0 && self.placement.is_latest(physical) {
                 self.seal_host_program(context);
             }
             return Some(received);
         }
-        if !self.placement.has_room(1) {
+        if !self.placement.has_buffer_space(1) {
             return None;
         }
-        if self.placement.room() == 0 {
+        if self.placement.free_units() == 0 {
             self.begin_host_program(context);
         }
         self.counters.host_part_sectors += count.0;
@@ -244,11 +244,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.counters.host_part_units += 1;
         let received = context.nand.receive(transfer);
         self.delays.writes.parts.link += transfer;
-        self.placement.let_in(1, received);
+        self.placement.admit(1, received);
         let physical = self.give_place(unit);
         self.media.receive_part(physical, unit, lies);
-        self.lies_at(unit, physical);
-        if last && self.placement.room() == 0 {
+        self.map_unit(unit, physical);
+        if last && self.placement.free_units() == 0 {
             self.seal_host_program(context);
         }
         Some(received)
@@ -258,14 +258,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn read_for_merge(&mut self, nand: &mut Nand, unit: PhysicalUnit) {
         self.counters.flash_page_reads_merge += 1;
         self.placement.await_more();
-        let tag = Tag(kind::MERGE | self.placement.latest() as u32 & kind::NUMBER);
+        let tag = Tag(kind::HOST_PROGRAM_READ | self.placement.latest() as u32 & kind::NUMBER);
         let sense = self.page_read_of(unit);
         nand.load_page(tag, Page { unit, units: 1, sense }, false);
     }
 
     /// Notes that data read for a program unit of the host is in RAM (read-modify-write, copies, merges).
-    pub(super) fn merged<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
-        let number = number_of(tag, self.placement.numbers().start);
+    pub(super) fn host_program_read<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+        let number = number_of(tag, self.placement.numbers_in_flight().start);
         self.arrived(context, number);
     }
 }

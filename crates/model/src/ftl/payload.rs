@@ -1,7 +1,7 @@
 //! Interface for those who keep the data of a drive: the model itself keeps none.
 
 use super::Ssd;
-use super::wrappers::Nobody;
+use super::wrappers::NoHost;
 use crate::mapping::Mapping;
 use crate::mapping::cached::InRam;
 use crate::media::{Media, SequenceNumber, TrimRecord};
@@ -26,7 +26,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Panics if the drive has no such unit.
     #[inline(always)]
     pub fn read_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        self.ftl.map.get(unit).or_else(|| self.ftl.marked_place_of(unit))
+        self.ftl.map.get(unit).or_else(|| self.ftl.deferred_trim_place_of(unit))
     }
 
     /// Returns the first mapped unit from `from` on, and its physical unit. Costs nothing for stretches that
@@ -72,8 +72,8 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     ///
     /// # Panics
     /// Panics if a request is answered meanwhile.
-    pub fn catch_up(&mut self, at: Instant) {
-        self.run_until(at, &mut Nobody);
+    pub fn advance_to(&mut self, at: Instant) {
+        self.run_until(at, &mut NoHost);
     }
 
     /// Returns the part of a map on flash that is in RAM; `None` for other maps.
@@ -127,7 +127,7 @@ mod tests {
         let units = ssd.geometry().units_per_program();
         let written = ssd.write(Instant::START, LogicalUnit(0), units);
         assert!(!ssd.is_idle(), "its data is on the way to the flash");
-        ssd.catch_up(written + crate::units::Nanoseconds::from_secs(1));
+        ssd.advance_to(written + crate::units::Nanoseconds::from_secs(1));
         assert!(ssd.is_idle() && ssd.now() > written);
     }
 }

@@ -5,14 +5,14 @@ use std::collections::VecDeque;
 use ssdlab_nand::{EraseId, ProgramLog};
 
 use super::host::RequestTag;
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::geometry::Geometry;
 use crate::media::SequenceNumber;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
-use crate::stream::{FilledProgram, WriteStream};
 use crate::streams::{STREAMS_MAX, StreamId, Streams};
 use crate::units::{BlockIndex, Instant, Nanoseconds, PhysicalUnit};
+use crate::write_frontier::{FilledProgram, WriteFrontier};
 
 use super::blocks::Blocks;
 
@@ -70,32 +70,32 @@ pub(super) struct WaitingWrite {
 
 /// An inactive write frontier.
 #[derive(Clone, Debug)]
-pub(super) struct Frontier {
-    stream: WriteStream,
+pub(super) struct InactiveFrontier {
+    frontier: WriteFrontier,
     filling: u64,
 }
 
-impl Frontier {
-    pub(super) fn new(geometry: &Geometry) -> Frontier {
-        Frontier { stream: WriteStream::new(geometry), filling: 0 }
+impl InactiveFrontier {
+    pub(super) fn new(geometry: &Geometry) -> InactiveFrontier {
+        InactiveFrontier { frontier: WriteFrontier::new(geometry), filling: 0 }
     }
 
     /// Returns true if `unit` is in the program unit that the frontier is filling.
     pub(super) fn holds(&self, unit: PhysicalUnit) -> bool {
-        self.stream.holds(unit)
+        self.frontier.holds(unit)
     }
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Placement {
-    stream: WriteStream,
-    /// Number of the program unit being filled: `filling` for the active stream, `filling_aside` for each
+    frontier: WriteFrontier,
+    /// Number of the program unit being filled: `filling` for the active stream, `filling_inactive` for each
     /// inactive one.
     filling: u64,
-    filling_aside: [u64; STREAMS_MAX as usize],
-    /// Completion of program units by number. `under_way` holds those from the first incomplete one on.
+    filling_inactive: [u64; STREAMS_MAX as usize],
+    /// Completion of program units by number. `in_flight` holds those from the first incomplete one on.
     log: ProgramLog,
-    under_way: VecDeque<HostProgram>,
+    in_flight: VecDeque<HostProgram>,
     /// Bitmap over the program units of the drive: a bit is set while the data is in the buffer.
     buffered: Vec<u64>,
     used: u32,
@@ -151,11 +151,11 @@ impl Placement {
         let geometry = &configuration.geometry;
         let program_units = geometry.physical_units() / geometry.units_per_program();
         Placement {
-            stream: WriteStream::new(geometry),
+            frontier: WriteFrontier::new(geometry),
             filling: 0,
-            filling_aside: [0; STREAMS_MAX as usize],
+            filling_inactive: [0; STREAMS_MAX as usize],
             log: ProgramLog::default(),
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             buffered: vec![0; program_units.div_ceil(64) as usize],
             used: 0,
             capacity: configuration.buffer.units,
@@ -182,25 +182,25 @@ impl Placement {
 
     /// Returns the number of units that are free in the program unit being filled; 0 if none is being filled.
     #[inline(always)]
-    pub(super) fn room(&self) -> u32 {
-        self.stream.room()
+    pub(super) fn free_units(&self) -> u32 {
+        self.frontier.free_units()
     }
 
     /// Returns true if a program unit is being filled and holds something.
     #[inline(always)]
     pub(super) fn is_partial(&self) -> bool {
-        self.stream.is_partial()
+        self.frontier.is_partial()
     }
 
     /// Returns true if the next program unit needs a block from the pool.
     pub(super) fn needs_block(&self) -> bool {
-        self.stream.needs_block()
+        self.frontier.needs_block()
     }
 
     /// Returns true if `unit` is in the program unit being filled, or in a full one that is kept for
     /// coalescing.
     pub(super) fn holds_unsent(&self, unit: PhysicalUnit, geometry: &Geometry) -> bool {
-        self.stream.holds(unit) || self.coalescing.holds(unit, geometry)
+        self.frontier.holds(unit) || self.coalescing.holds(unit, geometry)
     }
 
     /// Returns true if the drive coalesces writes: full program units stay in the buffer, and units that are
@@ -212,7 +212,7 @@ impl Placement {
 
     /// Keeps the program unit being filled, which is full, in the buffer for coalescing. Returns the filled
     /// program unit.
-    pub(super) fn keep(&mut self, geometry: &Geometry) -> FilledProgram {
+    pub(super) fn keep_for_coalescing(&mut self, geometry: &Geometry) -> FilledProgram {
         let filled = self.fill(geometry);
         self.coalescing.programs.push_back((filled, self.filling));
         self.coalescing.units += filled.units;
@@ -239,7 +239,7 @@ impl Placement {
     }
 
     #[inline(always)]
-    pub(super) fn has_room(&self, units: u32) -> bool {
+    pub(super) fn has_buffer_space(&self, units: u32) -> bool {
         self.used + units <= self.capacity
     }
 
@@ -266,7 +266,7 @@ impl Placement {
         units_per_block: u32,
     ) -> Option<BlockIndex> {
         let state = BlockState::OpenForHost;
-        let opened = blocks.begin_program(&mut self.stream, geometry, state, units_per_block);
+        let opened = blocks.begin_program(&mut self.frontier, geometry, state, units_per_block);
         self.note_begun(blocks, geometry);
         opened
     }
@@ -279,17 +279,17 @@ impl Placement {
         block: BlockIndex,
         index: u32,
     ) {
-        self.stream.begin_program_in(geometry, block, index);
+        self.frontier.begin_program_in(geometry, block, index);
         self.note_begun(blocks, geometry);
     }
 
     #[inline(always)]
     fn note_begun(&mut self, blocks: &Blocks, geometry: &Geometry) {
         self.filling = self.log.begin();
-        let first = self.stream.program_start();
+        let first = self.frontier.program_start();
         self.set_buffered(first, geometry, true);
         let block = geometry.block_of(first);
-        self.under_way.push_back(HostProgram {
+        self.in_flight.push_back(HostProgram {
             first,
             block,
             after: blocks.erase_before(block, geometry.die_of(first)),
@@ -306,14 +306,14 @@ impl Placement {
     }
 
     /// Swaps the active frontier with an inactive one.
-    pub(super) fn exchange(&mut self, other: &mut Frontier) {
-        std::mem::swap(&mut self.stream, &mut other.stream);
+    pub(super) fn swap_frontier(&mut self, other: &mut InactiveFrontier) {
+        std::mem::swap(&mut self.frontier, &mut other.frontier);
         std::mem::swap(&mut self.filling, &mut other.filling);
     }
 
     /// Stops filling the open blocks. No program unit is being filled.
     pub(super) fn give_up_blocks(&mut self) {
-        self.stream.give_up_blocks();
+        self.frontier.give_up_blocks();
     }
 
     /// Ends a wait of the queued writes for something else than buffer space (a merge of log blocks), which
@@ -329,32 +329,32 @@ impl Placement {
 
     /// Limits the program unit that was just begun to `units` units, because its block is in SLC mode.
     pub(super) fn shorten(&mut self, units: u32) {
-        self.stream.shorten_program(units);
+        self.frontier.shorten_program(units);
     }
 
     /// Limits the block that was just begun to `programs` program units.
     pub(super) fn limit_block(&mut self, programs: u32) {
-        self.stream.limit_block(programs);
+        self.frontier.limit_block(programs);
     }
 
     /// Returns the first physical unit of the program unit being filled.
     pub(super) fn program_start(&self) -> PhysicalUnit {
-        self.stream.program_start()
+        self.frontier.program_start()
     }
 
     /// Makes `to` the active stream.
     pub(super) fn write_to(&mut self, streams: &mut Streams, to: StreamId) {
         let from = streams.active();
         if from != to {
-            streams.switch_host(&mut self.stream, to);
-            self.filling_aside[usize::from(from.0)] = self.filling;
-            self.filling = self.filling_aside[usize::from(to.0)];
+            streams.switch_host(&mut self.frontier, to);
+            self.filling_inactive[usize::from(from.0)] = self.filling;
+            self.filling = self.filling_inactive[usize::from(to.0)];
         }
     }
 
     fn being_filled(&mut self) -> &mut HostProgram {
         let place = self.filling - self.log.low_water();
-        &mut self.under_way[place as usize]
+        &mut self.in_flight[place as usize]
     }
 
     /// Adds one event that the program unit being filled waits for, and marks the program unit as late.
@@ -379,7 +379,7 @@ impl Placement {
     /// Returns the number of gc copies in program unit `number`.
     #[inline(always)]
     pub(super) fn copies_in(&self, number: u64) -> u32 {
-        self.under_way[(number - self.log.low_water()) as usize].copies
+        self.in_flight[(number - self.log.low_water()) as usize].copies
     }
 
     /// Notes that data for a unit that already has a buffer slot arrives at `received`.
@@ -389,7 +389,7 @@ impl Placement {
 
     /// Returns true if `unit` was appended last to the program unit being filled.
     pub(super) fn is_latest(&self, unit: PhysicalUnit) -> bool {
-        self.stream.holds(unit) && self.stream.is_latest(unit)
+        self.frontier.holds(unit) && self.frontier.is_latest(unit)
     }
 
     /// Returns true if a program unit of `block` is kept for coalescing.
@@ -404,7 +404,7 @@ impl Placement {
 
     /// Takes `units` buffer slots for data of the program unit being filled. The data arrives at `received`.
     #[inline(always)]
-    pub(super) fn let_in(&mut self, units: u32, received: Instant) {
+    pub(super) fn admit(&mut self, units: u32, received: Instant) {
         self.used += units;
         self.received_until = self.received_until.later(received);
         self.being_filled().data += units;
@@ -413,7 +413,7 @@ impl Placement {
     /// Takes the next place in the program unit being filled, and returns it.
     #[inline(always)]
     pub(super) fn append(&mut self) -> PhysicalUnit {
-        self.stream.append()
+        self.frontier.append()
     }
 
     /// Seals the program unit being filled, which is full or padded. Returns the filled program unit, its
@@ -428,7 +428,7 @@ impl Placement {
     /// Notes that the program unit being filled is full, and returns it.
     #[inline(always)]
     fn fill(&mut self, geometry: &Geometry) -> FilledProgram {
-        let filled = self.stream.finish_program(geometry);
+        let filled = self.frontier.finish_program(geometry);
         let program = self.being_filled();
         (program.index, program.units, program.closes) =
             (filled.index, filled.units, filled.closes);
@@ -440,19 +440,19 @@ impl Placement {
     fn take_number(&mut self, number: u64) {
         let sequence = self.next_number();
         let place = number - self.log.low_water();
-        self.under_way[place as usize].number = sequence;
+        self.in_flight[place as usize].number = sequence;
     }
 
     /// Returns the range of numbers from the first incomplete program unit on, without the last one if it is
     /// still empty.
     #[inline(always)]
-    pub(super) fn numbers(&self) -> std::ops::Range<u64> {
-        let is_empty = self.stream.room() > 0 && !self.stream.is_partial();
+    pub(super) fn numbers_in_flight(&self) -> std::ops::Range<u64> {
+        let is_empty = self.frontier.free_units() > 0 && !self.frontier.is_partial();
         self.log.low_water()..self.log.next() - u64::from(is_empty)
     }
 
     /// Returns true if all program units with these numbers have completed.
-    pub(super) fn are_over(&self, numbers: std::ops::Range<u64>) -> bool {
+    pub(super) fn are_complete(&self, numbers: std::ops::Range<u64>) -> bool {
         numbers.is_empty() || self.log.are_over(numbers.start..=numbers.end - 1)
     }
 
@@ -467,12 +467,12 @@ impl Placement {
     #[inline(always)]
     pub(super) fn arrived(&mut self, number: u64, geometry: &Geometry) -> Option<HostProgram> {
         let place = (number - self.log.low_water()) as usize;
-        let program = &mut self.under_way[place];
+        let program = &mut self.in_flight[place];
         program.waits -= 1;
         if program.waits > 0 {
             return None;
         }
-        if self.late > 0 && self.is_before_its_turn(place, geometry) {
+        if self.late > 0 && self.must_wait_for_die(place, geometry) {
             return None;
         }
         Some(self.send(place))
@@ -480,7 +480,7 @@ impl Placement {
 
     #[inline(always)]
     fn send(&mut self, place: usize) -> HostProgram {
-        let program = &mut self.under_way[place];
+        let program = &mut self.in_flight[place];
         program.is_sent = true;
         if program.is_late {
             self.late -= 1;
@@ -491,8 +491,8 @@ impl Placement {
     /// Returns true if the die must first program an earlier program unit of the same block that has not been
     /// sent. The program unit at `place` is then marked as late.
     #[inline(never)]
-    fn is_before_its_turn(&mut self, place: usize, geometry: &Geometry) -> bool {
-        let HostProgram { first, block, index, .. } = self.under_way[place];
+    fn must_wait_for_die(&mut self, place: usize, geometry: &Geometry) -> bool {
+        let HostProgram { first, block, index, .. } = self.in_flight[place];
         if index < geometry.stripe() {
             return false;
         }
@@ -500,13 +500,13 @@ impl Placement {
         // If the block is in flight more than once (erased and written again), the latest earlier program unit
         // counts.
         let is_first = |it: &&HostProgram| it.block == block && it.first.0 + row == first.0;
-        let usual = place.checked_sub(geometry.dies() as usize).map(|it| &self.under_way[it]);
+        let usual = place.checked_sub(geometry.dies() as usize).map(|it| &self.in_flight[it]);
         let before = usual
             .filter(is_first)
-            .or_else(|| self.under_way.iter().take(place).rev().find(is_first));
+            .or_else(|| self.in_flight.iter().take(place).rev().find(is_first));
         let waits = before.is_some_and(|it| !it.is_sent);
         if waits {
-            let was_late = std::mem::replace(&mut self.under_way[place].is_late, true);
+            let was_late = std::mem::replace(&mut self.in_flight[place].is_late, true);
             self.late += u32::from(!was_late);
         }
         waits
@@ -544,11 +544,11 @@ impl Placement {
         let after = (number - low) as usize + 1;
         let usual = after - 1 + geometry.dies() as usize;
         let is_usual = self
-            .under_way
+            .in_flight
             .get(usual)
             .is_some_and(|it| it.block == program.block && it.first.0 == behind);
         let after = if is_usual { usual } else { after };
-        let mut later = self.under_way.iter().enumerate().skip(after);
+        let mut later = self.in_flight.iter().enumerate().skip(after);
         let is_either = |it: &HostProgram| {
             it.block == program.block && (it.first == program.first || it.first.0 == behind)
         };
@@ -567,47 +567,47 @@ impl Placement {
     ) -> (PhysicalUnit, Option<BlockIndex>) {
         let low = self.log.low_water();
         let HostProgram { first, block, data, closes, .. } =
-            self.under_way[(number - low) as usize];
+            self.in_flight[(number - low) as usize];
         self.set_buffered(first, geometry, false);
         self.used -= data;
         self.log.end(number);
         for _ in low..self.log.low_water() {
-            self.under_way.pop_front();
+            self.in_flight.pop_front();
         }
         (first, closes.then_some(block))
     }
 
     /// Returns the first unit of program unit `number`, which is in flight.
     pub(super) fn first_of(&self, number: u64) -> PhysicalUnit {
-        self.under_way[(number - self.log.low_water()) as usize].first
+        self.in_flight[(number - self.log.low_water()) as usize].first
     }
 
     /// Returns the number after that of the last program unit of `block` that is in flight; 0 if there is none.
     pub(super) fn end_of_block(&self, block: BlockIndex) -> u64 {
-        let place = self.under_way.iter().rposition(|program| program.block == block);
+        let place = self.in_flight.iter().rposition(|program| program.block == block);
         place.map_or(0, |place| self.log.low_water() + place as u64 + 1)
     }
 
     /// Returns true if all program units of `block` with numbers before `end` have completed.
     #[inline(always)]
-    pub(super) fn are_over_in(&self, block: BlockIndex, end: u64) -> bool {
+    pub(super) fn are_complete_in(&self, block: BlockIndex, end: u64) -> bool {
         let low = self.log.low_water();
         if low >= end {
             return true;
         }
-        let mut before = (low..end).zip(&self.under_way);
+        let mut before = (low..end).zip(&self.in_flight);
         before.all(|(number, it)| it.block != block || self.log.are_over(number..=number))
     }
 
     /// Returns true if the contents of program unit `number`, which has not completed, are final.
-    pub(super) fn is_settled(&self, number: u64) -> bool {
-        self.under_way[(number - self.log.low_water()) as usize].number.0 > 0
+    pub(super) fn is_final(&self, number: u64) -> bool {
+        self.in_flight[(number - self.log.low_water()) as usize].number.0 > 0
     }
 
     /// Returns the smallest sequence number of the full program units from the first incomplete one on; `None`
     /// if there is none.
     pub(super) fn oldest_full(&self) -> Option<SequenceNumber> {
-        let numbers = self.under_way.iter().map(|program| program.number);
+        let numbers = self.in_flight.iter().map(|program| program.number);
         numbers.filter(|number| number.0 > 0).min()
     }
 
@@ -626,22 +626,22 @@ impl Placement {
         self.buffered[program / 64] >> (program % 64) & 1 != 0
     }
 
-    pub(super) fn stream(&self) -> &WriteStream {
-        &self.stream
+    pub(super) fn frontier(&self) -> &WriteFrontier {
+        &self.frontier
     }
 
     /// Returns the write frontier for changes, while a drive is restored, recovered or preconditioned.
-    pub(super) fn stream_mut(&mut self) -> &mut WriteStream {
-        &mut self.stream
+    pub(super) fn frontier_mut(&mut self) -> &mut WriteFrontier {
+        &mut self.frontier
     }
 
     /// Forgets the open blocks.
     ///
     /// # Panics
     /// Panics if a program unit is in flight.
-    pub(super) fn begin_anew(&mut self, geometry: &Geometry) {
-        assert!(self.numbers().is_empty(), "nothing is under way");
-        self.stream = WriteStream::new(geometry);
+    pub(super) fn reset(&mut self, geometry: &Geometry) {
+        assert!(self.numbers_in_flight().is_empty(), "nothing is under way");
+        self.frontier = WriteFrontier::new(geometry);
     }
 
     /// Returns the sequence number of the latest program unit or trim.
@@ -650,7 +650,7 @@ impl Placement {
     }
 
     /// Continues sequence numbers after `latest`.
-    pub(super) fn go_on_from(&mut self, latest: SequenceNumber) {
+    pub(super) fn continue_from(&mut self, latest: SequenceNumber) {
         self.sequence = latest;
     }
 
@@ -662,9 +662,9 @@ impl Placement {
             is_protected: _,
             // Unused after a shutdown.
             filling: _,
-            filling_aside: _,
+            filling_inactive: _,
             log,
-            under_way: _,
+            in_flight: _,
             buffered: _,
             used,
             waiting,
@@ -673,14 +673,14 @@ impl Placement {
             // Saved elsewhere.
             sequence: _,
             late: _,
-            stream,
+            frontier,
         } = self;
         let is_over = log.low_water() == log.next()
             && *used == 0
             && waiting.is_empty()
             && coalescing.programs.is_empty();
         assert!(is_over, "the drive was shut down");
-        stream.save(to)
+        frontier.save(to)
     }
 
     pub(super) fn restore(
@@ -688,7 +688,7 @@ impl Placement {
         from: &mut Decoder<'_>,
         geometry: &Geometry,
     ) -> Result<(), SnapshotError> {
-        self.stream.restore(from, geometry)
+        self.frontier.restore(from, geometry)
     }
 }
 
@@ -710,7 +710,7 @@ mod tests {
             if is_late {
                 placement.await_more();
             }
-            while placement.room() > 0 {
+            while placement.free_units() > 0 {
                 placement.append();
             }
             placement.seal(geometry).1

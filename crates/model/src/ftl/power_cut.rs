@@ -88,11 +88,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn first_of(&self, tag: Tag) -> Option<PhysicalUnit> {
         match tag.0 & !kind::NUMBER {
             kind::HOST => {
-                let number = number_of(tag, self.placement.numbers().start);
+                let number = number_of(tag, self.placement.numbers_in_flight().start);
                 Some(self.placement.first_of(number))
             }
             kind::RUN => Some(self.first_of_run_program(tag)),
-            kind::EMPTY => Some(self.unit_of_empty(tag)),
+            kind::PADDING => Some(self.padding_unit_of(tag)),
             _ => None,
         }
     }

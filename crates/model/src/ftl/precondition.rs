@@ -1,7 +1,7 @@
 //! Preconditioning from theory: the tables of a new drive are filled directly (see [`crate::age`]).
 
 use super::Ssd;
-use crate::age::{AgeError, OneByOne, Past, Tables, Workers, check_scheme};
+use crate::age::{AgeError, Past, SingleThreaded, Tables, Workers, check_scheme};
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
@@ -15,7 +15,7 @@ impl Ssd<PageMap, Null> {
     /// Returns an error if there is no closed form for the drive's policy or mapping scheme under such writes,
     /// or no such drive.
     pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
-        Ssd::aged_by(configuration, past, &OneByOne)
+        Ssd::aged_by(configuration, past, &SingleThreaded)
     }
 
     /// Returns the drive that [`Ssd::aged`] returns, computed by `workers`.
@@ -32,13 +32,13 @@ impl Ssd<PageMap, Null> {
         }
         check_scheme(configuration)?;
         let mut ssd = Ssd::new(configuration)?;
-        ssd.tables().age_data(configuration, past, workers)?;
+        ssd.tables().precondition_data(configuration, past, workers)?;
         Ok(ssd)
     }
 
     fn aged_with_log_blocks(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
         let mut ssd = Ssd::new(configuration)?;
-        let filled = ssd.tables().age_log_blocks(configuration, past)?;
+        let filled = ssd.tables().precondition_log_blocks(configuration, past)?;
         if let Some(log) = &mut ssd.ftl.log_blocks {
             log.take_over_filled(filled);
         }
@@ -55,7 +55,7 @@ impl Ssd<CachedMap, Null> {
         configuration: &Configuration,
         past: Past,
     ) -> Result<Self, AgeError> {
-        Ssd::aged_with_cached_map_by(configuration, past, &OneByOne)
+        Ssd::aged_with_cached_map_by(configuration, past, &SingleThreaded)
     }
 
     /// Returns the drive that [`Ssd::aged_with_cached_map`] returns, computed by `workers`.
@@ -68,8 +68,8 @@ impl Ssd<CachedMap, Null> {
         workers: &dyn Workers,
     ) -> Result<Self, AgeError> {
         let mut ssd = Ssd::with_cached_map(configuration)?;
-        ssd.tables().age_data(configuration, past, workers)?;
-        ssd.tables().age_map(past)?;
+        ssd.tables().precondition_data(configuration, past, workers)?;
+        ssd.tables().precondition_map(past)?;
         Ok(ssd)
     }
 }
@@ -85,21 +85,21 @@ impl Ssd<ExtentMap, Null> {
         past: Past,
     ) -> Result<Self, AgeError> {
         let mut ssd = Ssd::with_extent_map(configuration)?;
-        ssd.tables().age_extents(configuration, past)?;
+        ssd.tables().precondition_extents(configuration, past)?;
         Ok(ssd)
     }
 }
 
 impl<M: Mapping> Ssd<M, Null> {
     fn tables(&mut self) -> Tables<'_, M> {
-        let (flash, free) = self.ftl.blocks.tables();
+        let (block_table, free) = self.ftl.blocks.tables();
         Tables {
             geometry: &self.ftl.geometry,
             map: &mut self.ftl.map,
-            flash,
+            block_table,
             free,
-            host: self.ftl.placement.stream_mut(),
-            copies: &mut self.ftl.collector.stream,
+            host: self.ftl.placement.frontier_mut(),
+            copies: &mut self.ftl.collector.frontier,
             streams: self.ftl.streams.as_deref_mut(),
             slc: self.ftl.slc.as_deref_mut(),
         }

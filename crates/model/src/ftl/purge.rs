@@ -10,9 +10,9 @@
 
 use ssdlab_nand::{EraseId, Nand, ProgramUnit, Tag};
 
-use super::wrappers::{LATEST, Nobody};
+use super::wrappers::{LATEST, NoHost};
 use super::{Ftl, Ssd, kind};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::format::FormatError;
 use crate::mapping::Mapping;
 use crate::media::{Media, Null};
@@ -31,7 +31,7 @@ impl<M: Mapping> Ssd<M, Null> {
     /// Panics if a request is in flight.
     pub fn format(&mut self, at: Instant) -> Result<Instant, FormatError> {
         self.begin_map_anew(at)?;
-        self.run_until(LATEST, &mut Nobody);
+        self.run_until(LATEST, &mut NoHost);
         Ok(self.now())
     }
 
@@ -45,7 +45,7 @@ impl<M: Mapping> Ssd<M, Null> {
     pub fn secure_erase(&mut self, at: Instant) -> Result<Instant, FormatError> {
         self.begin_map_anew(at)?;
         self.ftl.erase_all(&mut self.nand);
-        self.run_until(LATEST, &mut Nobody);
+        self.run_until(LATEST, &mut NoHost);
         Ok(self.now())
     }
 
@@ -64,14 +64,14 @@ impl<M: Mapping> Ssd<M, Null> {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Unmaps every logical unit.
     fn forget_data(&mut self) {
-        let flash = self.blocks.flash_mut();
+        let block_table = self.blocks.table_mut();
         for unit in (0..self.geometry.logical_units()).map(LogicalUnit) {
             if let Some(old) = self.map.clear(unit) {
-                flash.lose_unit(self.geometry.block_of(old));
+                block_table.invalidate_unit(self.geometry.block_of(old));
             }
         }
         if let Some(cache) = self.map.cache() {
-            cache.forget_pages();
+            cache.clear();
         }
     }
 
@@ -92,26 +92,26 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Erases every block that was written to. None of them has a valid unit.
     fn erase_all(&mut self, nand: &mut Nand) {
-        self.placement.begin_anew(&self.geometry);
-        self.collector.begin_anew(&self.geometry);
+        self.placement.reset(&self.geometry);
+        self.collector.reset(&self.geometry);
         if let Some(streams) = &mut self.streams {
-            streams.begin_anew(&self.geometry);
+            streams.reset(&self.geometry);
         }
         if let Some(log) = &mut self.log_blocks {
-            log.begin_anew();
+            log.reset();
         }
         for block in (0..self.geometry.blocks()).map(BlockIndex) {
-            let flash = self.blocks.flash_mut();
-            match flash.state(block) {
+            let block_table = self.blocks.table_mut();
+            match block_table.state(block) {
                 BlockState::Free | BlockState::Retired => continue,
-                BlockState::Closed | BlockState::Closing => flash.remove_victim(block),
+                BlockState::Closed | BlockState::Closing => block_table.remove_victim(block),
                 BlockState::OpenForHost | BlockState::OpenForCollection | BlockState::Victim => {}
             }
-            flash.take_over(block, BlockState::Victim, 0);
+            block_table.take_over(block, BlockState::Victim, 0);
             let erase = self.free_after_erase(nand, block);
             nand.erase(erase, self.timing.erase);
         }
-        let erased = self.map.cache().map_or(Vec::new(), |cache| cache.area.begin_anew());
+        let erased = self.map.cache().map_or(Vec::new(), |cache| cache.area.reset());
         for group in erased {
             let erase = self.announce_erase_of(nand, group);
             nand.erase(erase, self.timing.erase);

@@ -18,18 +18,18 @@ use crate::counters::Counters;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::media::Media;
-use crate::read_ahead::{Arrival, ReadAhead, is_whole};
+use crate::read_ahead::{Arrival, ReadAhead, is_sequential_in_flash};
 use crate::ssd::Configuration;
 use crate::units::{ByteLength, Instant, LogicalUnit, PhysicalUnit, SectorCount};
 
 /// Number of latest pages of a request that are searched for the page of its next unit. The units of a page
 /// follow each other in a request, unless some were overwritten since; the strays then come in between. The
 /// limit bounds the work for a large read: a page with more strays in between is sensed again.
-const LOOK_BACK: usize = 8;
+const RECENT_PAGES_MAX: usize = 8;
 
 /// Source of a piece of a read request.
 #[derive(Clone, Copy, Debug)]
-enum From {
+enum PieceSource {
     /// RAM: data in the write buffer, read-ahead data, or an unmapped unit, which needs no flash.
     Ram,
     /// The read-ahead segment in flight with this number.
@@ -40,13 +40,13 @@ enum From {
 
 #[derive(Clone, Copy, Debug)]
 struct Piece {
-    from: From,
+    from: PieceSource,
     units: u32,
 }
 
 /// A read-ahead segment in flight.
 #[derive(Clone, Debug, Default)]
-struct Fetch {
+struct ReadAheadSegment {
     pages_left: u32,
     /// Pieces of reads that wait for the segment.
     waiting: Vec<(ReadId, PieceIndex)>,
@@ -54,36 +54,36 @@ struct Fetch {
 
 /// Read-ahead segments in flight, by number, oldest first.
 #[derive(Clone, Debug, Default)]
-struct Fetches {
-    under_way: VecDeque<Fetch>,
+struct ReadAheadSegments {
+    in_flight: VecDeque<ReadAheadSegment>,
     /// Number of the first segment; wraps.
     first: u32,
 }
 
-impl Fetches {
+impl ReadAheadSegments {
     fn begin(&mut self, pages_left: u32) -> u32 {
-        let number = self.first.wrapping_add(self.under_way.len() as u32);
-        self.under_way.push_back(Fetch { pages_left, waiting: Vec::new() });
+        let number = self.first.wrapping_add(self.in_flight.len() as u32);
+        self.in_flight.push_back(ReadAheadSegment { pages_left, waiting: Vec::new() });
         number & kind::NUMBER
     }
 
     /// Returns segment `number`; `None` if all of it has arrived.
-    fn get(&mut self, number: u32) -> Option<&mut Fetch> {
+    fn get(&mut self, number: u32) -> Option<&mut ReadAheadSegment> {
         let place = number.wrapping_sub(self.first) & kind::NUMBER;
-        self.under_way.get_mut(place as usize).filter(|fetch| fetch.pages_left > 0)
+        self.in_flight.get_mut(place as usize).filter(|segment| segment.pages_left > 0)
     }
 
     /// Notes that another page of segment `number` has arrived. If it was the last, returns the pieces that
     /// wait for the segment.
     fn note_page(&mut self, number: u32) -> Vec<(ReadId, PieceIndex)> {
-        let fetch = self.get(number).expect("it is under way");
-        fetch.pages_left -= 1;
-        let waiting = match fetch.pages_left {
-            0 => std::mem::take(&mut fetch.waiting),
+        let segment = self.get(number).expect("it is under way");
+        segment.pages_left -= 1;
+        let waiting = match segment.pages_left {
+            0 => std::mem::take(&mut segment.waiting),
             _ => Vec::new(),
         };
-        while self.under_way.front().is_some_and(|it| it.pages_left == 0) {
-            self.under_way.pop_front();
+        while self.in_flight.front().is_some_and(|it| it.pages_left == 0) {
+            self.in_flight.pop_front();
             self.first = self.first.wrapping_add(1);
         }
         waiting
@@ -94,7 +94,7 @@ impl Fetches {
 #[derive(Clone, Debug)]
 pub(super) struct Reads {
     ahead: ReadAhead,
-    fetches: Fetches,
+    segments: ReadAheadSegments,
     /// Sectors read by requests for parts of units that do not add up to a unit yet.
     part_sectors: u64,
     pieces: Vec<Piece>,
@@ -107,7 +107,7 @@ impl Reads {
         let registers = configuration.mechanisms.page_register;
         Reads {
             ahead: ReadAhead::new(configuration.read_ahead, registers),
-            fetches: Fetches::default(),
+            segments: ReadAheadSegments::default(),
             part_sectors: 0,
             pieces: Vec::new(),
             pages: Vec::new(),
@@ -116,8 +116,8 @@ impl Reads {
 
     /// Drops read-ahead data of `units` units from `first`, which the host changes.
     #[inline(always)]
-    pub(super) fn forget(&mut self, first: LogicalUnit, units: u32, counters: &mut Counters) {
-        let lost = self.ahead.forget(first.0, units);
+    pub(super) fn invalidate(&mut self, first: LogicalUnit, units: u32, counters: &mut Counters) {
+        let lost = self.ahead.invalidate(first.0, units);
         if lost > 0 {
             counters.read_ahead_lost_units += u64::from(lost);
         }
@@ -140,25 +140,25 @@ impl Reads {
 
     fn add_in_ram(&mut self) {
         match self.pieces.last_mut() {
-            Some(Piece { from: From::Ram, units }) => *units += 1,
-            _ => self.pieces.push(Piece { from: From::Ram, units: 1 }),
+            Some(Piece { from: PieceSource::Ram, units }) => *units += 1,
+            _ => self.pieces.push(Piece { from: PieceSource::Ram, units: 1 }),
         }
     }
 
     fn add_page(&mut self, unit: PhysicalUnit, page: u32) {
-        let recent = self.pages.len().saturating_sub(LOOK_BACK);
+        let recent = self.pages.len().saturating_sub(RECENT_PAGES_MAX);
         if let Some(&(_, piece)) = self.pages[recent..].iter().rev().find(|it| it.0 == page) {
             self.pieces[piece as usize].units += 1;
             return;
         }
         self.pages.push((page, self.pieces.len() as u32));
-        self.pieces.push(Piece { from: From::Page(unit), units: 1 });
+        self.pieces.push(Piece { from: PieceSource::Page(unit), units: 1 });
     }
 
     /// Forgets read-ahead data and the streams that were detected, as at power-on.
-    pub(super) fn begin_anew(&mut self) {
-        self.ahead = self.ahead.renewed();
-        self.fetches = Fetches::default();
+    pub(super) fn reset(&mut self) {
+        self.ahead = self.ahead.empty_like();
+        self.segments = ReadAheadSegments::default();
         self.part_sectors = 0;
     }
 }
@@ -168,7 +168,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Counts both of these cases.
     #[inline(always)]
     fn place_in_flash(&mut self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        let Some(physical) = self.map.get(unit).or_else(|| self.marked_place_of(unit)) else {
+        let Some(physical) = self.map.get(unit).or_else(|| self.deferred_trim_place_of(unit))
+        else {
             self.counters.unmapped_read_units += 1;
             return None;
         };
@@ -182,8 +183,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Returns the place at which a trimmed unit can still be read, on a drive that does not say what is read
     /// after a trim.
     #[cold]
-    pub(super) fn marked_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
-        self.trim_marks.as_ref()?.still_at(unit, self.blocks.flash())
+    pub(super) fn deferred_trim_place_of(&self, unit: LogicalUnit) -> Option<PhysicalUnit> {
+        self.deferred_trims.as_ref()?.readable_place(unit, self.blocks.table())
     }
 
     #[inline(always)]
@@ -196,7 +197,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     ) {
         if self.map.cache().is_some() {
             self.begin_progress(tag, nand.now());
-            return self.look_up(nand, tag, first, units, false);
+            return self.load_map_entries(nand, tag, first, units, false);
         }
         self.read_mapped(nand, tag, first, units);
     }
@@ -218,8 +219,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             }
             _ => first.0 + units,
         };
-        let stream = match self.reads.ahead.is_on() {
-            true => self.reads.ahead.follow(first.0, next),
+        let stream = match self.reads.ahead.is_enabled() {
+            true => self.reads.ahead.note_read(first.0, next),
             false => None,
         };
         if units > 1 || stream.is_some() || matches!(command, Command::ReadSectors { .. }) {
@@ -264,15 +265,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 }
             }
             match from {
-                From::Ram => {
+                PieceSource::Ram => {
                     nand.add_buffered(read, link);
                 }
-                From::Segment(number) => {
+                PieceSource::Segment(number) => {
                     let piece = nand.add_awaited(read, link);
-                    let fetch = self.reads.fetches.get(number).expect("it is under way");
-                    fetch.waiting.push((read, piece));
+                    let segment = self.reads.segments.get(number).expect("it is under way");
+                    segment.waiting.push((read, piece));
                 }
-                From::Page(unit) => {
+                PieceSource::Page(unit) => {
                     self.counters.flash_page_reads_host += 1;
                     let sense = self.page_read_of(unit);
                     let page = Page { unit, units, sense };
@@ -283,7 +284,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let held = nand.issue_read(read);
         self.counters.flash_page_reads_host -= u64::from(held);
         if let Some(stream) = stream {
-            self.fetch_ahead(nand, stream);
+            self.read_ahead(nand, stream);
         }
     }
 
@@ -315,14 +316,16 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         while unit < end {
             let segment_end = (unit - unit % segment_units + segment_units).min(end);
             let count = segment_end - unit;
-            match self.reads.ahead.fetched(stream, unit) {
+            match self.reads.ahead.arrival_of(stream, unit) {
                 Some(arrival) => {
                     self.counters.read_ahead_hit_units += u64::from(count);
                     let from = match arrival {
-                        Arrival::WithFetch(number) if self.reads.fetches.get(number).is_some() => {
-                            From::Segment(number)
+                        Arrival::WithSegment(number)
+                            if self.reads.segments.get(number).is_some() =>
+                        {
+                            PieceSource::Segment(number)
                         }
-                        _ => From::Ram,
+                        _ => PieceSource::Ram,
                     };
                     self.reads.pieces.push(Piece { from, units: count });
                 }
@@ -333,26 +336,26 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Starts to read the segments that fit into the read-ahead window of a stream.
-    fn fetch_ahead(&mut self, nand: &mut Nand, stream: usize) {
+    fn read_ahead(&mut self, nand: &mut Nand, stream: usize) {
         let segment = self.reads.ahead.parameters().segment;
         let logical_units = self.geometry.logical_units();
-        while let Some(first) = self.reads.ahead.next_to_fetch(stream, logical_units) {
+        while let Some(first) = self.reads.ahead.next_segment(stream, logical_units) {
             let at = LogicalUnit(first);
-            if is_whole(&self.map, self.blocks.flash(), &self.geometry, at, segment) {
-                let arrival = self.fetch(nand, at, segment);
-                self.reads.ahead.note_fetched(stream, first, arrival);
+            if is_sequential_in_flash(&self.map, self.blocks.table(), &self.geometry, at, segment) {
+                let arrival = self.load_segment(nand, at, segment);
+                self.reads.ahead.add_segment(stream, first, arrival);
             }
         }
     }
 
-    fn fetch(&mut self, nand: &mut Nand, first: LogicalUnit, units: u32) -> Arrival {
+    fn load_segment(&mut self, nand: &mut Nand, first: LogicalUnit, units: u32) -> Arrival {
         self.reads.begin();
         self.gather(first, units);
         let pages = self.reads.pages.len() as u32;
         if pages == 0 {
             return Arrival::InRam;
         }
-        let number = self.reads.fetches.begin(pages);
+        let number = self.reads.segments.begin(pages);
         let tag = Tag(number);
         for leader in 0..self.reads.pages.len() {
             let Some((page, sense)) = self.take_gathered(leader, None) else { continue };
@@ -365,33 +368,33 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 }
             }
         }
-        Arrival::WithFetch(number)
+        Arrival::WithSegment(number)
     }
 
     /// Takes the gathered page `index`, and returns it with the group of pages that are sensed together with
     /// it. `None` if it was taken before, or if `sense` names another group.
     fn take_gathered(&mut self, index: usize, sense: Option<u32>) -> Option<(Page, u32)> {
         let piece = &mut self.reads.pieces[self.reads.pages[index].1 as usize];
-        let From::Page(unit) = piece.from else { return None };
+        let PieceSource::Page(unit) = piece.from else { return None };
         let together = self.geometry.sense_of(unit);
         if sense.is_some_and(|sense| sense != together) {
             return None;
         }
-        piece.from = From::Ram;
+        piece.from = PieceSource::Ram;
         let units = piece.units;
         Some((Page { unit, units, sense: self.page_read_of(unit) }, together))
     }
 
     /// Notes that a page of a read-ahead segment has arrived.
-    pub(super) fn page_fetched(&mut self, nand: &mut Nand, tag: Tag) {
-        for (read, piece) in self.reads.fetches.note_page(tag.0) {
+    pub(super) fn read_ahead_page_loaded(&mut self, nand: &mut Nand, tag: Tag) {
+        for (read, piece) in self.reads.segments.note_page(tag.0) {
             nand.piece_arrived(read, piece);
         }
     }
 
     /// Counts and answers a read whose data is all with the host at `at`.
     #[inline(always)]
-    pub(super) fn read_is_over<H: Host>(
+    pub(super) fn complete_read<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         tag: RequestTag,

@@ -12,9 +12,9 @@ use std::collections::HashSet;
 
 use ssdlab_nand::{ProgramUnit as NandProgram, Tag};
 
-use super::wrappers::{LATEST, Nobody};
+use super::wrappers::{LATEST, NoHost};
 use super::{Context, Ftl, Ssd, kind};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::mapping::{Mapping, MappingScheme};
 use crate::media::{Media, SpareArea};
 use crate::recovery::log_block::unfinished_merges;
@@ -34,14 +34,14 @@ pub struct Opening<M: Mapping, D: Media> {
     recovery: Recovery,
     /// Units of the write buffer that capacitors have saved.
     saved: Vec<LogicalUnit>,
-    left: Left,
+    remaining: RemainingWork,
 }
 
-/// Work that is left before the host is let in.
+/// Work that is left before commands are accepted.
 #[derive(Clone, Copy, Debug)]
-enum Left {
+enum RemainingWork {
     /// Blocks are being reclaimed or gaps filled, and the host waits for that.
-    Room,
+    FreeSpace,
     /// Units that capacitors have saved are to be written again, from this index on.
     Saved(usize),
     Nothing,
@@ -93,28 +93,32 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         ssd.ftl.take_over_bad_blocks()?;
         let ready_at = at + ssd.ftl.time_to_read(&scan);
         // Nothing is in flight until then.
-        ssd.nand.set_alarm(ready_at, Tag(kind::READY));
-        ssd.run_until(ready_at, &mut Nobody);
+        ssd.nand.set_alarm(ready_at, Tag(kind::RECOVERY_DONE));
+        ssd.run_until(ready_at, &mut NoHost);
         let mut recovery = ssd.ftl.take_over_contents(&scan, ready_at);
         (recovery.ready_at, recovery.took) = (ready_at, ready_at.since(at));
-        let context = &mut Context { nand: &mut ssd.nand, host: &mut Nobody };
-        ssd.ftl.write_map_anew(context.nand);
+        let context = &mut Context { nand: &mut ssd.nand, host: &mut NoHost };
+        ssd.ftl.rewrite_map(context.nand);
         ssd.ftl.note_slc_blocks(&scan.blocks)?;
         ssd.ftl.sort_blocks(context.nand, &scan.blocks, &mut recovery);
         // A read-only drive needs no free space for writes.
-        let made_room = match ssd.ftl.log_blocks.is_some() {
+        let reclaimed = match ssd.ftl.log_blocks.is_some() {
             true => ssd.ftl.begin_to_reclaim_surplus(context),
-            false => ssd.ftl.make_room_for_host(context),
+            false => ssd.ftl.reclaim_for_host(context),
         };
-        let makes_room = match made_room {
-            Ok(makes_room) => makes_room,
+        let has_reclaimed = match reclaimed {
+            Ok(has_reclaimed) => has_reclaimed,
             Err(_) if ssd.ftl.blocks.is_read_only() => false,
             Err((room, valid)) => return Err(RecoveryError::NoRoom { room, valid }),
         };
         let saved = ssd.ftl.media.saved().to_vec();
         recovery.units_saved = saved.len() as u32;
-        let left = if makes_room || ssd.ftl.has_gaps() { Left::Room } else { Left::Saved(0) };
-        Ok(Opening { ssd, recovery, saved, left })
+        let remaining = if has_reclaimed || ssd.ftl.has_gaps() {
+            RemainingWork::FreeSpace
+        } else {
+            RemainingWork::Saved(0)
+        };
+        Ok(Opening { ssd, recovery, saved, remaining })
     }
 
     /// Returns the drive in its present state; its power can be cut.
@@ -124,22 +128,22 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
 
     /// Executes the next event while the host waits. Returns true if there was one.
     pub fn step(&mut self) -> bool {
-        let is_any = self.next_due().is_some() && self.ssd.step(LATEST, &mut Nobody);
-        self.go_on();
+        let is_any = self.next_due().is_some() && self.ssd.step(LATEST, &mut NoHost);
+        self.advance();
         is_any
     }
 
     /// Executes all events that are due until `until`.
     pub fn run_until(&mut self, until: Instant) {
-        self.ssd.run_until(until, &mut Nobody);
-        self.go_on();
+        self.ssd.run_until(until, &mut NoHost);
+        self.advance();
     }
 
     /// Returns the instant of the next event while the host waits; `None` if there is none.
     pub fn next_due(&self) -> Option<Instant> {
-        match self.left {
-            Left::Room | Left::Saved(1..) => self.ssd.next_due(),
-            Left::Saved(0) | Left::Nothing => None,
+        match self.remaining {
+            RemainingWork::FreeSpace | RemainingWork::Saved(1..) => self.ssd.next_due(),
+            RemainingWork::Saved(0) | RemainingWork::Nothing => None,
         }
     }
 
@@ -148,8 +152,8 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
     /// # Panics
     /// Never: everything that recovery waits for completes.
     pub fn finish(mut self) -> (Ssd<M, D>, Recovery) {
-        self.go_on();
-        while !matches!(self.left, Left::Nothing) {
+        self.advance();
+        while !matches!(self.remaining, RemainingWork::Nothing) {
             let due = self.ssd.next_due().expect("what recovery waits for comes");
             self.run_until(due);
         }
@@ -160,10 +164,10 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
     }
 
     /// Does as much of the remaining work as can be done now.
-    fn go_on(&mut self) {
+    fn advance(&mut self) {
         let Ssd { nand, ftl } = &mut self.ssd;
-        let context = &mut Context { nand, host: &mut Nobody };
-        if let Left::Room = self.left {
+        let context = &mut Context { nand, host: &mut NoHost };
+        if let RemainingWork::FreeSpace = self.remaining {
             if ftl.log_blocks.is_some() {
                 ftl.reclaim_surplus(context);
             }
@@ -173,12 +177,14 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
             {
                 return;
             }
-            self.left = Left::Saved(0);
+            self.remaining = RemainingWork::Saved(0);
         }
-        while let Left::Saved(index) = self.left {
-            self.left = match self.saved.get(index) {
-                None => Left::Nothing,
-                Some(&unit) if ftl.restore_unit(context, index, unit) => Left::Saved(index + 1),
+        while let RemainingWork::Saved(index) = self.remaining {
+            self.remaining = match self.saved.get(index) {
+                None => RemainingWork::Nothing,
+                Some(&unit) if ftl.restore_unit(context, index, unit) => {
+                    RemainingWork::Saved(index + 1)
+                }
                 Some(_) => return,
             };
         }
@@ -234,9 +240,9 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
 
     /// Fills the map and the block table with what was found. Returns the record of the recovery.
     fn take_over_contents(&mut self, scan: &Scan, now: Instant) -> Recovery {
-        self.placement.go_on_from(scan.latest);
+        self.placement.continue_from(scan.latest);
         self.counters.unsafe_shutdowns += 1;
-        self.metadata.go_on_from(scan.known.pieces);
+        self.metadata.continue_from(scan.known.checkpoint_pages);
         let mut units_found = 0;
         for (unit, physical) in scan.current() {
             self.map.set(unit, physical);
@@ -244,9 +250,9 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         }
         self.note_spare_areas(&scan.blocks);
         if let Some(retention) = &mut self.retention {
-            let (media, flash) = (&self.media, self.blocks.flash());
+            let (media, block_table) = (&self.media, self.blocks.table());
             let now = Nanoseconds::new(now.nanos());
-            retention.take_over(|it| media.begun(it), now, |it| flash.erases(it));
+            retention.take_over(|it| media.begun(it), now, |it| block_table.erases(it));
         }
         Recovery {
             ready_at: now,
@@ -264,17 +270,17 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
     /// Fills the reverse map from the spare areas of all program units, and takes over the erase counts of
     /// blocks.
     fn note_spare_areas(&mut self, blocks: &[FoundBlock]) {
-        let flash = self.blocks.flash_mut();
+        let block_table = self.blocks.table_mut();
         for (found, block) in blocks.iter().zip(0..) {
             let block = BlockIndex(block);
-            flash.set_erases(block, self.media.erases(block));
+            block_table.set_erases(block, self.media.erases(block));
             let first = self.geometry.first_unit(block).0;
             for program in 0..found.programs {
                 let at = PhysicalUnit(first + program * self.geometry.units_per_program());
                 if let ProgramUnit::Programmed { spare, .. } = self.media.program_unit(at) {
                     for (logical, physical) in spare.logical_units().zip(at.0..) {
                         if let Some(logical) = logical {
-                            flash.note_written(PhysicalUnit(physical), logical);
+                            block_table.note_written(PhysicalUnit(physical), logical);
                         }
                     }
                 }
@@ -309,15 +315,15 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         for block in order.into_iter().map(BlockIndex) {
             let found = blocks[block.0 as usize];
             let group = self.geometry.group_of(block);
-            let flash = self.blocks.flash_mut();
-            if flash.state(block) == BlockState::Retired {
+            let block_table = self.blocks.table_mut();
+            if block_table.state(block) == BlockState::Retired {
                 continue;
             }
             if found.programs == 0 {
                 self.blocks.add_free(group, block);
             } else if found.valid == 0 {
                 recovery.blocks_to_erase += 1;
-                flash.take_over(block, BlockState::Victim, 0);
+                block_table.take_over(block, BlockState::Victim, 0);
                 let erase = self.free_after_erase(nand, block);
                 nand.erase(erase, self.timing.erase);
             } else if self.log_blocks.is_none() {
@@ -330,8 +336,8 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
             return;
         }
         // If blocks have to be reclaimed, no erased place is given up.
-        let fills_gaps = self.has_to_make_room();
-        let mut room: Vec<Vec<(u32, BlockIndex)>> =
+        let fills_gaps = self.needs_reclaim();
+        let mut unfilled: Vec<Vec<(u32, BlockIndex)>> =
             vec![Vec::new(); self.geometry.groups() as usize];
         for (group, block) in rest {
             let found = blocks[block.0 as usize];
@@ -340,18 +346,18 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
                 false => programs - found.programs,
             };
             if erased > 0 && !self.is_slc(block) {
-                room[group as usize].push((erased, block));
+                unfilled[group as usize].push((erased, block));
             } else {
                 self.take_over_closed(block, found);
             }
         }
-        for mut with_room in room {
-            with_room.sort_by_key(|&(erased, _)| Reverse(erased));
+        for mut open in unfilled {
+            open.sort_by_key(|&(erased, _)| Reverse(erased));
             let by = match self.collector.copies_to_host {
                 true => &FILLED_FURTHER[1..],
                 false => &FILLED_FURTHER[..],
             };
-            for (place, &(_, block)) in with_room.iter().enumerate() {
+            for (place, &(_, block)) in open.iter().enumerate() {
                 let found = blocks[block.0 as usize];
                 match by.get(place) {
                     Some(&by) => self.fill_further(block, found, by),
@@ -377,28 +383,28 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         let used = self.used_programs(block, found);
         let units = used.len() as u32 * self.geometry.units_per_program();
         let empty = self.geometry.units_per_block() - units;
-        self.blocks.flash_mut().take_over(block, by, found.valid + empty);
+        self.blocks.table_mut().take_over(block, by, found.valid + empty);
         let group = self.geometry.group_of(block);
-        let stream = match by {
-            BlockState::OpenForHost => self.placement.stream_mut(),
-            _ => &mut self.collector.stream,
+        let frontier = match by {
+            BlockState::OpenForHost => self.placement.frontier_mut(),
+            _ => &mut self.collector.frontier,
         };
-        stream.fill_gaps(group, block, &used);
+        frontier.fill_gaps(group, block, &used);
     }
 
     /// Returns true if an erased program unit lies before a programmed one, in a block that a stream continues.
     fn has_gaps(&self) -> bool {
-        self.placement.stream().has_gaps() || self.collector.stream.has_gaps()
+        self.placement.frontier().has_gaps() || self.collector.frontier.has_gaps()
     }
 
     /// Pads the program units of copies and of the host that lie in gaps (before others that are programmed),
     /// so that they are sent. Returns true if the flash is busy: program units behind these on the same die
     /// have to wait.
-    fn finish_copies_in_gaps(&mut self, context: &mut Context<'_, Nobody>) -> bool {
-        if self.collector.stream.is_partial() && self.collector.stream.has_gaps() {
+    fn finish_copies_in_gaps(&mut self, context: &mut Context<'_, NoHost>) -> bool {
+        if self.collector.frontier.is_partial() && self.collector.frontier.has_gaps() {
             self.pad_collection_program(context.nand);
         }
-        if self.placement.stream().has_gaps() {
+        if self.placement.frontier().has_gaps() {
             self.pad_host_program(context);
         }
         !context.nand.is_idle()
@@ -407,34 +413,34 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
     /// Programs padding to the gaps that a power cut has left: erased program units before programmed ones, in
     /// the blocks that streams continue. Returns true if there were any.
     fn pad_gaps(&mut self, nand: &mut ssdlab_nand::Nand, recovery: &mut Recovery) -> bool {
-        let aside = self.streams.iter_mut().flat_map(|it| it.put_aside_mut());
-        let streams = [self.placement.stream_mut(), &mut self.collector.stream].into_iter();
+        let inactive = self.streams.iter_mut().flat_map(|it| it.inactive_mut());
+        let frontiers = [self.placement.frontier_mut(), &mut self.collector.frontier].into_iter();
         let (mut gaps, mut full) = (Vec::new(), Vec::new());
-        for stream in streams.chain(aside) {
-            stream.give_up_gaps(&mut gaps, &mut full);
+        for frontier in frontiers.chain(inactive) {
+            frontier.give_up_gaps(&mut gaps, &mut full);
         }
         for &gap in &gaps {
-            self.program_empty(nand, gap);
+            self.program_padding(nand, gap);
         }
         recovery.program_units_padded += gaps.len() as u32;
         for block in full {
-            self.blocks.flash_mut().close(block, BlockState::Closed);
+            self.blocks.table_mut().close(block, BlockState::Closed);
         }
         !gaps.is_empty()
     }
 
-    fn program_empty(&mut self, nand: &mut ssdlab_nand::Nand, first: PhysicalUnit) {
+    fn program_padding(&mut self, nand: &mut ssdlab_nand::Nand, first: PhysicalUnit) {
         let units = self.geometry.units_per_program();
         let number = self.placement.next_number();
         self.counters.program_units_padding += u64::from(units);
         self.counters.programs += 1;
         let block = self.geometry.block_of(first);
         for unit in first.0..first.0 + units {
-            self.blocks.flash_mut().note_padding(PhysicalUnit(unit), block);
+            self.blocks.table_mut().note_padding(PhysicalUnit(unit), block);
         }
-        let spare: SpareArea<'_> = self.blocks.flash().spare_area(first, units);
+        let spare: SpareArea<'_> = self.blocks.table().spare_area(first, units);
         self.media.begin_program(first, spare, number);
-        let tag = Tag(kind::EMPTY | self.geometry.program_of(first) & kind::NUMBER);
+        let tag = Tag(kind::PADDING | self.geometry.program_of(first) & kind::NUMBER);
         let program = self.timing.program;
         nand.program(tag, NandProgram { unit: first, units, program, after: None });
     }
@@ -443,7 +449,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
     /// if it has to wait for a merge.
     fn restore_unit(
         &mut self,
-        context: &mut Context<'_, Nobody>,
+        context: &mut Context<'_, NoHost>,
         index: usize,
         unit: LogicalUnit,
     ) -> bool {
@@ -451,19 +457,19 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
             if !self.begin_log_program(context) {
                 return false;
             }
-        } else if self.placement.room() == 0 {
+        } else if self.placement.free_units() == 0 {
             self.begin_host_program(context);
         }
-        self.placement.let_in(1, context.nand.now());
+        self.placement.admit(1, context.nand.now());
         let physical = self.placement.append();
-        self.blocks.flash_mut().note_written(physical, unit);
+        self.blocks.table_mut().note_written(physical, unit);
         self.media.restore(index, physical);
         if let Some(old) = self.map.set(unit, physical)
-            && self.blocks.flash_mut().lose_unit(self.geometry.block_of(old))
+            && self.blocks.table_mut().invalidate_unit(self.geometry.block_of(old))
         {
-            self.forget_unsent(old);
+            self.discard_unsent(old);
         }
-        if self.placement.room() == 0 {
+        if self.placement.free_units() == 0 {
             self.seal_host_program(context);
         }
         true
@@ -473,16 +479,16 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     pub(super) fn take_over_closed(&mut self, block: BlockIndex, found: FoundBlock) {
         let is_slc = self.is_slc(block);
-        let flash = self.blocks.flash_mut();
-        flash.take_over(block, BlockState::Closed, found.valid);
+        let block_table = self.blocks.table_mut();
+        block_table.take_over(block, BlockState::Closed, found.valid);
         if is_slc {
-            flash.set_apart(block);
+            block_table.mark_separate(block);
         }
-        flash.close(block, BlockState::Closed);
+        block_table.close(block, BlockState::Closed);
     }
 
     /// Returns the first unit of the padding program unit that recovery programs as `tag`.
-    pub(super) fn unit_of_empty(&self, tag: Tag) -> PhysicalUnit {
+    pub(super) fn padding_unit_of(&self, tag: Tag) -> PhysicalUnit {
         PhysicalUnit((tag.0 & kind::NUMBER) * self.geometry.units_per_program())
     }
 }

@@ -10,7 +10,7 @@ use ssdlab_nand::{Nand, Page, ProgramUnit};
 
 use super::host::Host;
 use super::{Context, Ftl};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::{BlockIndex, PhysicalUnit};
@@ -19,10 +19,10 @@ use crate::units::{BlockIndex, PhysicalUnit};
 pub(super) const PREFETCH_UNITS: u32 = 24;
 
 /// Number of units that are processed together, by a loop of constant length.
-const TOGETHER: usize = 8;
+const BATCH_UNITS: usize = 8;
 
-/// Number of units that are processed together if fewer than `TOGETHER` are left. They lie on one page.
-const FEW: usize = TOGETHER / 2;
+/// Number of units that are processed together if fewer than `BATCH_UNITS` are left. They lie on one page.
+const HALF_BATCH_UNITS: usize = BATCH_UNITS / 2;
 
 /// Counter of the flash pages that units are moved from. Pages are visited in their order.
 pub(super) struct Pages {
@@ -67,7 +67,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 true => end,
                 false => ((next >> per_sense) + 1) << per_sense,
             };
-            let until = self.make_room_for_copies(context, next..sensed_until);
+            let until = self.make_space_for_copies(context, next..sensed_until);
             moved += self.move_sensed_together(context.nand, next, until - next);
             next = until;
         }
@@ -78,17 +78,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// is of a whole word line). Returns their number.
     #[inline(always)]
     fn move_sensed_together(&mut self, nand: &mut Nand, first: u32, units: u32) -> u32 {
-        let flash = self.blocks.flash();
-        let ahead = flash.held(PhysicalUnit(first + PREFETCH_UNITS), units);
-        if let Ok(ahead) = <&[u32; TOGETHER]>::try_from(ahead) {
-            ahead.iter().for_each(|&held| self.map.prefetch_held(held));
+        let block_table = self.blocks.table();
+        let ahead = block_table.reverse_entries(PhysicalUnit(first + PREFETCH_UNITS), units);
+        if let Ok(ahead) = <&[u32; BATCH_UNITS]>::try_from(ahead) {
+            ahead.iter().for_each(|&entry| self.map.prefetch_reverse_entry(entry));
         } else {
-            ahead.iter().for_each(|&held| self.map.prefetch_held(held));
+            ahead.iter().for_each(|&entry| self.map.prefetch_reverse_entry(entry));
         }
-        flash.prefetch_held(PhysicalUnit(first + 3 * PREFETCH_UNITS));
+        block_table.prefetch_reverse_entry(PhysicalUnit(first + 3 * PREFETCH_UNITS));
         let end = first + units;
         let mut places = self.collector.places_ahead(&self.geometry);
-        flash.prefetch_held(PhysicalUnit(places.start + 2 * PREFETCH_UNITS));
+        block_table.prefetch_reverse_entry(PhysicalUnit(places.start + 2 * PREFETCH_UNITS));
         self.collector.copies.begin_read();
         let (mut next, mut moved, mut pages) = (first, 0, Pages::NONE);
         loop {
@@ -137,32 +137,35 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// was not looked at, and the number of units moved. Counts the pages of the moved units.
     #[inline(always)]
     fn relocate(&mut self, from: Range<u32>, to: Range<u32>, pages: &mut Pages) -> (u32, u32) {
-        let held = self.blocks.flash_mut().held_mut();
+        let reverse_map = self.blocks.table_mut().reverse_map_mut();
         let (map, media) = (&mut self.map, &mut self.media);
         let (mut next, mut place) = (from.start, to.start);
         let fits = |next, place, units| from.end - next >= units && to.end - place >= units;
-        if self.geometry.units_per_page() >= FEW as u32 && next.is_multiple_of(FEW as u32) {
-            while fits(next, place, TOGETHER as u32) {
+        if self.geometry.units_per_page() >= HALF_BATCH_UNITS as u32
+            && next.is_multiple_of(HALF_BATCH_UNITS as u32)
+        {
+            while fits(next, place, BATCH_UNITS as u32) {
                 let (few, count) =
-                    relocate_together::<TOGETHER, _, _>(map, media, held, next, place);
+                    relocate_batch::<BATCH_UNITS, _, _>(map, media, reverse_map, next, place);
                 pages.note(self.geometry.page_of(PhysicalUnit(next)), few > 0);
-                let rest = PhysicalUnit(next + FEW as u32);
+                let rest = PhysicalUnit(next + HALF_BATCH_UNITS as u32);
                 pages.note(self.geometry.page_of(rest), count > few);
                 place += count;
-                next += TOGETHER as u32;
+                next += BATCH_UNITS as u32;
             }
-            if fits(next, place, FEW as u32) {
-                let (_, count) = relocate_together::<FEW, _, _>(map, media, held, next, place);
+            if fits(next, place, HALF_BATCH_UNITS as u32) {
+                let (_, count) =
+                    relocate_batch::<HALF_BATCH_UNITS, _, _>(map, media, reverse_map, next, place);
                 pages.note(self.geometry.page_of(PhysicalUnit(next)), count > 0);
                 place += count;
-                next += FEW as u32;
+                next += HALF_BATCH_UNITS as u32;
             }
         }
         while next < from.end && place < to.end {
-            let unit = held[next as usize];
-            let is_moved = map.relocate_held(unit, PhysicalUnit(next), PhysicalUnit(place));
+            let unit = reverse_map[next as usize];
+            let is_moved = map.relocate_if_mapped(unit, PhysicalUnit(next), PhysicalUnit(place));
             if is_moved {
-                held[place as usize] = unit;
+                reverse_map[place as usize] = unit;
                 media.copy(PhysicalUnit(next), PhysicalUnit(place));
                 place += 1;
             }
@@ -184,7 +187,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         *next = (*next..end).find(is_valid).unwrap_or(end);
         if *next < end {
             if self.collector.takes_from_host {
-                self.take_over_from_host();
+                self.take_host_blocks();
             }
             self.begin_collection_program(nand);
         }
@@ -197,13 +200,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn take_places(&mut self, nand: &mut Nand, units: u32) {
         let mut left = units;
         while left > 0 {
-            if self.collector.stream.room() == 0 {
+            if self.collector.frontier.free_units() == 0 {
                 self.begin_collection_program(nand);
             }
-            let count = left.min(self.collector.stream.room());
-            self.collector.stream.append_run(count);
+            let count = left.min(self.collector.frontier.free_units());
+            self.collector.frontier.append_run(count);
             left -= count;
-            if self.collector.stream.room() == 0 {
+            if self.collector.frontier.free_units() == 0 {
                 self.finish_collection_program(0);
             }
         }
@@ -213,43 +216,43 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// end of those that can. This must not be done during the copying: programs that wait for their read
     /// cannot be carried out.
     #[inline(always)]
-    fn make_room_for_copies<H: Host>(
+    fn make_space_for_copies<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         sensed: Range<u32>,
     ) -> u32 {
         let is_short = self.blocks.free() == 0
             && !self.collector.can_take(sensed.end - sensed.start)
-            && self.collector.emptied() > 0;
-        if is_short { self.make_room_with_emptied(context, sensed) } else { sensed.end }
+            && self.collector.reclaimed() > 0;
+        if is_short { self.make_space_by_erase(context, sensed) } else { sensed.end }
     }
 
     /// Makes room if only the blocks reclaimed last are left to copy to, whose erases wait until their copies
     /// are durable. The program unit that has to be filled for that is filled with copies: units that stay
     /// empty would have to be collected, too. Returns the end of the units that can be copied.
     #[inline(never)]
-    fn make_room_with_emptied<H: Host>(
+    fn make_space_by_erase<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         sensed: Range<u32>,
     ) -> u32 {
-        if self.collector.stream.room() == 0 {
-            self.free_oldest_emptied(context);
+        if self.collector.frontier.free_units() == 0 {
+            self.free_oldest_reclaimed(context);
             return sensed.end;
         }
         let is_valid = |physical: &u32| self.blocks.is_valid(&self.map, PhysicalUnit(*physical));
-        let beyond = self.collector.stream.room() as usize;
+        let beyond = self.collector.frontier.free_units() as usize;
         sensed.clone().filter(is_valid).nth(beyond).unwrap_or(sensed.end)
     }
 
     #[inline(always)]
     fn begin_collection_program(&mut self, nand: &mut Nand) {
-        let (stream, units) = (&mut self.collector.stream, self.geometry.units_per_block());
+        let (frontier, units) = (&mut self.collector.frontier, self.geometry.units_per_block());
         let state = BlockState::OpenForCollection;
-        if let Some(block) = self.blocks.begin_program(stream, &self.geometry, state, units) {
+        if let Some(block) = self.blocks.begin_program(frontier, &self.geometry, state, units) {
             self.note_block_begun(nand, block, false);
         }
-        let unit = self.collector.stream.program_start();
+        let unit = self.collector.frontier.program_start();
         let number = nand.begin_copies(ProgramUnit {
             unit,
             units: self.geometry.units_per_program(),
@@ -259,34 +262,34 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 .erase_before(self.geometry.block_of(unit), self.geometry.die_of(unit)),
         });
         self.collector.copies.begin(number, unit);
-        self.keep_reserve_of_copies(nand, number);
+        self.hold_copies_for_reserve(nand, number);
     }
 
     /// Finishes the program unit of copies, which is full: it goes to its die when its data was read. `padding`
     /// of its units are empty.
     #[inline(always)]
     fn finish_collection_program(&mut self, padding: u32) {
-        let filled = self.collector.stream.finish_program(&self.geometry);
+        let filled = self.collector.frontier.finish_program(&self.geometry);
         let units = self.geometry.units_per_program();
         self.counters.program_units_collection += u64::from(units - padding);
         self.counters.program_units_padding += u64::from(padding);
         self.counters.programs += 1;
         let number = self.placement.next_number();
         let first = self.collector.copies.fill(units - padding, number);
-        let spare = self.blocks.flash().spare_area(first, units);
+        let spare = self.blocks.table().spare_area(first, units);
         self.media.begin_program(first, spare, number);
         if filled.closes {
-            self.blocks.flash_mut().close(filled.block, BlockState::Closed);
+            self.blocks.table_mut().close(filled.block, BlockState::Closed);
         }
     }
 
     /// Pads the program unit being filled with copies, and finishes it.
     pub(super) fn pad_collection_program(&mut self, nand: &mut Nand) {
-        let padding = self.collector.stream.room();
+        let padding = self.collector.frontier.free_units();
         for _ in 0..padding {
-            let physical = self.collector.stream.append();
+            let physical = self.collector.frontier.append();
             let block = self.geometry.block_of(physical);
-            self.blocks.flash_mut().note_padding(physical, block);
+            self.blocks.table_mut().note_padding(physical, block);
         }
         self.collector.copies.begin_read();
         self.finish_collection_program(padding);
@@ -295,27 +298,27 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 }
 
 /// Moves the valid units among `UNITS` units from `from` to the places from `to` on, of which there are as
-/// many. Returns the number of units moved of the first [`FEW`], and of all.
+/// many. Returns the number of units moved of the first [`HALF_BATCH_UNITS`], and of all.
 #[inline(always)]
-fn relocate_together<const UNITS: usize, M: Mapping, D: Media>(
+fn relocate_batch<const UNITS: usize, M: Mapping, D: Media>(
     map: &mut M,
     media: &mut D,
-    held: &mut [u32],
+    reverse_map: &mut [u32],
     from: u32,
     to: u32,
 ) -> (u32, u32) {
-    let units: [u32; UNITS] = *held[from as usize..].first_chunk().expect("they lie there");
+    let units: [u32; UNITS] = *reverse_map[from as usize..].first_chunk().expect("they lie there");
     let places: &mut [u32; UNITS] =
-        held[to as usize..].first_chunk_mut().expect("they have places");
+        reverse_map[to as usize..].first_chunk_mut().expect("they have places");
     let (mut few, mut count) = (0, 0);
     for (index, unit) in units.into_iter().enumerate() {
-        if index == FEW {
+        if index == HALF_BATCH_UNITS {
             few = count;
         }
         let (from, place) = (PhysicalUnit(from + index as u32), PhysicalUnit(to + count));
         // The place is filled first, and kept if the unit turns out to be valid.
         places[count as usize % UNITS] = unit;
-        let is_moved = map.relocate_held(unit, from, place);
+        let is_moved = map.relocate_if_mapped(unit, from, place);
         if is_moved {
             media.copy(from, place);
         }

@@ -20,16 +20,16 @@
 //!
 //! A row is enough for one power cut. Another cut while recovery copies tears another row. Where blocks have so
 //! few rows that this can be the last one, collection keeps one block more
-//! (`CollectionParameters::blocks_kept`).
+//! (`CollectionParameters::min_free_blocks`).
 
 use std::collections::VecDeque;
 
 use ssdlab_nand::{CopyNumber, EraseId, Nand, Tag};
 
-use super::wrappers::Nobody;
+use super::wrappers::NoHost;
 use super::{Context, Ftl, kind};
+use crate::block_table::BlockState;
 use crate::collection::CollectionParameters;
-use crate::flash::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
 use crate::units::BlockIndex;
@@ -67,7 +67,7 @@ struct HeldCopies {
 impl Reserve {
     /// Returns true if the programs to some block have to wait.
     #[inline(always)]
-    fn is_waited_for(&self) -> bool {
+    fn has_held_blocks(&self) -> bool {
         !self.blocks.is_empty()
     }
 
@@ -125,7 +125,7 @@ impl Reserve {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// If no free block is erased or being erased, returns the total number of erases of reclaimed blocks after
     /// which one is, and the last of those erases; otherwise `None`.
-    fn keeps_waiting(&self) -> Option<(u64, EraseId)> {
+    fn erases_until_reserve(&self) -> Option<(u64, EraseId)> {
         let announced = self.collector.announced_blocks();
         let (count, last) = announced.clone().fold((0, None), |all, it| (all.0 + 1, Some(it)));
         let (_, last) = last?;
@@ -134,14 +134,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Returns true if a free block is erased, or its erase was issued.
     fn has_erased_block(&self) -> bool {
-        let is_free = |block| self.blocks.flash().state(block) == BlockState::Free;
+        let is_free = |block| self.blocks.table().state(block) == BlockState::Free;
         let announced = self.collector.announced_blocks();
         self.blocks.free() > announced.filter(|&(it, _)| is_free(it)).count() as u32
     }
 
     /// Holds a program unit of copies that is begun, if it has to wait for one of the host's.
     #[inline(always)]
-    pub(super) fn keep_reserve_of_copies(&mut self, nand: &mut Nand, number: CopyNumber) {
+    pub(super) fn hold_copies_for_reserve(&mut self, nand: &mut Nand, number: CopyNumber) {
         if !self.reserve.held.is_empty() {
             self.hold_copies(nand, number);
         }
@@ -151,7 +151,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn hold_copies(&mut self, nand: &mut Nand, number: CopyNumber) {
         let row = self.geometry.dies() * self.geometry.units_per_program();
         if !CollectionParameters::lets_copies_wait(&self.geometry)
-            || self.collector.stream().room_in_blocks() > 2 * row
+            || self.collector.frontier().free_units_in_blocks() > 2 * row
             || self.has_erased_block()
         {
             return;
@@ -159,13 +159,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let host = self.reserve.held.back().copied().expect("some are held");
         // Host data that would fill one of the held program units may wait for these copies: the held ones are
         // padded.
-        let context = &mut Context { nand, host: &mut Nobody };
+        let context = &mut Context { nand, host: &mut NoHost };
         let being_written = self.streams.as_ref().map(|streams| streams.active());
-        self.settle_before(context, host + 1);
+        self.finalize_before(context, host + 1);
         // This includes a program unit that is full and held back for the rest of its last unit.
         while self.holds_open() && (self.choose_begun_stream() || self.choose_partial_stream()) {
             self.pad_program_unit(context);
-            self.settle_before(context, host + 1);
+            self.finalize_before(context, host + 1);
         }
         if let Some(streams) = &mut self.streams
             && let Some(stream) = being_written
@@ -178,21 +178,22 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Returns true if units can still be added to a held program unit.
     fn holds_open(&mut self) -> bool {
         let placement = &self.placement;
-        self.reserve.open.retain(|&number| !placement.is_settled(number));
+        self.reserve.open.retain(|&number| !placement.is_final(number));
         !self.reserve.open.is_empty()
     }
 
-    /// Returns the result of `keeps_waiting` for programs to `block`, which was just taken from the pool;
+    /// Returns the result of `erases_until_reserve` for programs to `block`, which was just taken from the pool;
     /// `None` if the erase of `block` itself is announced and not issued, since those programs wait for that
     /// erase only.
-    fn keeps_waiting_with(&self, block: BlockIndex) -> Option<(u64, EraseId)> {
-        self.keeps_waiting().filter(|_| self.collector.announced_blocks().all(|it| it.0 != block))
+    fn erases_until_reserve_for(&self, block: BlockIndex) -> Option<(u64, EraseId)> {
+        self.erases_until_reserve()
+            .filter(|_| self.collector.announced_blocks().all(|it| it.0 != block))
     }
 
     /// Notes that the host has begun to fill `block`, whose programs may have to wait.
-    pub(super) fn keep_reserve(&mut self, block: BlockIndex) {
+    pub(super) fn hold_block_for_reserve(&mut self, block: BlockIndex) {
         if self.log_blocks.is_none()
-            && let Some((after, _)) = self.keeps_waiting_with(block)
+            && let Some((after, _)) = self.erases_until_reserve_for(block)
         {
             self.reserve.blocks.push((block, after));
         }
@@ -200,8 +201,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Has the host program unit that was just begun wait for the erases that the reserve requires.
     #[inline(always)]
-    pub(super) fn hold_for_reserve(&mut self) {
-        if self.reserve.is_waited_for() || self.collector.has_announced() {
+    pub(super) fn hold_program_for_reserve(&mut self) {
+        if self.reserve.has_held_blocks() || self.collector.has_announced() {
             self.hold_if_last();
         }
     }
@@ -211,8 +212,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let block = self.geometry.block_of(self.placement.program_start());
         let begun = self.reserve.blocks.iter().find(|it| it.0 == block).map(|it| it.1);
         let row = self.geometry.dies() * self.geometry.units_per_program();
-        let is_last = !self.is_slc(block) && self.placement.stream().room_in_blocks() <= row;
-        let last = if is_last { self.keeps_waiting().map(|it| it.0) } else { None };
+        let is_last =
+            !self.is_slc(block) && self.placement.frontier().free_units_in_blocks() <= row;
+        let last = if is_last { self.erases_until_reserve().map(|it| it.0) } else { None };
         if let Some(after) = begun.max(last) {
             self.reserve.hold(self.placement.latest(), after);
             self.placement.await_more();
@@ -221,6 +223,6 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Returns the erase that programs of a run to `block`, which was just begun, wait for.
     pub(super) fn erase_before_run(&self, block: BlockIndex) -> Option<EraseId> {
-        self.keeps_waiting_with(block).map(|(_, erase)| erase)
+        self.erases_until_reserve_for(block).map(|(_, erase)| erase)
     }
 }

@@ -2,13 +2,13 @@
 
 use super::Ssd;
 use crate::attribution::Delays;
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
+use crate::lazy_table::LazyTable;
 use crate::mapping::{Mapping, MappingScheme};
 use crate::media::{Media, Null};
 use crate::snapshot::check::Blocks;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::ssd::Configuration;
-use crate::touched::Touched;
 use crate::units::{BlockIndex, LogicalUnit};
 
 use super::Ftl;
@@ -33,13 +33,13 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// memory need not be read before it is looked at, so that such a drive is there at once; but each request
     /// costs more than with memory of the drive's own ([`Ssd::take_tables_home`]).
     pub fn has_lent_tables(&self) -> bool {
-        self.ftl.blocks.flash().is_lent()
+        self.ftl.blocks.table().is_borrowed()
     }
 
     /// Copies the map and the reverse map from lent memory to memory of the drive's own; reads all of them.
     pub fn take_tables_home(&mut self) {
-        self.ftl.map.take_home();
-        self.ftl.blocks.flash_mut().take_home();
+        self.ftl.map.copy_to_owned();
+        self.ftl.blocks.table_mut().copy_to_owned();
     }
 
     /// Writes the state of a drive that was shut down.
@@ -64,10 +64,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             media: _,
             traffic: _,
             reads: _,
-            condenser: _,
+            compactor: _,
             reserve: _,
-            rest: _,
-            trim_marks: _,
+            idle_time: _,
+            deferred_trims: _,
             // Of the requests since power-on: begins anew.
             delays: _,
             // The block table says which blocks are in SLC mode.
@@ -103,7 +103,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             log.save(to)?;
         }
         // A state without this table is restored with a reverse map worked out from the map.
-        to.table_apart(blocks.flash().reverse_map())?;
+        to.table_apart(blocks.table().reverse_map())?;
         Ok(())
     }
 
@@ -136,7 +136,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.placement.restore(from, &self.geometry)?;
         self.collector.restore(from, &self.geometry)?;
         if let Some(streams) = &mut self.streams {
-            streams.restore(from, &self.geometry, self.blocks.flash())?;
+            streams.restore(from, &self.geometry, self.blocks.table())?;
         }
         self.restore_cache();
         self.metadata.restore(from)?;
@@ -146,10 +146,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.delays = Delays::after(&self.counters);
         self.blocks.restore_wear(from)?;
         if let Some(retention) = &mut self.retention {
-            let flash = self.blocks.flash();
-            retention.restore(from, |block| flash.erases(block))?;
+            let block_table = self.blocks.table();
+            retention.restore(from, |block| block_table.erases(block))?;
         }
-        self.placement.go_on_from(crate::media::SequenceNumber(from.long()?));
+        self.placement.continue_from(crate::media::SequenceNumber(from.long()?));
         if !from.is_known_sound() {
             self.restore_reverse_map()?;
             self.check_restored()?;
@@ -157,11 +157,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.restore_log(from)?;
         let (physical, logical) = (self.geometry.physical_units(), self.geometry.logical_units());
         if let Some(saved) = from.table_apart(physical as usize)? {
-            let (saved, flash) = (Touched::lent(saved), self.blocks.flash_mut());
-            if !from.is_known_sound() && !flash.agrees_with(&saved, logical) {
+            let (saved, block_table) = (LazyTable::borrowed(saved), self.blocks.table_mut());
+            if !from.is_known_sound() && !block_table.agrees_with(&saved, logical) {
                 return damaged("the reverse map says otherwise than the map");
             }
-            flash.take_over_reverse_map(saved);
+            block_table.take_over_reverse_map(saved);
         }
         if from.is_known_sound() { Ok(()) } else { self.check_data_blocks() }
     }
@@ -170,13 +170,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn restore_cache(&mut self) {
         let Some(slc) = &mut self.slc else { return };
         for block in (0..self.geometry.blocks()).map(BlockIndex) {
-            if self.blocks.flash().is_apart(block) {
+            if self.blocks.table().is_separate(block) {
                 slc.take_over(block);
             }
         }
         let programs = slc.programs_per_block();
         let is_limited = |block| slc.holds(block);
-        self.placement.stream_mut().limit_blocks(is_limited, programs);
+        self.placement.frontier_mut().limit_blocks(is_limited, programs);
         if let Some(streams) = &mut self.streams {
             streams.limit_blocks(is_limited, programs);
         }
@@ -184,16 +184,16 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Works out the reverse map of valid units from the map.
     fn restore_reverse_map(&mut self) -> Result<(), SnapshotError> {
-        let flash = self.blocks.flash_mut();
+        let block_table = self.blocks.table_mut();
         let mut next = self.map.next_mapped(LogicalUnit(0));
         while let Some((LogicalUnit(unit), physical)) = next {
             if physical.0 >= self.geometry.physical_units() {
                 return damaged(format!("unit {unit} lies behind the end of the flash"));
             }
-            if flash.logical_at(physical).is_some() {
+            if block_table.logical_at(physical).is_some() {
                 return damaged(format!("unit {unit} lies where another does"));
             }
-            flash.note_written(physical, LogicalUnit(unit));
+            block_table.note_written(physical, LogicalUnit(unit));
             next = self.map.next_mapped(LogicalUnit(unit + 1));
         }
         Ok(())
@@ -201,12 +201,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Checks that the tables agree with each other.
     fn check_restored(&self) -> Result<(), SnapshotError> {
-        let mut blocks = Blocks::new(&self.geometry, self.blocks.flash());
-        let aside = self.streams.iter().flat_map(|streams| streams.open_blocks_aside());
-        let host = self.placement.stream().open_blocks().map(|it| (it, BlockState::OpenForHost));
-        let copies = self.collector.stream().open_blocks();
+        let mut blocks = Blocks::new(&self.geometry, self.blocks.table());
+        let inactive = self.streams.iter().flat_map(|streams| streams.inactive_open_blocks());
+        let host = self.placement.frontier().open_blocks().map(|it| (it, BlockState::OpenForHost));
+        let copies = self.collector.frontier().open_blocks();
         let copies = copies.map(|it| (it, BlockState::OpenForCollection));
-        for ((block, programs), state) in host.chain(copies).chain(aside) {
+        for ((block, programs), state) in host.chain(copies).chain(inactive) {
             blocks.note_open(block, programs, state)?;
         }
         blocks.note_free(self.blocks.pool())?;

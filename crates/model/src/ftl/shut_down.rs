@@ -3,7 +3,7 @@
 use ssdlab_nand::{Nand, Tag};
 
 use super::host::Host;
-use super::wrappers::{LATEST, Nobody};
+use super::wrappers::{LATEST, NoHost};
 use super::{Context, Ftl, Ssd, kind};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -20,18 +20,18 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     pub fn shut_down(&mut self, at: Instant) -> Instant {
         let at = at.max(self.now());
         self.nand.set_alarm(at, Tag(kind::IDLE));
-        self.run_until(at, &mut Nobody);
+        self.run_until(at, &mut NoHost);
         loop {
-            let context = &mut Context { nand: &mut self.nand, host: &mut Nobody };
-            self.ftl.end_all_work(context);
+            let context = &mut Context { nand: &mut self.nand, host: &mut NoHost };
+            self.ftl.complete_all_work(context);
             if self.nand.is_idle() {
                 break;
             }
-            self.run_until(LATEST, &mut Nobody);
+            self.run_until(LATEST, &mut NoHost);
         }
         // The flash is idle; this empties its page registers, as after power-on.
         self.nand.cut_power();
-        self.ftl.forget_what_is_volatile();
+        self.ftl.clear_volatile_state();
         self.now()
     }
 }
@@ -39,7 +39,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Enqueues the work that has to be done before the drive can be turned off. That work may bring about
     /// more, which another call enqueues when it is done.
-    fn end_all_work<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    fn complete_all_work<H: Host>(&mut self, context: &mut Context<'_, H>) {
         match self.log_blocks.is_some() {
             true => self.end_log(context),
             false => self.pad_host_program(context),
@@ -49,10 +49,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         self.make_trims_durable(context.nand);
         self.complete_victim(context);
-        if self.collector.stream.is_partial() {
+        if self.collector.frontier.is_partial() {
             self.pad_collection_program(context.nand);
         }
-        self.erase_what_is_safe(context.nand);
+        self.issue_safe_erases(context.nand);
         self.write_whole_map(context.nand);
         for page in self.metadata.number_journal_pages() {
             self.program_journal_page(context.nand, page);
@@ -75,17 +75,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Drops volatile state: after power-on a drive knows only what it has on flash.
-    fn forget_what_is_volatile(&mut self) {
-        self.collector.forget_copies();
-        self.reads.begin_anew();
-        self.rest.begin_anew();
+    fn clear_volatile_state(&mut self) {
+        self.collector.reset_copies();
+        self.reads.reset();
+        self.idle_time.reset();
         if let Some(thermal) = &mut self.thermal {
             thermal.cool_down();
         }
-        self.map.forget_what_is_volatile();
-        self.blocks.flash_mut().begin_draws_anew();
-        if let Some(marks) = &mut self.trim_marks {
-            marks.forget();
+        self.map.clear_volatile_state();
+        self.blocks.table_mut().reseed();
+        if let Some(deferred) = &mut self.deferred_trims {
+            deferred.clear();
         }
         if let Some(streams) = &mut self.streams {
             streams.forget_hint();

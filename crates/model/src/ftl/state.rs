@@ -10,10 +10,10 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Returns the number of closed blocks (collection units) that hold 0, 1, 2 .. valid units. Blocks whose
     /// victims are chosen apart from others (those of the SLC cache or of a hot stream) are left out.
     pub fn blocks_by_valid_units(&self) -> Vec<u32> {
-        let flash = self.ftl.blocks.flash();
+        let block_table = self.ftl.blocks.table();
         let mut blocks = vec![0; self.ftl.geometry.units_per_block() as usize + 1];
-        for block in flash.victims().blocks() {
-            blocks[flash.valid(BlockIndex(block)) as usize] += 1;
+        for block in block_table.victims().blocks() {
+            blocks[block_table.valid(BlockIndex(block)) as usize] += 1;
         }
         blocks
     }
@@ -36,7 +36,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             // Merges of log blocks free a block for each one they take, so that as many stay free as the data
             // leaves.
             Some(_) => blocks.pool().never_used(),
-            None => blocks.free().saturating_sub(collector.kept_free() + cache),
+            None => blocks.free().saturating_sub(collector.free_blocks_target() + cache),
         };
         geometry.unit_size() * (u64::from(unused) * u64::from(geometry.units_per_block()))
     }
@@ -62,12 +62,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// # Panics
     /// Panics if the drive has existed for five hundred years.
     pub fn store(&mut self, now: Nanoseconds, duration: Nanoseconds) -> bool {
-        let Ftl { trim_marks, retention, blocks, .. } = &mut self.ftl;
-        if let Some(marks) = trim_marks {
-            marks.forget();
+        let Ftl { deferred_trims, retention, blocks, .. } = &mut self.ftl;
+        if let Some(deferred) = deferred_trims {
+            deferred.clear();
         }
         let Some(retention) = retention else { return false };
-        retention.store(now, duration, |block| blocks.flash().erases(block));
+        retention.store(now, duration, |block| blocks.table().erases(block));
         true
     }
 
@@ -92,11 +92,11 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     #[inline(always)]
     pub fn prefetch_target(&self, unit: LogicalUnit) {
         let Ftl { map, blocks, geometry, .. } = &self.ftl;
-        let flash = blocks.flash();
-        if !flash.is_at_hand()
+        let block_table = blocks.table();
+        if !block_table.fits_cpu_cache()
             && let Some(old) = map.get(unit)
         {
-            flash.prefetch_block(geometry.block_of(old));
+            block_table.prefetch_block(geometry.block_of(old));
         }
     }
 }

@@ -14,9 +14,9 @@ const ONLY: RequestTag = RequestTag(0);
 pub(super) const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 
 /// A host that has no request in flight.
-pub(super) struct Nobody;
+pub(super) struct NoHost;
 
-impl Host for Nobody {
+impl Host for NoHost {
     fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
         panic!("request {:?} is under way while the drive is left alone", answer.tag);
     }
@@ -24,11 +24,11 @@ impl Host for Nobody {
 
 /// A host that sends one request and waits.
 #[derive(Default)]
-struct One {
+struct SingleRequestHost {
     answered: Option<Instant>,
 }
 
-impl Host for One {
+impl Host for SingleRequestHost {
     fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
         self.answered = Some(answer.at);
         None
@@ -39,7 +39,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Sends a command at `at`, or now if that is past, and lets time pass until it is answered. No other
     /// request may be in flight. Returns the moment of the answer.
     pub fn request(&mut self, at: Instant, command: Command) -> Instant {
-        let mut host = One::default();
+        let mut host = SingleRequestHost::default();
         let at = at.max(self.now());
         self.port().submit(at, ONLY, command);
         loop {
@@ -125,7 +125,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Attributes the time that writes waited for buffer space, by what the dies have done since the last call.
     #[inline(never)]
-    pub(super) fn divide_waits_for_room(&mut self) {
+    pub(super) fn divide_buffer_wait(&mut self) {
         let times = FlashTimes {
             page_read: self.timing.page_read,
             program: self.timing.program,
@@ -135,6 +135,6 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             units_per_program: self.geometry.units_per_program(),
             stripe: self.geometry.stripe(),
         };
-        self.delays.divide_room(&self.counters, &times);
+        self.delays.divide_buffer_waits(&self.counters, &times);
     }
 }

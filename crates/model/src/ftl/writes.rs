@@ -6,11 +6,11 @@ use ssdlab_nand::{ProgramUnit, Tag};
 use super::host::{Command, Host, RequestTag};
 use super::placement::{HostProgram, WaitingWrite};
 use super::{Answer, Context, Ftl, Port, kind, number_of};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::mapping::Mapping;
 use crate::media::{Media, SpareArea, SpareMark};
-use crate::stream::FilledProgram;
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
+use crate::write_frontier::FilledProgram;
 
 /// Origin of a unit whose program unit is not final yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,11 @@ pub(super) enum Unsent {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Executes a command that the controller has fetched.
     #[inline(always)]
-    pub(super) fn act<H: Host>(&mut self, context: &mut Context<'_, H>, tag: RequestTag) {
+    pub(super) fn execute_command<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        tag: RequestTag,
+    ) {
         self.counters.requests += 1;
         if self.blocks.is_read_only() && self.requests.get(tag).command.is_write() {
             self.counters.refused_writes += 1;
@@ -42,11 +46,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         let (first, units) = self.units_of(tag);
         let is_found = match self.requests.get(tag).command {
-            Command::Trim { .. } => self.has_table_room(context, tag, (first, units)),
+            Command::Trim { .. } => self.has_table_space(context, tag, (first, units)),
             _ => self.find_extents(context, tag, (first, units)),
         };
         if is_found {
-            self.act_found(context, tag, first, units);
+            self.execute_after_lookup(context, tag, first, units);
         }
     }
 
@@ -67,7 +71,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Executes a command for `units` units from `first`, whose extents are found.
     #[inline(always)]
-    pub(super) fn act_found<H: Host>(
+    pub(super) fn execute_after_lookup<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         tag: RequestTag,
@@ -134,14 +138,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         units: u32,
         in_part: bool,
     ) {
-        self.reads.forget(first, units, &mut self.counters);
+        self.reads.invalidate(first, units, &mut self.counters);
         let (next, end, ready) = (first.0, first.0 + units, context.nand.now());
         let is_first = self.placement.first_waiting().is_none();
         let force = matches!(self.requests.get(tag).command, Command::Write { force: true, .. });
         if is_first
             && !in_part
-            && units <= self.placement.room()
-            && self.placement.has_room(units)
+            && units <= self.placement.free_units()
+            && self.placement.has_buffer_space(units)
             && self.streams.is_none()
             && self.log_blocks.is_none()
             && self.map.cache().is_none()
@@ -149,8 +153,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         {
             // Fast path for the most common write: it fits the program unit being filled, and is answered.
             self.media.receive_for(tag);
-            let received = self.let_in(context, next..end, ready);
-            if self.placement.room() == 0 {
+            let received = self.admit(context, next..end, ready);
+            if self.placement.free_units() == 0 {
                 self.seal_host_program(context);
             }
             return self.answer_write(context, tag, received);
@@ -163,16 +167,16 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.begin_progress(tag, ready);
         }
         if is_first {
-            self.let_waiting_in(context);
+            self.admit_waiting(context);
         }
         if self.map.cache().is_some() {
-            self.look_up(context.nand, tag, first, units, true);
+            self.load_map_entries(context.nand, tag, first, units, true);
         }
     }
 
     /// Admits the data of waiting writes to the buffer in order of arrival, up to one program unit at a time.
     #[inline(always)]
-    pub(super) fn let_waiting_in<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn admit_waiting<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while let Some(&mut waiting) = self.placement.first_waiting() {
             let WaitingWrite { tag, next, end, in_part, ready, program, hint, trim_pages } =
                 waiting;
@@ -181,12 +185,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 // Other writes may have changed the active stream since this one began.
                 self.choose_stream(LogicalUnit(next), hint);
             }
-            let let_in = match in_part {
-                _ if self.log_blocks.is_some() => self.let_in_by_log(context, &waiting),
-                false => self.let_whole_in(context, next..end, ready),
-                true => self.let_in_by_parts(context, &waiting),
+            let admitted = match in_part {
+                _ if self.log_blocks.is_some() => self.admit_by_log(context, &waiting),
+                false => self.admit_whole(context, next..end, ready),
+                true => self.admit_by_parts(context, &waiting),
             };
-            let Some((count, received)) = let_in else {
+            let Some((count, received)) = admitted else {
                 return context.nand.note_full(true);
             };
             let latest = self.placement.latest();
@@ -207,7 +211,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 let programs = match self.log_blocks.is_some() {
                     // With log blocks these numbers are in no order, and all program units have been sent: the
                     // write waits for all.
-                    true => self.placement.numbers(),
+                    true => self.placement.numbers_in_flight(),
                     false => program..latest + 1,
                 };
                 self.wait_until_durable(context, tag, programs, trim_pages, received);
@@ -221,24 +225,24 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Admits as many of `units` to the buffer as go into one program unit. Returns their number, and the
     /// moment at which their data is there; `None` if the buffer has no free space.
     #[inline(always)]
-    pub(super) fn let_whole_in<H: Host>(
+    pub(super) fn admit_whole<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         units: std::ops::Range<u32>,
         ready: Instant,
     ) -> Option<(u32, Instant)> {
-        if self.placement.room() == 0 {
-            if !self.placement.has_room(1) {
+        if self.placement.free_units() == 0 {
+            if !self.placement.has_buffer_space(1) {
                 return None;
             }
             self.begin_host_program(context);
         }
-        let count = self.placement.room().min(units.end - units.start);
-        if !self.placement.has_room(count) {
+        let count = self.placement.free_units().min(units.end - units.start);
+        if !self.placement.has_buffer_space(count) {
             return None;
         }
-        let received = self.let_in(context, units.start..units.start + count, ready);
-        if self.placement.room() == 0 {
+        let received = self.admit(context, units.start..units.start + count, ready);
+        if self.placement.free_units() == 0 {
             self.seal_host_program(context);
         }
         Some((count, received))
@@ -247,7 +251,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Admits the next units of a write that covers units in part to the buffer. Returns their number, and the
     /// moment at which their data is there; `None` if the buffer has no free space.
     #[inline(never)]
-    fn let_in_by_parts<H: Host>(
+    fn admit_by_parts<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         waiting: &WaitingWrite,
@@ -259,19 +263,19 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let parts = self.requests.parts(first, count);
         let until = parts.whole_until(next);
         if until > next {
-            let let_in = self.let_whole_in(context, next..until, ready);
-            self.counters.host_write_units += let_in.map_or(0, |it| u64::from(it.0));
-            return let_in;
+            let admitted = self.admit_whole(context, next..until, ready);
+            self.counters.host_write_units += admitted.map_or(0, |it| u64::from(it.0));
+            return admitted;
         }
         let part = parts.of_unit(next, self.geometry.sectors_per_unit_shift());
-        let received = self.let_part_in(context, LogicalUnit(next), part)?;
+        let received = self.admit_part(context, LogicalUnit(next), part)?;
         Some((1, received))
     }
 
     /// Gives units their places in the program unit being filled, and moves their data over the host link.
     /// Returns the moment at which the data is in the buffer.
     #[inline(always)]
-    fn let_in<H>(
+    fn admit<H>(
         &mut self,
         context: &mut Context<'_, H>,
         units: std::ops::Range<u32>,
@@ -283,12 +287,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let received = context.nand.receive(transfer);
         self.delays.writes.parts.link += transfer;
         if now > ready {
-            self.delays.room += now.since(ready);
+            self.delays.buffer_wait += now.since(ready);
         }
         if self.placement.coalesces() {
             self.place_or_replace(units, received);
         } else {
-            self.placement.let_in(count, received);
+            self.placement.admit(count, received);
             units.for_each(|unit| self.place(LogicalUnit(unit)));
         }
         received
@@ -306,7 +310,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                     self.media.receive_part(lies, unit, Some(lies));
                 }
                 _ => {
-                    self.placement.let_in(1, received);
+                    self.placement.admit(1, received);
                     self.place(unit);
                 }
             }
@@ -318,23 +322,23 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     pub(super) fn place(&mut self, unit: LogicalUnit) {
         let physical = self.give_place(unit);
         self.media.receive(physical, unit);
-        self.lies_at(unit, physical);
+        self.map_unit(unit, physical);
     }
 
     /// Gives one unit the next place, and returns the place.
     #[inline(always)]
     pub(super) fn give_place(&mut self, unit: LogicalUnit) -> PhysicalUnit {
         let physical = self.placement.append();
-        self.blocks.flash_mut().note_written(physical, unit);
+        self.blocks.table_mut().note_written(physical, unit);
         physical
     }
 
     /// Maps `unit` to `physical`, and invalidates its old place.
     #[inline(always)]
-    pub(super) fn lies_at(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
+    pub(super) fn map_unit(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
         if let Some(old) = self.map.set(unit, physical)
-            && self.blocks.flash_mut().lose_unit(self.geometry.block_of(old))
-            && self.forget_unsent(old) == Some(Unsent::Copy)
+            && self.blocks.table_mut().invalidate_unit(self.geometry.block_of(old))
+            && self.discard_unsent(old) == Some(Unsent::Copy)
         {
             // The old place held a copy of a unit on a block that waits to be erased. From now on that block
             // has to wait for the data that the host has just written.
@@ -348,17 +352,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// units that are valid when it takes its number (see [`crate::media`]). Returns the origin of the unit;
     /// `None` if nothing was cleared.
     #[inline(never)]
-    pub(super) fn forget_unsent(&mut self, old: PhysicalUnit) -> Option<Unsent> {
-        let is_aside = self.streams.as_ref().is_some_and(|streams| streams.hold_aside(old))
-            || self.log_blocks.as_ref().is_some_and(|log| log.hold_aside(old));
-        let unsent = if self.placement.holds_unsent(old, &self.geometry) || is_aside {
+    pub(super) fn discard_unsent(&mut self, old: PhysicalUnit) -> Option<Unsent> {
+        let is_inactive = self.streams.as_ref().is_some_and(|streams| streams.is_in_inactive(old))
+            || self.log_blocks.as_ref().is_some_and(|log| log.is_in_inactive(old));
+        let unsent = if self.placement.holds_unsent(old, &self.geometry) || is_inactive {
             Unsent::Written
-        } else if self.collector.stream().holds(old) {
+        } else if self.collector.frontier().holds(old) {
             Unsent::Copy
         } else {
             return None;
         };
-        self.blocks.flash_mut().forget_unsent(old);
+        self.blocks.table_mut().clear_reverse_entry(old);
         Some(unsent)
     }
 
@@ -374,7 +378,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         let mut is_slc = false;
         if self.placement.needs_block() {
-            is_slc = self.makes_room_in_cache(context);
+            is_slc = self.makes_space_in_cache(context);
             match is_slc {
                 true => self.ensure_free_block_of_cache(context),
                 false => self.ensure_free_block(context),
@@ -387,11 +391,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let opened = self.placement.begin(&mut self.blocks, &self.geometry, units);
         if let Some(block) = opened {
             self.note_block_begun(context.nand, block, true);
-            self.keep_reserve(block);
+            self.hold_block_for_reserve(block);
             if let Some(slc) = self.slc.as_mut().filter(|_| is_slc) {
                 slc.take_over(block);
                 self.placement.limit_block(slc.programs_per_block());
-                self.blocks.flash_mut().set_apart(block);
+                self.blocks.table_mut().mark_separate(block);
             }
         }
         if let Some(slc) = &self.slc
@@ -399,7 +403,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         {
             self.placement.shorten(slc.units_per_program());
         }
-        self.hold_for_reserve();
+        self.hold_program_for_reserve();
     }
 
     /// Seals the host's program unit, which is full: it is sent when its data has arrived.
@@ -417,49 +421,54 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         copies: u32,
     ) {
         if self.placement.coalesces() {
-            return self.keep_or_settle(context, padding, copies);
+            return self.keep_or_finalize(context, padding, copies);
         }
         let (filled, number, received) = self.placement.seal(&self.geometry);
         if filled.closes {
-            self.blocks.flash_mut().close(filled.block, BlockState::Closing);
+            self.blocks.table_mut().close(filled.block, BlockState::Closing);
         }
-        self.settle(context, (filled, number, received), padding, copies);
+        self.finalize(context, (filled, number, received), padding, copies);
     }
 
     /// Keeps the full program unit in the buffer for coalescing, and sends those kept longest if too many are
     /// kept. A program unit with padding or merged copies is sent at once, after all that were kept before it.
-    fn keep_or_settle<H: Host>(&mut self, context: &mut Context<'_, H>, padding: u32, copies: u32) {
-        let filled = self.placement.keep(&self.geometry);
+    fn keep_or_finalize<H: Host>(
+        &mut self,
+        context: &mut Context<'_, H>,
+        padding: u32,
+        copies: u32,
+    ) {
+        let filled = self.placement.keep_for_coalescing(&self.geometry);
         if filled.closes {
-            self.blocks.flash_mut().close(filled.block, BlockState::Closing);
+            self.blocks.table_mut().close(filled.block, BlockState::Closing);
         }
         let is_padded = padding + copies > 0;
         let latest = self.placement.latest();
         while let Some(program) = self.placement.take_kept(&self.geometry, is_padded) {
             let (padding, copies) = if program.1 == latest { (padding, copies) } else { (0, 0) };
-            self.settle(context, program, padding, copies);
+            self.finalize(context, program, padding, copies);
         }
     }
 
     /// Sends all program units that are kept for coalescing.
-    pub(super) fn settle_all<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn finalize_all<H: Host>(&mut self, context: &mut Context<'_, H>) {
         while let Some(program) = self.placement.take_kept(&self.geometry, true) {
-            self.settle(context, program, 0, 0);
+            self.finalize(context, program, 0, 0);
         }
     }
 
     /// Sends the program units that are kept for coalescing and have numbers before `end`.
-    pub(super) fn settle_before<H: Host>(&mut self, context: &mut Context<'_, H>, end: u64) {
+    pub(super) fn finalize_before<H: Host>(&mut self, context: &mut Context<'_, H>, end: u64) {
         while self.placement.keeps_any_before(end)
             && let Some(program) = self.placement.take_kept(&self.geometry, true)
         {
-            self.settle(context, program, 0, 0);
+            self.finalize(context, program, 0, 0);
         }
     }
 
     /// Makes the contents of a program unit final: it is sent when its data has arrived.
     #[inline(always)]
-    fn settle<H: Host>(
+    fn finalize<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         (filled, number, received): (FilledProgram, u64, Instant),
@@ -475,13 +484,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             log.note_sealed(number, filled.closes);
         }
         let units = self.geometry.units_per_program();
-        let mut spare = self.blocks.flash().spare_area(filled.first, units);
+        let mut spare = self.blocks.table().spare_area(filled.first, units);
         if self.is_slc(filled.block) {
             spare = SpareArea::in_slc_mode(spare.raw());
             self.counters.program_units_slc += u64::from(filled.units);
         }
-        if self.log_blocks.as_ref().is_some_and(|log| log.is_redone(filled.block)) {
-            spare = SpareArea::with_mark(spare.raw(), SpareMark::Redone);
+        if self.log_blocks.as_ref().is_some_and(|log| log.is_recovery_merge(filled.block)) {
+            spare = SpareArea::with_mark(spare.raw(), SpareMark::RecoveryMerge);
         }
         let sequence = self.placement.latest_number();
         self.media.begin_program(filled.first, spare, sequence);
@@ -500,16 +509,16 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         while self.choose_partial_stream() {
             self.pad_program_unit(context);
         }
-        self.settle_all(context);
+        self.finalize_all(context);
     }
 
     /// Pads the program unit being filled with empty units, and seals it.
     pub(super) fn pad_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        let padding = self.placement.room();
+        let padding = self.placement.free_units();
         for _ in 0..padding {
             let physical = self.placement.append();
             let block = self.geometry.block_of(physical);
-            self.blocks.flash_mut().note_padding(physical, block);
+            self.blocks.table_mut().note_padding(physical, block);
         }
         self.seal(context, padding, 0);
     }
@@ -517,7 +526,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Notes that the data of a program unit has arrived.
     #[inline(always)]
     pub(super) fn data_received<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
-        let number = number_of(tag, self.placement.numbers().start);
+        let number = number_of(tag, self.placement.numbers_in_flight().start);
         self.arrived(context, number);
     }
 
@@ -544,7 +553,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if let Some(erase) = after
             && program.index < self.geometry.stripe()
         {
-            self.hurry_erase(context.nand, erase);
+            self.expedite_erase(context.nand, erase);
         }
         let (unit, units, written) = (program.first, program.units, program.written());
         let program = self.program_of(program.block);
@@ -559,7 +568,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     #[inline(always)]
     pub(super) fn host_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
-        let number = number_of(tag, self.placement.numbers().start);
+        let number = number_of(tag, self.placement.numbers_in_flight().start);
         let (first, closed) = self.placement.end(number, &self.geometry);
         self.media.programmed(first);
         self.reserve.host_programmed(context.nand, number);
@@ -570,17 +579,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.log_programmed(context, number);
         }
         if self.placement.first_waiting().is_some() {
-            self.let_waiting_in(context);
+            self.admit_waiting(context);
         }
         self.note_durable(context);
     }
 
     /// Notes that the last program unit of a block that the host filled is programmed.
     fn close(&mut self, block: crate::units::BlockIndex) {
-        let flash = self.blocks.flash_mut();
-        if flash.state(block) == BlockState::Closing {
-            flash.set_state(block, BlockState::Closed);
+        let block_table = self.blocks.table_mut();
+        if block_table.state(block) == BlockState::Closing {
+            block_table.set_state(block, BlockState::Closed);
         }
-        self.divide_waits_for_room();
+        self.divide_buffer_wait();
     }
 }

@@ -21,7 +21,7 @@ mod saved;
 use std::sync::atomic::AtomicU32;
 
 use super::map_area::{self, MapArea};
-use super::{FilledAtOnce, Mapping, PageMap};
+use super::{Mapping, PageMap, ParallelFill};
 use crate::geometry::{Geometry, GeometryError};
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
@@ -54,8 +54,8 @@ impl CachedMap<PageMap> {
     }
 
     /// Checks that the metadata blocks can hold the map.
-    pub(crate) fn check_room(geometry: &Geometry) -> Result<(), GeometryError> {
-        map_area::check_room(geometry, map_pages(geometry.logical_units(), geometry.unit_size()))
+    pub(crate) fn check_space(geometry: &Geometry) -> Result<(), GeometryError> {
+        map_area::check_space(geometry, map_pages(geometry.logical_units(), geometry.unit_size()))
     }
 }
 
@@ -69,9 +69,9 @@ impl<M: Mapping> CachedMap<M> {
     }
 }
 
-impl<M: FilledAtOnce> FilledAtOnce for CachedMap<M> {
-    fn entries_to_fill(&mut self) -> &[AtomicU32] {
-        self.truth.entries_to_fill()
+impl<M: ParallelFill> ParallelFill for CachedMap<M> {
+    fn shared_entries(&mut self) -> &[AtomicU32] {
+        self.truth.shared_entries()
     }
 }
 
@@ -111,12 +111,12 @@ impl<M: Mapping> Mapping for CachedMap<M> {
         Some(&mut self.cache)
     }
 
-    fn forget_what_is_volatile(&mut self) {
-        self.cache.empty();
+    fn clear_volatile_state(&mut self) {
+        self.cache.evict_all();
     }
 
-    fn take_home(&mut self) {
-        self.truth.take_home();
+    fn copy_to_owned(&mut self) {
+        self.truth.copy_to_owned();
     }
 
     fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
@@ -146,7 +146,7 @@ struct MapPage {
     /// True if entries of the page that garbage collection has changed wait to be written to the page.
     moved: bool,
     /// Moment at which the page is in RAM.
-    there: There,
+    arrival: MapPageArrival,
 }
 
 /// RAM cache of a drive whose map is on flash, in map pages.
@@ -162,7 +162,7 @@ pub struct InRam {
 
 /// Moment at which a map page is in RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum There {
+pub(crate) enum MapPageArrival {
     /// At this instant.
     At(Instant),
     /// At the end of the load with this number.
@@ -180,9 +180,9 @@ pub struct MapCache {
     /// Map pages not in RAM with entries that garbage collection of the present victim has changed.
     moved: Vec<u32>,
     /// Such map pages of earlier victims, to be written while the next one is collected.
-    owed: Vec<u32>,
-    /// Number of `owed` pages written for each program unit that is collected.
-    owed_per_step: u32,
+    batched: Vec<u32>,
+    /// Number of `batched` pages written for each program unit that is collected.
+    batched_per_step: u32,
     pub(crate) area: MapArea,
 }
 
@@ -203,7 +203,7 @@ impl MapCache {
             segment: Segment::Absent,
             dirty: false,
             moved: false,
-            there: There::At(Instant::START),
+            arrival: MapPageArrival::At(Instant::START),
         };
         Ok(MapCache {
             entries_shift: geometry.unit_size().whole(ENTRY).trailing_zeros(),
@@ -212,8 +212,8 @@ impl MapCache {
             probation: List::EMPTY,
             protected: List::EMPTY,
             moved: Vec::new(),
-            owed: Vec::new(),
-            owed_per_step: 0,
+            batched: Vec::new(),
+            batched_per_step: 0,
             area: MapArea::new(geometry, pages)?,
         })
     }
@@ -229,8 +229,8 @@ impl MapCache {
         self.entries_shift
     }
 
-    /// Forgets a page whose units are all trimmed. Returns its old place.
-    pub(crate) fn forget(&mut self, page: u32) -> Option<PhysicalUnit> {
+    /// Removes a page whose units are all trimmed. Returns its old place.
+    pub(crate) fn remove(&mut self, page: u32) -> Option<PhysicalUnit> {
         if self.pages[page as usize].segment != Segment::Absent {
             self.take_out(page);
         }
@@ -244,11 +244,11 @@ impl MapCache {
         self.pages.len() as u32
     }
 
-    /// Forgets all pages, none of which is in RAM, so that no unit of the map area is valid.
-    pub(crate) fn forget_pages(&mut self) {
+    /// Removes all pages, none of which is in RAM, so that no unit of the map area is valid.
+    pub(crate) fn clear(&mut self) {
         for page in 0..self.pages() {
-            if let Some(place) = self.forget(page) {
-                self.area.flash.lose_unit(self.area.geometry.block_of(place));
+            if let Some(place) = self.remove(page) {
+                self.area.block_table.invalidate_unit(self.area.geometry.block_of(place));
             }
         }
     }
@@ -281,18 +281,18 @@ impl MapCache {
     /// Ends the collection of a victim: its batch of map pages is to be written while the next victim, of `steps`
     /// program units, is collected.
     pub(crate) fn end_victim(&mut self, steps: u32) {
-        self.owed.append(&mut self.moved);
-        self.owed_per_step = (self.owed.len() as u32).div_ceil(steps);
+        self.batched.append(&mut self.moved);
+        self.batched_per_step = (self.batched.len() as u32).div_ceil(steps);
     }
 
     /// Returns the number of map pages to write with each program unit that is collected.
-    pub(crate) fn owed_per_step(&self) -> u32 {
-        self.owed_per_step
+    pub(crate) fn batched_per_step(&self) -> u32 {
+        self.batched_per_step
     }
 
     /// Removes and returns a map page of the batch that is not in RAM; `None` if none is left.
-    pub(crate) fn take_owed(&mut self) -> Option<u32> {
-        while let Some(page) = self.owed.pop() {
+    pub(crate) fn take_batched(&mut self) -> Option<u32> {
+        while let Some(page) = self.batched.pop() {
             if std::mem::take(&mut self.pages[page as usize].moved) {
                 return Some(page);
             }
@@ -308,13 +308,13 @@ impl MapCache {
 
     /// Notes that `page` is about to be written: if it is in RAM, it does not differ from the flash from then on.
     /// Returns the moment at which the page is in RAM, or `None` if it is not.
-    pub(crate) fn clean(&mut self, page: u32) -> Option<There> {
+    pub(crate) fn clean(&mut self, page: u32) -> Option<MapPageArrival> {
         let entry = &mut self.pages[page as usize];
         if entry.segment == Segment::Absent {
             return None;
         }
         entry.dirty = false;
-        Some(entry.there)
+        Some(entry.arrival)
     }
 
     /// Returns true if `page` is in RAM and differs from the flash.
@@ -369,8 +369,8 @@ mod tests {
         if cache.touch(page, change).is_some() {
             return (true, None);
         }
-        let evicted = cache.make_room();
-        cache.insert(page, change, There::At(Instant::START));
+        let evicted = cache.evict_if_full();
+        cache.insert(page, change, MapPageArrival::At(Instant::START));
         (false, evicted.map(|it| it.page))
     }
 
@@ -396,10 +396,10 @@ mod tests {
             cache.note_relocated(LogicalUnit(unit));
         }
         cache.end_victim(1);
-        assert_eq!(cache.owed_per_step(), 2);
+        assert_eq!(cache.batched_per_step(), 2);
         touch(&mut cache, 2, false);
-        assert_eq!(cache.take_owed(), Some(0));
-        assert_eq!(cache.take_owed(), None, "page 2 took its change with it when it was read");
+        assert_eq!(cache.take_batched(), Some(0));
+        assert_eq!(cache.take_batched(), None, "page 2 took its change with it when it was read");
         assert!(cache.take_out(1).dirty && cache.take_out(2).dirty);
     }
 }

@@ -3,8 +3,8 @@
 //! An extent is a run of logical units that are consecutive in the flash, or a run of unmapped units. The table has
 //! one entry for each extent, and its RAM limits their number. The logical units are divided into regions as large as
 //! a collection unit, each with entries of its own, so that an extent ends with its region. When the table is full,
-//! the region with the most extents is condensed (extent compaction): its fragments are read and written again as one
-//! run (see `ftl/condense.rs`).
+//! the region with the most extents is compacted: its fragments are read and written again as one
+//! run (see `ftl/extent_compaction.rs`).
 //!
 //! The scheme simulates table space and time only: lookups use an ordinary complete map underneath, and this file
 //! counts the extents that it would take. An entry that changes is compared with its two neighbours, so that counting
@@ -24,7 +24,7 @@ use crate::units::{ByteLength, LogicalUnit, Nanoseconds, PhysicalUnit};
 /// Bytes of an entry of the table: a logical and a physical unit in 32 bits each.
 pub const EXTENT_SIZE: ByteLength = ByteLength::new(8);
 
-/// Fewest entries per region: with all regions condensed there is room for any write.
+/// Fewest entries per region: with all regions compacted there is room for any write.
 const LEAST_PER_REGION: u32 = 4;
 
 /// Parameters of the extent table.
@@ -60,7 +60,7 @@ pub struct ExtentTable {
     regions: RegionQueue,
     extents: u32,
     /// Region of the last lookup.
-    at_hand: u32,
+    last_region: u32,
 }
 
 impl ExtentTable {
@@ -72,7 +72,7 @@ impl ExtentTable {
             geometry: geometry.clone(),
             regions: RegionQueue::new(regions, geometry.units_per_block()),
             extents: regions,
-            at_hand: u32::MAX,
+            last_region: u32::MAX,
         }
     }
 
@@ -149,22 +149,24 @@ impl<M: Mapping> ExtentMap<M> {
         &self.table
     }
 
-    /// Returns 1 if an extent begins at `unit`, which is not the first of its region, else 0.
+    /// Returns true if an extent starts at `unit`, which is not the first of its region.
     #[inline(always)]
-    fn begins_at(&self, unit: u32) -> u32 {
+    fn extent_starts_at(&self, unit: u32) -> bool {
         let before = self.truth.get(LogicalUnit(unit - 1));
         let here = self.truth.get(LogicalUnit(unit));
-        let goes_on = match (before, here) {
+        let continues = match (before, here) {
             (Some(before), Some(here)) => here.0 == before.0 + 1,
             (before, here) => before.is_none() && here.is_none(),
         };
-        u32::from(!goes_on)
+        !continues
     }
 
     /// Counts the extents of a region one by one.
     fn count(&self, region: u32) -> u32 {
         let units = self.table.units_of(region);
-        1 + (units.start + 1..units.end).map(|unit| self.begins_at(unit)).sum::<u32>()
+        1 + (units.start + 1..units.end)
+            .map(|unit| u32::from(self.extent_starts_at(unit)))
+            .sum::<u32>()
     }
 
     /// Changes the entry of `unit` by `change`, and updates the number of extents.
@@ -176,8 +178,9 @@ impl<M: Mapping> ExtentMap<M> {
         let has_before = unit.0 > first;
         let has_behind = unit.0 < last && unit.0 + 1 < self.table.geometry.logical_units();
         let count = |map: &Self| {
-            let here = if has_before { map.begins_at(unit.0) } else { 0 };
-            here + if has_behind { map.begins_at(unit.0 + 1) } else { 0 }
+            let starts_here = has_before && map.extent_starts_at(unit.0);
+            let starts_behind = has_behind && map.extent_starts_at(unit.0 + 1);
+            u32::from(starts_here) + u32::from(starts_behind)
         };
         let before = count(self);
         let result = change(&mut self.truth);
@@ -233,23 +236,24 @@ impl<M: Mapping> Mapping for ExtentMap<M> {
     fn time_to_find(&mut self, first: LogicalUnit, units: u32) -> Nanoseconds {
         let ExtentParameters { search, per_extent, .. } = self.table.parameters;
         let region = self.table.region_of(first);
-        let found = if region == self.table.at_hand { Nanoseconds::ZERO } else { search };
+        let found = if region == self.table.last_region { Nanoseconds::ZERO } else { search };
         let last = LogicalUnit(first.0 + units - 1);
-        self.table.at_hand = self.table.region_of(last);
+        self.table.last_region = self.table.region_of(last);
         if units == 1 || per_extent == Nanoseconds::ZERO {
             return found;
         }
-        let further: u32 = (first.0 + 1..=last.0).map(|unit| self.begins_at(unit)).sum();
+        let further: u32 =
+            (first.0 + 1..=last.0).map(|unit| u32::from(self.extent_starts_at(unit))).sum();
         found + per_extent * u64::from(further)
     }
 
     /// Forgets the region of the last lookup.
-    fn forget_what_is_volatile(&mut self) {
-        self.table.at_hand = u32::MAX;
+    fn clear_volatile_state(&mut self) {
+        self.table.last_region = u32::MAX;
     }
 
-    fn take_home(&mut self) {
-        self.truth.take_home();
+    fn copy_to_owned(&mut self) {
+        self.truth.copy_to_owned();
     }
 
     /// Saves the map and the order of the regions. The number of extents of each region follows from the map; the

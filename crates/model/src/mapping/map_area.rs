@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 
-use crate::flash::{BlockState, Flash};
+use crate::block_table::{BlockState, BlockTable};
 use crate::geometry::{Geometry, GeometryError, GeometryParameters};
 use crate::policy::VictimPolicy;
-use crate::stream::{FreePool, WriteStream};
 use crate::units::{BlockIndex, PhysicalUnit};
+use crate::write_frontier::{FreeBlockPool, WriteFrontier};
 
 /// Blocks per group of dies that do not hold map pages for long: one open, and two kept free. Two is the least with
 /// which garbage collection can continue (one takes the copies while the other is erased).
@@ -33,16 +33,16 @@ pub(crate) struct MapVictim {
 pub(crate) struct MapArea {
     /// Geometry of the metadata blocks alone, numbered from zero.
     pub(crate) geometry: Geometry,
-    pub(crate) flash: Flash,
-    pub(crate) free: FreePool,
-    pub(crate) stream: WriteStream,
+    pub(crate) block_table: BlockTable,
+    pub(crate) free: FreeBlockPool,
+    pub(crate) frontier: WriteFrontier,
     pub(crate) victim: Option<MapVictim>,
     /// Blocks whose valid data has been moved, in that order.
-    pub(crate) emptied: VecDeque<BlockIndex>,
+    pub(crate) reclaimed: VecDeque<BlockIndex>,
 }
 
 /// Checks that the metadata blocks of a drive can hold a map of `pages` map pages.
-pub(crate) fn check_room(geometry: &Geometry, pages: u32) -> Result<(), GeometryError> {
+pub(crate) fn check_space(geometry: &Geometry, pages: u32) -> Result<(), GeometryError> {
     let groups = geometry.groups();
     let given = geometry.parameters().metadata_collection_units;
     let full = u64::from(pages).div_ceil(geometry.units_per_block().into()) as u32;
@@ -55,7 +55,7 @@ pub(crate) fn check_room(geometry: &Geometry, pages: u32) -> Result<(), Geometry
 
 impl MapArea {
     pub(crate) fn new(geometry: &Geometry, pages: u32) -> Result<MapArea, GeometryError> {
-        check_room(geometry, pages)?;
+        check_space(geometry, pages)?;
         let groups = geometry.groups();
         let given = geometry.parameters().metadata_collection_units;
         let geometry = Geometry::new(GeometryParameters {
@@ -66,28 +66,28 @@ impl MapArea {
             ..geometry.parameters().clone()
         })?;
         Ok(MapArea {
-            flash: Flash::new(&geometry, VictimPolicy::Greedy, 0),
-            free: FreePool::new(&geometry),
-            stream: WriteStream::new(&geometry),
+            block_table: BlockTable::new(&geometry, VictimPolicy::Greedy, 0),
+            free: FreeBlockPool::new(&geometry),
+            frontier: WriteFrontier::new(&geometry),
             victim: None,
-            emptied: VecDeque::new(),
+            reclaimed: VecDeque::new(),
             geometry,
         })
     }
 
     /// Returns the number of blocks that do not hold map pages for long.
-    pub(crate) fn blocks_kept(&self) -> u32 {
+    pub(crate) fn min_free_blocks(&self) -> u32 {
         self.geometry.groups() * KEPT_PER_GROUP
     }
 
     /// Checks that no work is under way, as before power-off: then RAM holds nothing to forget.
-    pub(crate) fn forget_what_is_volatile(&mut self) {
-        assert!(self.victim.is_none() && self.emptied.is_empty(), "nothing is under way");
+    pub(crate) fn clear_volatile_state(&mut self) {
+        assert!(self.victim.is_none() && self.reclaimed.is_empty(), "nothing is under way");
     }
 
     /// Returns true if garbage collection of the map area has to continue.
     pub(crate) fn is_short_of_blocks(&self) -> bool {
-        let coming = self.free.len() + self.emptied.len() as u32;
+        let coming = self.free.len() + self.reclaimed.len() as u32;
         coming < self.geometry.groups() * (KEPT_PER_GROUP - 1)
     }
 
@@ -109,8 +109,8 @@ impl MapArea {
     }
 
     fn choose_victim(&mut self) -> Option<MapVictim> {
-        let (block, valid) = self.flash.take_victim()?;
-        self.flash.set_state(block, BlockState::Victim);
+        let (block, valid) = self.block_table.take_victim()?;
+        self.block_table.set_state(block, BlockState::Victim);
         let gain = self.geometry.units_per_block() - valid;
         assert!(gain > 0, "some block of the map has room to gain");
         Some(MapVictim { block, valid, gain, credit: 0, next: 0 })
@@ -127,7 +127,7 @@ impl MapArea {
         while victim.next < self.geometry.units_per_block() {
             let place = PhysicalUnit(first + victim.next);
             victim.next += 1;
-            let page = self.flash.logical_at(place).map(|page| page.0);
+            let page = self.block_table.logical_at(place).map(|page| page.0);
             if let Some(page) = page.filter(|&page| place_of(page) == Some(place)) {
                 return Some((page, place));
             }
@@ -140,19 +140,19 @@ impl MapArea {
         let Some(victim) = self.victim else {
             return true;
         };
-        if self.flash.valid(victim.block) > 0 {
+        if self.block_table.valid(victim.block) > 0 {
             return false;
         }
-        self.emptied.push_back(victim.block);
+        self.reclaimed.push_back(victim.block);
         self.victim = None;
         true
     }
 
     /// Makes the block free that was reclaimed first, and returns its group of dies.
-    pub(crate) fn erase_emptied(&mut self) -> u32 {
-        let block = self.emptied.pop_front().expect("some was emptied");
+    pub(crate) fn erase_reclaimed(&mut self) -> u32 {
+        let block = self.reclaimed.pop_front().expect("some was reclaimed");
         let first = self.geometry.first_unit(block);
-        self.flash.erase(block, first, self.geometry.units_per_block());
+        self.block_table.erase(block, first, self.geometry.units_per_block());
         let group = self.geometry.group_of(block);
         // The free pool takes the block freed first, whatever its wear.
         self.free.put(group, block, 0);
@@ -161,19 +161,19 @@ impl MapArea {
 
     /// Makes every block of the area free; no unit of the area is valid and no work is under way. Returns the group
     /// of dies of each block that was written to.
-    pub(crate) fn begin_anew(&mut self) -> Vec<u32> {
-        assert!(self.victim.is_none() && self.emptied.is_empty(), "nothing is under way");
-        self.stream = WriteStream::new(&self.geometry);
+    pub(crate) fn reset(&mut self) -> Vec<u32> {
+        assert!(self.victim.is_none() && self.reclaimed.is_empty(), "nothing is under way");
+        self.frontier = WriteFrontier::new(&self.geometry);
         let mut groups = Vec::new();
         for block in (0..self.geometry.blocks()).map(BlockIndex) {
-            match self.flash.state(block) {
+            match self.block_table.state(block) {
                 BlockState::Free | BlockState::Retired => continue,
-                BlockState::Closed | BlockState::Closing => self.flash.remove_victim(block),
+                BlockState::Closed | BlockState::Closing => self.block_table.remove_victim(block),
                 BlockState::OpenForHost | BlockState::OpenForCollection | BlockState::Victim => {}
             }
-            self.flash.take_over(block, BlockState::Victim, 0);
-            self.emptied.push_back(block);
-            groups.push(self.erase_emptied());
+            self.block_table.take_over(block, BlockState::Victim, 0);
+            self.reclaimed.push_back(block);
+            groups.push(self.erase_reclaimed());
         }
         groups
     }
@@ -183,24 +183,24 @@ impl MapArea {
         let mut valid = vec![0; self.geometry.blocks() as usize];
         for (page, place) in places.iter().enumerate() {
             let Some(place) = *place else { continue };
-            let named = self.flash.logical_at(place).map(|page| page.0 as usize);
+            let named = self.block_table.logical_at(place).map(|page| page.0 as usize);
             assert_eq!(named, Some(page), "the spare area of map page {page}");
             valid[self.geometry.block_of(place).0 as usize] += 1;
         }
         let mut free = 0;
         for (index, &valid) in valid.iter().enumerate() {
             let block = BlockIndex(index as u32);
-            match self.flash.state(block) {
+            match self.block_table.state(block) {
                 BlockState::Free => free += 1,
                 BlockState::OpenForHost | BlockState::OpenForCollection => {
-                    assert!(self.flash.valid(block) >= valid, "map pages of open {block:?}");
+                    assert!(self.block_table.valid(block) >= valid, "map pages of open {block:?}");
                     continue;
                 }
                 _ => {}
             }
-            let counted = match self.flash.state(block) {
+            let counted = match self.block_table.state(block) {
                 BlockState::Free => 0,
-                _ => self.flash.valid(block),
+                _ => self.block_table.valid(block),
             };
             assert_eq!(counted, valid, "map pages of {block:?}");
         }

@@ -3,7 +3,9 @@
 use super::faults::Fault;
 use super::recording::{Misuse, Recording, Taken, Version};
 use crate::counters::Counters;
-use crate::ftl::{Answer, Command, Host, Opening, Port, RequestTag, Resting, Ssd, TornOperations};
+use crate::ftl::{
+    Answer, Command, Host, IdlePeriod, Opening, Port, RequestTag, Ssd, TornOperations,
+};
 use crate::geometry::{Geometry, GeometryError};
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
@@ -131,16 +133,16 @@ impl CutDrive {
     }
 
     /// Begins an idle period of `duration`.
-    pub fn begin_rest(&mut self, from: Instant, duration: Nanoseconds) -> Resting {
-        each!(CutDrive, self, ssd => ssd.begin_rest(from, duration))
+    pub fn begin_idle(&mut self, from: Instant, duration: Nanoseconds) -> IdlePeriod {
+        each!(CutDrive, self, ssd => ssd.begin_idle(from, duration))
     }
 
     /// Carries out the next event of an idle drive. Returns true if there was one.
     ///
     /// # Panics
     /// Panics if a request is in flight.
-    pub fn step_at_rest(&mut self, resting: &mut Resting) -> bool {
-        each!(CutDrive, self, ssd => ssd.step_at_rest(resting))
+    pub fn step_idle(&mut self, idle: &mut IdlePeriod) -> bool {
+        each!(CutDrive, self, ssd => ssd.step_idle(idle))
     }
 
     /// Returns the writes and trims that the drive has taken since the last call, in order.

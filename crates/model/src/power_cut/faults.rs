@@ -84,7 +84,7 @@ impl Lies {
                 ProgramUnit::Unreadable
             }
             (Fault::KeepUnfinished, ProgramUnit::Programmed { number, spare })
-                if spare.mark() == SpareMark::Redone =>
+                if spare.mark() == SpareMark::RecoveryMerge =>
             {
                 ProgramUnit::Programmed { number, spare: SpareArea::new(spare.raw()) }
             }

@@ -77,7 +77,7 @@ impl Configuration {
         let any = Geometry::new(shape.clone())?;
         let kept = match mechanisms.mapping {
             MappingScheme::LogBlock => mechanisms.log_blocks + 3,
-            _ => collection.blocks_kept(&any, mechanisms) + 1,
+            _ => collection.min_free_blocks(&any, mechanisms) + 1,
         };
         let was = &self.geometry;
         let used = f64::from(was.logical_units()) / f64::from(was.physical_units());

@@ -93,7 +93,7 @@ pub struct Recording {
     /// Program units that were begun and are not programmed, by place, in their order.
     begun: HashMap<u32, VecDeque<Arc<Life>>>,
     trims: Vec<TrimRecord>,
-    map_pieces: Vec<SequenceNumber>,
+    checkpoint_pages: Vec<SequenceNumber>,
     journal_pages: Vec<SequenceNumber>,
     bad_blocks: Vec<BadBlockRecord>,
     saved: Vec<Saved>,
@@ -125,7 +125,7 @@ impl Recording {
             held: vec![Held::Erased; (units / geometry.units_per_program()) as usize],
             begun: HashMap::new(),
             trims: Vec::new(),
-            map_pieces: Vec::new(),
+            checkpoint_pages: Vec::new(),
             journal_pages: Vec::new(),
             bad_blocks: Vec::new(),
             saved: Vec::new(),
@@ -392,7 +392,7 @@ impl Media for Recording {
     fn map_page_programmed(&mut self, page: MapPage, through: SequenceNumber) {
         self.changes += 1;
         match page {
-            MapPage::Piece => self.map_pieces.push(through),
+            MapPage::Piece => self.checkpoint_pages.push(through),
             MapPage::Journal => self.journal_pages.push(through),
         }
     }
@@ -424,8 +424,8 @@ impl FlashContents for Recording {
         if self.lies_by(Fault::ForgetTrims) { &[] } else { &self.trims }
     }
 
-    fn map_pieces(&self) -> &[SequenceNumber] {
-        &self.map_pieces
+    fn checkpoint_pages(&self) -> &[SequenceNumber] {
+        &self.checkpoint_pages
     }
 
     fn journal_pages(&self) -> &[SequenceNumber] {

@@ -12,7 +12,7 @@ use super::faults::Fault;
 use super::history::{LeftOut, Operation, Sent, Step, When};
 use super::recording::{Taken, Version};
 use super::rules::{Contract, Ledger};
-use crate::ftl::{Answer, Command, RequestTag, Resting};
+use crate::ftl::{Answer, Command, IdlePeriod, RequestTag};
 use crate::geometry::{Geometry, GeometryError};
 use crate::recovery::Recovery;
 use crate::ssd::Configuration;
@@ -104,7 +104,7 @@ pub struct Tested {
     /// Requests in flight, in the order sent.
     in_flight: Vec<Request>,
     /// Idle period in progress.
-    resting: Option<Resting>,
+    idle: Option<IdlePeriod>,
     /// Moment at which the latest request was sent.
     sent: Instant,
     /// Latest answer that is known so far, or the end of a later idle period.
@@ -131,7 +131,7 @@ impl Tested {
             fault,
             ssd: CutDrive::new(configuration, fault)?,
             in_flight: Vec::new(),
-            resting: None,
+            idle: None,
             sent: Instant::START,
             answered: Instant::START,
             powered: Instant::START,
@@ -210,12 +210,12 @@ impl Tested {
     /// Carries out the next event before `next` is sent, or before anything else is sent if it is `None`. Returns
     /// true if there was one.
     pub(super) fn step_before(&mut self, next: Option<&Step>) -> bool {
-        if let Some(resting) = &mut self.resting {
-            if self.ssd.step_at_rest(resting) {
+        if let Some(idle) = &mut self.idle {
+            if self.ssd.step_idle(idle) {
                 self.note(Vec::new());
                 return true;
             }
-            self.resting = None;
+            self.idle = None;
         }
         let until = match next {
             None => NOT_KNOWN,
@@ -247,7 +247,7 @@ impl Tested {
         };
         self.sent = at;
         if let Operation::Rest(duration) = operation {
-            self.resting = Some(self.ssd.begin_rest(at, duration));
+            self.idle = Some(self.ssd.begin_idle(at, duration));
             // The next request comes after the idle period.
             (self.sent, self.answered) = (at + duration, at + duration);
         }
@@ -348,7 +348,7 @@ impl Tested {
         let at = self.cut_at();
         // Requests in flight are never answered.
         self.in_flight.clear();
-        self.resting = None;
+        self.idle = None;
         let media = self.ssd.clone().power_cut();
         if let Some(misuse) = media.misuse() {
             return Err(Finding::Flash(misuse));

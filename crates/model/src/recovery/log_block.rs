@@ -49,6 +49,6 @@ pub(crate) fn unfinished_merges(
     };
     let blocks = (0..geometry.blocks()).map(BlockIndex);
     blocks
-        .filter(|&block| scan.blocks[block.0 as usize].is_redone && is_unfinished(block))
+        .filter(|&block| scan.blocks[block.0 as usize].is_recovery_merge && is_unfinished(block))
         .collect()
 }

@@ -4,7 +4,7 @@ use super::{FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
 use crate::checkpoint::map_pages;
 use crate::geometry::Geometry;
 use crate::media::{SequenceNumber, SpareArea, SpareMark};
-use crate::sparse::Sparse;
+use crate::sparse::SparseTable;
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
@@ -20,7 +20,7 @@ pub(crate) struct FoundBlock {
     /// True if the block is in SLC mode.
     pub(crate) is_slc: bool,
     /// True if any program unit of the block was written by a merge during recovery.
-    pub(crate) is_redone: bool,
+    pub(crate) is_recovery_merge: bool,
 }
 
 /// The part of the map that the metadata blocks hold.
@@ -31,24 +31,24 @@ pub(crate) struct KnownMap {
     /// Number of metadata pages that have to be read for that.
     pub(crate) pages: u64,
     /// Number of pieces of the map that were ever saved.
-    pub(crate) pieces: u64,
+    pub(crate) checkpoint_pages: u64,
 }
 
 impl KnownMap {
     fn of(configuration: &Configuration, contents: &impl FlashContents) -> KnownMap {
-        let pieces = contents.map_pieces();
+        let checkpoint_pages = contents.checkpoint_pages();
         let all = map_pages(&configuration.geometry, &configuration.mechanisms);
-        let count = pieces.len() as u64;
+        let count = checkpoint_pages.len() as u64;
         if configuration.mechanisms.checkpoint.is_none() || count < all {
             // A journal is of no use without a complete saved map.
-            return KnownMap { pieces: count, ..KnownMap::default() };
+            return KnownMap { checkpoint_pages: count, ..KnownMap::default() };
         }
-        let oldest = pieces[(count - all) as usize];
+        let oldest = checkpoint_pages[(count - all) as usize];
         let journal = contents.journal_pages().iter().filter(|&&through| through > oldest);
         KnownMap {
             through: journal.clone().max().copied().unwrap_or(oldest),
             pages: all + journal.count() as u64,
-            pieces: count,
+            checkpoint_pages: count,
         }
     }
 }
@@ -58,7 +58,7 @@ impl KnownMap {
 pub(crate) struct Scan {
     /// Place of the current copy of each logical unit, plus one. The sequence number of a copy is that of its program
     /// unit.
-    places: Sparse<u32>,
+    places: SparseTable<u32>,
     pub(crate) blocks: Vec<FoundBlock>,
     /// Number of spare areas read on each die.
     pub(crate) reads: Vec<u64>,
@@ -86,7 +86,7 @@ impl Scan {
         let geometry = &configuration.geometry;
         let known = KnownMap::of(configuration, contents);
         let mut scan = Scan {
-            places: Sparse::new(geometry.logical_units() as usize),
+            places: SparseTable::new(geometry.logical_units() as usize),
             blocks: vec![FoundBlock::default(); geometry.blocks() as usize],
             reads: vec![0; geometry.dies() as usize],
             known,
@@ -163,7 +163,7 @@ impl Scan {
                         found.latest = number;
                         found.is_slc = spare.is_slc();
                     }
-                    found.is_redone |= spare.mark() == SpareMark::Redone;
+                    found.is_recovery_merge |= spare.mark() == SpareMark::RecoveryMerge;
                     self.latest = self.latest.max(number);
                     if !is_left_out {
                         self.note_copies(geometry, contents, (at, number, spare))?;

@@ -2,15 +2,15 @@
 //! valid units as counted.
 
 use super::{SnapshotError, damaged};
-use crate::flash::{BlockState, Flash};
+use crate::block_table::{BlockState, BlockTable};
 use crate::geometry::Geometry;
-use crate::stream::FreePool;
 use crate::units::BlockIndex;
+use crate::write_frontier::FreeBlockPool;
 
 /// Blocks noted from restored lists, to be compared with the flash tables.
 pub(crate) struct Blocks<'a> {
     geometry: &'a Geometry,
-    flash: &'a Flash,
+    block_table: &'a BlockTable,
     /// Per block that a stream writes to, its filled program units.
     open: Vec<Option<u32>>,
     /// Per block, true if a list of free or of closed blocks holds it.
@@ -20,11 +20,11 @@ pub(crate) struct Blocks<'a> {
 
 impl<'a> Blocks<'a> {
     /// Returns an empty check for a drive, or for its map area.
-    pub(crate) fn new(geometry: &'a Geometry, flash: &'a Flash) -> Self {
+    pub(crate) fn new(geometry: &'a Geometry, block_table: &'a BlockTable) -> Self {
         let blocks = geometry.blocks() as usize;
         Blocks {
             geometry,
-            flash,
+            block_table,
             open: vec![None; blocks],
             is_listed: vec![false; blocks],
             free: 0,
@@ -40,7 +40,7 @@ impl<'a> Blocks<'a> {
         state: BlockState,
     ) -> Result<(), SnapshotError> {
         let entry = &mut self.open[block.0 as usize];
-        if self.flash.state(block) != state || entry.is_some() {
+        if self.block_table.state(block) != state || entry.is_some() {
             return damaged(format!("no stream can write to block {}", block.0));
         }
         *entry = Some(programs);
@@ -48,7 +48,7 @@ impl<'a> Blocks<'a> {
     }
 
     /// Notes that the blocks of `pool` are free.
-    pub(crate) fn note_free(&mut self, pool: &FreePool) -> Result<(), SnapshotError> {
+    pub(crate) fn note_free(&mut self, pool: &FreeBlockPool) -> Result<(), SnapshotError> {
         self.free = pool.len();
         for block in pool.blocks() {
             self.list(block)?;
@@ -69,12 +69,12 @@ impl<'a> Blocks<'a> {
         mut self,
         left_of: impl Fn(BlockIndex, u32) -> u32,
     ) -> Result<u32, SnapshotError> {
-        for block in self.flash.closed_blocks() {
+        for block in self.block_table.closed_blocks() {
             self.list(block)?;
         }
         let (mut free, mut closed, mut retired) = (0, 0, 0);
         for block in (0..self.geometry.blocks()).map(BlockIndex) {
-            match self.flash.state(block) {
+            match self.block_table.state(block) {
                 BlockState::Free => free += 1,
                 BlockState::Closed => closed += 1,
                 BlockState::Retired => retired += 1,
@@ -85,7 +85,7 @@ impl<'a> Blocks<'a> {
             }
         }
         // Every free and closed block is listed, and the counts are equal, so that no other block is listed.
-        if closed != self.flash.closed() || free != self.free {
+        if closed != self.block_table.closed() || free != self.free {
             return damaged("the lists of free and closed blocks hold others, too");
         }
         Ok(retired)
@@ -94,20 +94,21 @@ impl<'a> Blocks<'a> {
     fn is_fine(&self, block: BlockIndex, left_of: &impl Fn(BlockIndex, u32) -> u32) -> bool {
         let (geometry, index) = (self.geometry, block.0 as usize);
         let is_listed = self.is_listed[index];
-        let valid = self.flash.valid(block);
-        match (self.flash.state(block), self.open[index]) {
+        let valid = self.block_table.valid(block);
+        match (self.block_table.state(block), self.open[index]) {
             (BlockState::Free, None) => {
-                is_listed && valid == 0 && self.units_held(block, 0) == Some(0)
+                is_listed && valid == 0 && self.reverse_entries_in(block, 0) == Some(0)
             }
             (BlockState::Closed, None) => {
-                is_listed && self.units_held(block, geometry.units_per_block()) == Some(valid)
+                is_listed
+                    && self.reverse_entries_in(block, geometry.units_per_block()) == Some(valid)
             }
             (BlockState::OpenForHost | BlockState::OpenForCollection, Some(programs)) => {
-                let held = self.units_held(block, programs * geometry.units_per_program());
+                let held = self.reverse_entries_in(block, programs * geometry.units_per_program());
                 !is_listed && held.map(|held| held + left_of(block, programs)) == Some(valid)
             }
             (BlockState::Retired, None) => {
-                !is_listed && valid == 0 && self.units_held(block, 0) == Some(0)
+                !is_listed && valid == 0 && self.reverse_entries_in(block, 0) == Some(0)
             }
             _ => false,
         }
@@ -115,8 +116,8 @@ impl<'a> Blocks<'a> {
 
     /// Returns the number of valid units of a block of which `written` units are written; `None` if units beyond
     /// these hold data.
-    fn units_held(&self, block: BlockIndex, written: u32) -> Option<u32> {
-        let (written, rest) = self.flash.units_held(block, self.geometry, written);
+    fn reverse_entries_in(&self, block: BlockIndex, written: u32) -> Option<u32> {
+        let (written, rest) = self.block_table.reverse_entries_in(block, self.geometry, written);
         (rest == 0).then_some(written)
     }
 }

@@ -9,12 +9,12 @@ use ssdlab_units::codec::{self, CodecError, LentMemory, TableSource, TableStore}
 use super::*;
 use crate::counters::{Counters, Wear};
 use crate::ftl::Ssd;
+use crate::lazy_table::OwnedMemory;
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::profile::{DEFAULT, Profile};
 use crate::ssd::Configuration;
-use crate::touched::Own;
 use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
 /// A drive of any mapping scheme.
@@ -236,7 +236,7 @@ impl TableSource for Tables<'_> {
             Some(bytes) => bytes.as_chunks::<4>(),
             None => return codec::damaged("there is no such table"),
         };
-        Ok(Box::new(Own(words.iter().map(|word| u32::from_le_bytes(*word)).collect())))
+        Ok(Box::new(OwnedMemory(words.iter().map(|word| u32::from_le_bytes(*word)).collect())))
     }
 
     fn is_known_sound(&self) -> bool {

@@ -34,7 +34,7 @@ impl CostBenefit {
     }
 
     #[inline(always)]
-    pub(super) fn lose_unit(&mut self, block: u32, valid: u32) {
+    pub(super) fn invalidate_unit(&mut self, block: u32, valid: u32) {
         self.lists.unlink(block);
         self.insert(block, valid - 1);
     }

@@ -3,7 +3,7 @@
 use super::lists::Lists;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 
-/// One victim in the unit of [`Rotation::owed`].
+/// One victim in the unit of [`Rotation::accumulated`].
 const WHOLE: u32 = 1 << 16;
 
 /// All closed blocks in the order in which they were closed, and the accumulated share of the next victim in
@@ -18,8 +18,8 @@ pub(super) struct Rotation {
     /// Share of the victims taken in rotation, in parts of [`WHOLE`].
     share: u32,
     /// Accumulated share of a victim, and its value before the last victim.
-    owed: u32,
-    owed_before: u32,
+    accumulated: u32,
+    accumulated_before: u32,
 }
 
 impl Rotation {
@@ -30,8 +30,8 @@ impl Rotation {
             numbers: vec![0; blocks as usize],
             next: 0,
             share: (share * f64::from(WHOLE)).round() as u32,
-            owed: 0,
-            owed_before: 0,
+            accumulated: 0,
+            accumulated_before: 0,
         }
     }
 
@@ -48,18 +48,18 @@ impl Rotation {
     /// Adds the share of one victim. Returns the block closed longest ago if rotation takes this victim, else `None`.
     /// Some block must be closed.
     pub(super) fn take_turn(&mut self) -> Option<u32> {
-        self.owed_before = self.owed;
-        self.owed += self.share;
-        if self.owed < WHOLE {
+        self.accumulated_before = self.accumulated;
+        self.accumulated += self.share;
+        if self.accumulated < WHOLE {
             return None;
         }
-        self.owed -= WHOLE;
+        self.accumulated -= WHOLE;
         Some(self.closed.last(0))
     }
 
     /// Puts back the block that was taken last at its old position, and undoes its turn.
     pub(super) fn put_back(&mut self, block: u32) {
-        self.owed = self.owed_before;
+        self.accumulated = self.accumulated_before;
         let number = self.numbers[block as usize];
         let is_later = |it: &u32| self.numbers[*it as usize] > number;
         let later = self.closed.blocks_from_last(0).find(is_later);
@@ -70,8 +70,9 @@ impl Rotation {
     }
 
     pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let Rotation { closed, numbers: _, next: _, share: _, owed, owed_before: _ } = self;
-        to.word(*owed)?;
+        let Rotation { closed, numbers: _, next: _, share: _, accumulated, accumulated_before: _ } =
+            self;
+        to.word(*accumulated)?;
         let blocks: Vec<u32> = closed.blocks_from_last(0).collect();
         Ok(to.list(blocks.into_iter())?)
     }
@@ -84,7 +85,7 @@ impl Rotation {
         closed: u32,
         is_closed: &[bool],
     ) -> Result<(), SnapshotError> {
-        self.owed = from.at_most(WHOLE - 1, "the turn of rotation")?;
+        self.accumulated = from.at_most(WHOLE - 1, "the turn of rotation")?;
         let blocks = is_closed.len() as u32;
         let listed = from.list(closed, blocks, "the order in which blocks were closed")?;
         let mut is_left = is_closed.to_vec();

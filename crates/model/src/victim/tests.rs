@@ -38,7 +38,7 @@ fn with_rotation_against_a_plain_list(
         let slot = block as usize;
         match (generator.random_range(0..20u32), plain[slot]) {
             (0..=15, Some(it)) if it.valid > 0 => {
-                queue.lose_unit(BlockIndex(block), it.valid);
+                queue.invalidate_unit(BlockIndex(block), it.valid);
                 plain[slot] = Some(Plain { valid: it.valid - 1, changed: now, ..it });
             }
             (0..=15, None) => {
@@ -142,10 +142,10 @@ fn an_old_block_is_worth_more_than_a_young_one_with_a_little_more_to_gain() {
     for block in 0..3 {
         queue.insert(BlockIndex(block), 8);
     }
-    queue.lose_unit(BlockIndex(0), 8);
-    queue.lose_unit(BlockIndex(0), 7);
+    queue.invalidate_unit(BlockIndex(0), 8);
+    queue.invalidate_unit(BlockIndex(0), 7);
     for valid in (6..=8).rev() {
-        queue.lose_unit(BlockIndex(1), valid);
+        queue.invalidate_unit(BlockIndex(1), valid);
     }
     // Block 0 holds 6 units and is 4 changes old: 4 * 2 / 12. Block 1 holds 5 and is 1 change old: 1 * 3 / 10.
     assert_eq!(queue.take(|_| 0), Some(BlockIndex(0)));

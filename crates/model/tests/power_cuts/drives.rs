@@ -86,7 +86,7 @@ pub fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
     let kept = match kind {
         Kind::LogBlocks => mechanisms.log_blocks + 2,
-        _ => collection.blocks_kept(&geometry, &mechanisms),
+        _ => collection.min_free_blocks(&geometry, &mechanisms),
     };
     let usable = (geometry.blocks() - kept - 1) * geometry.units_per_block();
     parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);

@@ -23,7 +23,7 @@ pub struct Met {
     pub to_erase: u64,
     pub with_saved_map: u64,
     /// What the drives had done by the cut.
-    pub condensed: u64,
+    pub compacted: u64,
     pub filled_empty: u64,
     pub merges: u64,
     pub folded: u64,
@@ -86,7 +86,7 @@ pub fn cut_at_random(
         let (before, replay) = (tested.clone(), generator.clone());
         tested.step_at_random(generator, steps);
         let counters = tested.drive().counters();
-        met.condensed += counters.condensed_regions;
+        met.compacted += counters.condensed_regions;
         met.filled_empty += counters.condensed_empty_units;
         met.merges += counters.full_merges + counters.partial_merges + counters.switch_merges;
         met.folded += counters.slc_erases;

@@ -75,7 +75,7 @@ pub fn configuration() -> impl Strategy<Value = Configuration> {
                 };
                 let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
                 let usable =
-                    (geometry.blocks() - collection.blocks_kept(&geometry, &mechanisms) - 1)
+                    (geometry.blocks() - collection.min_free_blocks(&geometry, &mechanisms) - 1)
                         * geometry.units_per_block();
                 parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
                 let geometry = Geometry::new(parameters).expect("a sound geometry");
@@ -261,7 +261,7 @@ pub fn with_extents(configuration: &Configuration, room: u32) -> Configuration {
     configuration.mechanisms.streams = StreamParameters::default();
     configuration.mechanisms.copies = CopiesTo::OwnBlock;
     let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
-    let kept = configuration.collection.blocks_kept(&geometry, &configuration.mechanisms);
+    let kept = configuration.collection.min_free_blocks(&geometry, &configuration.mechanisms);
     let usable = (geometry.blocks() - kept - 1) * geometry.units_per_block();
     let logical = (f64::from(geometry.physical_units()) * used) as u32;
     parameters.logical_units = logical.clamp(1, usable);

@@ -28,7 +28,7 @@ pub struct Journal {
     /// Pages that were given their place.
     placed: u64,
     /// Those of which that are not programmed.
-    under_way: BTreeSet<u64>,
+    in_flight: BTreeSet<u64>,
     /// Pages that have reached their die.
     on_die: BTreeSet<u64>,
     /// Full pages, with the host's program unit that their last change is in.
@@ -81,7 +81,7 @@ impl Reference {
     fn next_page(&mut self) -> u64 {
         let page = self.journal.pages;
         self.journal.pages += 1;
-        self.journal.under_way.insert(page);
+        self.journal.in_flight.insert(page);
         page
     }
 
@@ -118,7 +118,7 @@ impl Reference {
     }
 
     pub(super) fn page_programmed(&mut self, page: u64) {
-        self.journal.under_way.remove(&page);
+        self.journal.in_flight.remove(&page);
         self.answer_durable();
     }
 
@@ -144,7 +144,7 @@ impl Reference {
             for page in std::mem::take(&mut it.pages) {
                 self.program_page(page);
             }
-            let oldest = self.journal.under_way.first().copied().unwrap_or(u64::MAX);
+            let oldest = self.journal.in_flight.first().copied().unwrap_or(u64::MAX);
             let over = oldest >= it.pages_before;
             if over {
                 answered.push(it.request);

@@ -14,7 +14,7 @@ struct Load {
     /// True if it is still to be read.
     reading: bool,
     /// True if the page that made room for it waits for room itself.
-    making_room: bool,
+    awaits_space: bool,
     requests: Vec<usize>,
     /// Program units that hold its data, too.
     programs: Vec<u64>,
@@ -114,7 +114,7 @@ impl Reference {
                 }
                 MapWork::Write { program, row, load, admits, fills } => {
                     if let Some(load) = admits {
-                        self.map.loads.entry(load).or_default().making_room = true;
+                        self.map.loads.entry(load).or_default().awaits_space = true;
                     }
                     let unit = self.map.programs.entry(program).or_default();
                     unit.missing += 1;
@@ -154,7 +154,7 @@ impl Reference {
             self.map.used += 1;
             self.map_page_there(program);
             if let Some(load) = admits {
-                self.map.loads.get_mut(&load).expect("it waits").making_room = false;
+                self.map.loads.get_mut(&load).expect("it waits").awaits_space = false;
                 self.finish_load(load);
             }
         }
@@ -187,7 +187,7 @@ impl Reference {
 
     fn finish_load(&mut self, load: u64) {
         let entry = &self.map.loads[&load];
-        if entry.reading || entry.making_room {
+        if entry.reading || entry.awaits_space {
             return;
         }
         let entry = self.map.loads.remove(&load).expect("it is there");

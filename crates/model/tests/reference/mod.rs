@@ -136,7 +136,7 @@ pub struct Reference {
     copies: HashMap<u64, CopyProgram>,
     /// Copies that wait to be read, in the order in which they will be programmed.
     copies_to_read: VecDeque<u64>,
-    copies_under_way: BTreeSet<u64>,
+    copies_in_flight: BTreeSet<u64>,
     waiting_erases: Vec<WaitingErase>,
     /// Parts of blocks whose erase has to be over before they can be programmed again, with the
     /// latest copy and host program from before.
@@ -169,7 +169,7 @@ impl Reference {
             copies_read: HashSet::new(),
             copies: HashMap::new(),
             copies_to_read: VecDeque::new(),
-            copies_under_way: BTreeSet::new(),
+            copies_in_flight: BTreeSet::new(),
             waiting_erases: Vec::new(),
             erasing: BTreeMap::new(),
             to_send: VecDeque::new(),

@@ -93,9 +93,9 @@ pub struct Placement {
     host: Stream,
     copies: Stream,
     victim: Option<Victim>,
-    /// Blocks that were emptied, with the copy program that holds the last copy and the host's
+    /// Blocks that were reclaimed, with the copy program that holds the last copy and the host's
     /// program that holds the latest of what was written anew.
-    emptied: VecDeque<(usize, u64, u64)>,
+    reclaimed: VecDeque<(usize, u64, u64)>,
     /// Those of which that program is full, until it is over.
     not_durable: VecDeque<usize>,
     reserve: Reserve,
@@ -110,7 +110,7 @@ pub struct Placement {
     pub flash_units: u64,
 }
 
-/// Programs of the host that wait for the erase of emptied blocks, so that a power cut leaves a row of erased places:
+/// Programs of the host that wait for the erase of reclaimed blocks, so that a power cut leaves a row of erased places:
 /// where no block is free but those that wait for their erase, the first programs to a block and those to its last row
 /// wait until the erases are issued, and copies to the last rows wait for those programs.
 #[derive(Clone, Debug, Default)]
@@ -169,7 +169,7 @@ impl Stream {
     }
 
     /// Units for which the open blocks have room.
-    fn room_in_blocks(&self, shape: &Shape) -> usize {
+    fn free_units_in_blocks(&self, shape: &Shape) -> usize {
         self.open.iter().flatten().map(|place| shape.units_per_block - place.offset).sum()
     }
 
@@ -201,7 +201,7 @@ impl Placement {
             host: Stream::new(shape.groups),
             copies: Stream::new(shape.groups),
             victim: None,
-            emptied: VecDeque::new(),
+            reclaimed: VecDeque::new(),
             not_durable: VecDeque::new(),
             reserve: Reserve::default(),
             credit: 0.0,
@@ -227,7 +227,7 @@ impl Placement {
     }
 
     /// Units that the program unit which the host fills has room for.
-    pub fn room_in_program(&self) -> u32 {
+    pub fn free_units_in_program(&self) -> u32 {
         (self.shape.units_per_program - self.host.filled) as u32
     }
 
@@ -288,7 +288,7 @@ impl Placement {
         let block = self.host.open[self.host.group].expect("a block is open").block;
         let begun = self.reserve.begun.iter().find(|it| it.0 == block).map(|it| it.1);
         let row = self.shape.dies * self.shape.units_per_program;
-        let is_last = self.host.room_in_blocks(&self.shape) <= row;
+        let is_last = self.host.free_units_in_blocks(&self.shape) <= row;
         let last = (is_last && waits).then(|| self.reserve.all_issued());
         let after = begun.max(last);
         if after.is_some() {
@@ -298,7 +298,7 @@ impl Placement {
     }
 
     /// Has the copies that are being begun wait for the host's programs that wait, where no other block is erased.
-    fn keep_reserve_of_copies(&mut self) {
+    fn hold_copies_for_reserve(&mut self) {
         self.reserve.before_copies = None;
         let row = self.shape.dies * self.shape.units_per_program;
         let rows = self.shape.units_per_block / self.shape.stripe / self.shape.units_per_program;
@@ -306,7 +306,7 @@ impl Placement {
         let is_erased = |block: &usize| !announced.contains(block);
         let Some(&last) = self.reserve.held.back() else { return };
         if rows <= 2
-            || self.copies.room_in_blocks(&self.shape) > 2 * row
+            || self.copies.free_units_in_blocks(&self.shape) > 2 * row
             || self.free.iter().flatten().any(is_erased)
         {
             return;
@@ -392,20 +392,20 @@ impl Placement {
     }
 
     /// Blocks that are free or will be once their copies are durable.
-    fn blocks_coming(&self) -> usize {
-        self.free_blocks() + self.emptied.len() + self.not_durable.len()
+    fn free_or_reclaimed_blocks(&self) -> usize {
+        self.free_blocks() + self.reclaimed.len() + self.not_durable.len()
     }
 
     /// Collection's share for a program unit of the host's: in proportion to what the victim
     /// yields, and up to four times faster the further behind it is.
     pub fn keep_pace(&mut self) -> Vec<Background> {
         let mut work = Vec::new();
-        if self.victim.is_none() && self.blocks_coming() >= self.shape.low_water {
+        if self.victim.is_none() && self.free_or_reclaimed_blocks() >= self.shape.low_water {
             return work;
         }
         let mut units = self.shape.units_per_program as f64;
         while let Some(victim) = self.choose_victim() {
-            let behind = self.shape.low_water.saturating_sub(1 + self.blocks_coming());
+            let behind = self.shape.low_water.saturating_sub(1 + self.free_or_reclaimed_blocks());
             self.credit += units * victim.copies_per_unit * (4 + behind.min(12)) as f64 / 4.0;
             units = 0.0;
             while self.blocks[victim.block].valid > 0 {
@@ -415,7 +415,7 @@ impl Placement {
                 self.credit -= self.collect_program_unit(&mut work) as f64;
             }
             self.finish_victim(&mut work);
-            if self.blocks_coming() >= self.shape.low_water {
+            if self.free_or_reclaimed_blocks() >= self.shape.low_water {
                 self.credit = self.credit.min(0.0);
                 return work;
             }
@@ -477,7 +477,7 @@ impl Placement {
     fn copy(&mut self, unit: u32, programs: &mut Vec<Background>) {
         if self.copies.filled == 0 {
             self.copies.begin(&mut self.free, &mut self.blocks);
-            self.keep_reserve_of_copies();
+            self.hold_copies_for_reserve();
         }
         if self.feeding.last() != Some(&self.reads) {
             self.feeding.push(self.reads);
@@ -502,26 +502,26 @@ impl Placement {
             reads: std::mem::take(&mut self.feeding),
             after_held: self.reserve.before_copies.take(),
         });
-        self.release_emptied(work);
+        self.release_reclaimed(work);
     }
 
     fn finish_victim(&mut self, work: &mut Vec<Background>) {
         let victim = self.victim.take().expect("there is a victim");
-        self.emptied.push_back((victim.block, self.copies.programs, self.host.programs));
+        self.reclaimed.push_back((victim.block, self.copies.programs, self.host.programs));
         if let Some(map) = &mut self.map_on_flash {
             map.end_victim();
         }
-        self.release_emptied(work);
+        self.release_reclaimed(work);
     }
 
     /// Blocks whose last copy is in a full program unit can be erased when that is programmed.
-    fn release_emptied(&mut self, work: &mut Vec<Background>) {
+    fn release_reclaimed(&mut self, work: &mut Vec<Background>) {
         let full = self.copies.programs - u64::from(self.copies.filled > 0);
-        while let Some(&(block, after, after_host)) = self.emptied.front() {
+        while let Some(&(block, after, after_host)) = self.reclaimed.front() {
             if after > full {
                 return;
             }
-            self.emptied.pop_front();
+            self.reclaimed.pop_front();
             work.push(Background::Erase { block, after, after_host });
             self.not_durable.push_back(block);
         }
@@ -556,13 +556,13 @@ impl Placement {
                 self.reserve.announced.push_back(block);
                 continue;
             }
-            // Collecting on fills the program unit that an emptied block waits for.
+            // Collecting on fills the program unit that a reclaimed block waits for.
             match self.choose_victim() {
                 Some(victim) if self.blocks[victim.block].valid > 0 => {
                     self.collect_program_unit(&mut work);
                 }
                 Some(_) => self.finish_victim(&mut work),
-                None if self.emptied.is_empty() => return work,
+                None if self.reclaimed.is_empty() => return work,
                 None => self.pad_copies(&mut work),
             }
         }

@@ -62,11 +62,11 @@ impl Reference {
     /// program unit.
     fn admit(&mut self) {
         while let Some(write) = self.waiting_writes.front().cloned() {
-            let count = write.units.min(self.placement.room_in_program());
+            let count = write.units.min(self.placement.free_units_in_program());
             if self.buffer_used + count > self.shape.buffer_units {
                 return;
             }
-            let program = self.let_in(write.request, write.next, count);
+            let program = self.admit_units(write.request, write.next, count);
             let first = write.program.unwrap_or(program);
             let front = self.waiting_writes.front_mut().expect("there is a front");
             (front.next, front.units) = (write.next + count, write.units - count);
@@ -82,7 +82,7 @@ impl Reference {
 
     /// Gives `units` units from `first` their places in the program unit that is being filled, and
     /// asks for the link; returns the number of the program unit.
-    fn let_in(&mut self, request: usize, first: u32, units: u32) -> u64 {
+    fn admit_units(&mut self, request: usize, first: u32, units: u32) -> u64 {
         let chunks = self.placement.write(first, units);
         let before = self.placement.take_before();
         self.collect(before);
@@ -186,7 +186,7 @@ impl Reference {
                 }
                 Background::Program { copy, die, block, reads, after_held } => {
                     let program = CopyProgram { die, block, reads, after_held, urgent: false };
-                    self.copies_under_way.insert(copy);
+                    self.copies_in_flight.insert(copy);
                     self.copies.insert(copy, program);
                     self.copies_to_read.push_back(copy);
                     self.owe_copies_read();
@@ -217,7 +217,7 @@ impl Reference {
 
     /// Erases wait here, not on the dies, until every program they depend on is over.
     fn begin_durable_erases(&mut self) {
-        let oldest = self.copies_under_way.first().copied().unwrap_or(u64::MAX);
+        let oldest = self.copies_in_flight.first().copied().unwrap_or(u64::MAX);
         let oldest_host = match self.host_writes.keys().next() {
             Some(&oldest) if !self.shape.buffer_protected => oldest,
             _ => u64::MAX,
@@ -278,7 +278,7 @@ impl Reference {
         self.dies[die].book_through(Job::Erase { block });
         let after = self.waiting_erases.iter().find(|it| it.block == block).map(|it| it.after);
         if let Some(after) = after {
-            let copies: Vec<u64> = self.copies_under_way.range(..=after).copied().collect();
+            let copies: Vec<u64> = self.copies_in_flight.range(..=after).copied().collect();
             for copy in &copies {
                 self.copies.get_mut(copy).expect("it is under way").urgent = true;
             }
@@ -349,7 +349,7 @@ impl Reference {
     }
 
     pub(super) fn copy_programmed(&mut self, copy: u64) {
-        self.copies_under_way.remove(&copy);
+        self.copies_in_flight.remove(&copy);
         self.copies.remove(&copy);
         self.map_changed(self.shape.units_per_program, None);
         self.begin_durable_erases();

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use ssdlab_model::age::{AgeError, CacheFill, OneByOne, Past, Piece, Workers, Workload};
+use ssdlab_model::age::{AgeError, CacheFill, Past, Piece, SingleThreaded, Workers, Workload};
 use ssdlab_model::counters::Counters;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
@@ -425,7 +425,7 @@ fn a_drive_is_aged_alike_by_one_worker_and_by_many() {
         (configuration(on_flash), uniform),
     ];
     for (at, (configuration, past)) in cases.iter().enumerate() {
-        let alone = saved(configuration, *past, &OneByOne);
+        let alone = saved(configuration, *past, &SingleThreaded);
         for workers in [2, 3, 50] {
             let by_many = saved(configuration, *past, &LastFirst(workers));
             assert!(alone == by_many, "case {at}, {workers} workers");

@@ -5,8 +5,8 @@
 
 use ssdlab_nand::{Page, Tag};
 
-use super::{Sequence, Writes};
-use crate::flash::BlockState;
+use super::{LogFrontier, Sequence};
+use crate::block_table::BlockState;
 use crate::ftl::host::Host;
 use crate::ftl::{Context, Ftl, kind};
 use crate::mapping::Mapping;
@@ -23,9 +23,9 @@ struct Merge {
     /// Offset behind the last mapped unit.
     until: u32,
     /// Frontier of the merge: that of the sequence (switch or partial merge), or that of full merges.
-    writes: Writes,
+    frontier: LogFrontier,
     /// Number of program units of the merge that have not completed.
-    under_way: u32,
+    in_flight: u32,
 }
 
 /// The random log block that is being reclaimed.
@@ -46,29 +46,29 @@ pub(super) struct Merges {
 }
 
 impl Merges {
-    pub(super) fn are_under_way(&self) -> bool {
+    pub(super) fn are_in_flight(&self) -> bool {
         self.merge.is_some() || self.reclaim.is_some()
     }
 
     /// Returns the block that a full merge in flight writes.
     pub(super) fn merged_into(&self) -> Option<BlockIndex> {
-        self.merge.filter(|merge| merge.writes == Writes::Merged).map(|merge| merge.block)
+        self.merge.filter(|merge| merge.frontier == LogFrontier::Merged).map(|merge| merge.block)
     }
 
-    /// Notes that a program unit of frontier `writes` is sealed. Returns true if it belongs to the merge in
+    /// Notes that a program unit of `frontier` is sealed. Returns true if it belongs to the merge in
     /// flight.
-    pub(super) fn note_sealed(&mut self, writes: Writes) -> bool {
-        let merge = self.merge.as_mut().filter(|merge| merge.writes == writes);
+    pub(super) fn note_sealed(&mut self, frontier: LogFrontier) -> bool {
+        let merge = self.merge.as_mut().filter(|merge| merge.frontier == frontier);
         let is_of_merge = merge.is_some();
         if let Some(merge) = merge {
-            merge.under_way += 1;
+            merge.in_flight += 1;
         }
         is_of_merge
     }
 
     /// Notes that a program unit of the merge has completed.
     pub(super) fn note_programmed(&mut self) {
-        self.merge.as_mut().expect("a merge waits for its programs").under_way -= 1;
+        self.merge.as_mut().expect("a merge waits for its programs").in_flight -= 1;
     }
 }
 
@@ -85,7 +85,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// merge), else with copies of the units that it lacks (partial merge).
     pub(in crate::ftl) fn end_sequence<H: Host>(&mut self, context: &mut Context<'_, H>) {
         self.log().merges.ends_sequence = true;
-        self.go_on_merging(context);
+        self.continue_merges(context);
     }
 
     /// Reclaims the oldest random log block: a full merge for each logical block that has valid units in it.
@@ -96,20 +96,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         // first.
         if let Some(sequence) = self.log().sequence {
             let mut held = (first.0..first.0 + per_block)
-                .filter_map(|it| self.blocks.flash().logical_at(PhysicalUnit(it)));
+                .filter_map(|it| self.blocks.table().logical_at(PhysicalUnit(it)));
             let is_held = held.any(|unit| unit.0 / per_block == sequence.logical_block);
             self.log().merges.ends_sequence |= is_held;
         }
         self.log().merges.reclaim = Some(Reclaim { block, next: first.0 });
-        self.go_on_merging(context);
+        self.continue_merges(context);
     }
 
     /// Continues merges, one after the other, until something has to be waited for.
-    pub(super) fn go_on_merging<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn continue_merges<H: Host>(&mut self, context: &mut Context<'_, H>) {
         loop {
             let merges = &mut self.log().merges;
             if let Some(merge) = merges.merge {
-                if merge.under_way > 0 {
+                if merge.in_flight > 0 {
                     return;
                 }
                 if !self.merge_row(context, merge) {
@@ -129,8 +129,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     fn begin_merge_of_sequence<H: Host>(&mut self, context: &mut Context<'_, H>) {
         if self.log().sequence.is_some() {
-            self.write_to(Writes::Sequence);
-            if self.placement.is_partial() && self.placement.room() == 0 {
+            self.write_to(LogFrontier::Sequence);
+            if self.placement.is_partial() && self.placement.free_units() == 0 {
                 // The program unit was held back for the rest of its last unit.
                 self.seal_host_program(context);
             }
@@ -140,7 +140,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             true => self.counters.switch_merges += 1,
             false => self.counters.partial_merges += 1,
         }
-        self.begin_merge(logical_block, block, next, Writes::Sequence);
+        self.begin_merge(logical_block, block, next, LogFrontier::Sequence);
     }
 
     /// Begins the next full merge of a log block that is being reclaimed, or, if no unit of the log block is
@@ -152,10 +152,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     ) -> bool {
         let end = self.geometry.first_unit(block).0 + self.geometry.units_per_block();
         let mut units = (next..end).map(|place| {
-            (PhysicalUnit(place), self.blocks.flash().logical_at(PhysicalUnit(place)))
+            (PhysicalUnit(place), self.blocks.table().logical_at(PhysicalUnit(place)))
         });
         let valid = units.find_map(|(place, unit)| {
-            unit.filter(|&unit| self.map.lies_at(unit, place)).map(|unit| (place, unit))
+            unit.filter(|&unit| self.map.is_mapped_to(unit, place)).map(|unit| (place, unit))
         });
         let Some((place, unit)) = valid else {
             self.log().merges.reclaim = None;
@@ -167,16 +167,22 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let Some(to) = self.take_block(context.nand) else { return false };
         self.counters.full_merges += 1;
         let logical = unit.0 / self.geometry.units_per_block();
-        self.begin_merge(logical, to, 0, Writes::Merged);
+        self.begin_merge(logical, to, 0, LogFrontier::Merged);
         true
     }
 
-    fn begin_merge(&mut self, logical_block: u32, block: BlockIndex, next: u32, writes: Writes) {
+    fn begin_merge(
+        &mut self,
+        logical_block: u32,
+        block: BlockIndex,
+        next: u32,
+        frontier: LogFrontier,
+    ) {
         let first = logical_block * self.geometry.units_per_block();
         let is_mapped = |&offset: &u32| self.map.get(LogicalUnit(first + offset)).is_some();
         let last = (next..self.units_of_logical_block(logical_block)).rev().find(is_mapped);
         let until = last.map_or(next, |last| last + 1);
-        let merge = Merge { logical_block, block, next, until, writes, under_way: 0 };
+        let merge = Merge { logical_block, block, next, until, frontier, in_flight: 0 };
         self.log().merges.merge = Some(merge);
     }
 
@@ -185,7 +191,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn merge_row<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) -> bool {
         let units = self.geometry.units_per_program();
         let row = units * self.geometry.stripe();
-        self.write_to(merge.writes);
+        self.write_to(merge.frontier);
         let is_begun = self.placement.is_partial();
         if merge.next >= merge.until && !is_begun {
             return false;
@@ -205,7 +211,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn merge_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) -> u32 {
         let Merge { logical_block, block, next, until, .. } = merge;
         let units = self.geometry.units_per_program();
-        if self.placement.room() == 0 {
+        if self.placement.free_units() == 0 {
             self.placement.begin_in(&self.blocks, &self.geometry, block, next / units);
         }
         let first = logical_block * self.geometry.units_per_block();
@@ -220,7 +226,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                     self.move_to(unit, from, to);
                 }
                 None => {
-                    self.blocks.flash_mut().note_padding(to, block);
+                    self.blocks.table_mut().note_padding(to, block);
                     padding += 1;
                 }
             }
@@ -259,35 +265,35 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.counters.flash_page_reads_collection += 1;
         self.counters.flash_reads_collection += 1;
         self.placement.await_more();
-        let tag = Tag(kind::MERGE | self.placement.latest() as u32 & kind::NUMBER);
+        let tag = Tag(kind::HOST_PROGRAM_READ | self.placement.latest() as u32 & kind::NUMBER);
         let sense = self.page_read_of(unit);
         context.nand.load_page(tag, Page { unit, units, sense }, false);
     }
 
     fn move_to(&mut self, unit: LogicalUnit, from: PhysicalUnit, to: PhysicalUnit) {
-        self.blocks.flash_mut().note_written(to, unit);
+        self.blocks.table_mut().note_written(to, unit);
         self.media.copy(from, to);
         self.map.relocate(unit, to);
-        if self.blocks.flash_mut().lose_unit(self.geometry.block_of(from)) {
-            self.forget_unsent(from);
+        if self.blocks.table_mut().invalidate_unit(self.geometry.block_of(from)) {
+            self.discard_unsent(from);
         }
     }
 
     /// Ends a merge whose copies are programmed: its block becomes the data block of the logical block.
     fn finish_merge<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) {
-        let Merge { logical_block, block, next, writes, .. } = merge;
+        let Merge { logical_block, block, next, frontier, .. } = merge;
         self.log().merges.merge = None;
-        if self.blocks.flash().state(block) == BlockState::OpenForHost {
+        if self.blocks.table().state(block) == BlockState::OpenForHost {
             self.placement.give_up_blocks();
             let written = next.next_multiple_of(self.geometry.units_per_program());
             let first = self.geometry.first_unit(block).0;
             for offset in written..self.geometry.units_per_block() {
-                self.blocks.flash_mut().note_padding(PhysicalUnit(first + offset), block);
+                self.blocks.table_mut().note_padding(PhysicalUnit(first + offset), block);
             }
-            self.blocks.flash_mut().close(block, BlockState::Closed);
+            self.blocks.table_mut().close(block, BlockState::Closed);
         }
         let log = self.log();
-        if writes == Writes::Sequence {
+        if frontier == LogFrontier::Sequence {
             log.sequence = None;
         }
         if let Some(old) = log.data[logical_block as usize].replace(block) {

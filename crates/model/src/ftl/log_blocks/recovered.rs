@@ -16,12 +16,12 @@ use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
 impl LogBlocks {
     /// Returns true if a merge of recovery writes `block`.
-    pub(in crate::ftl) fn is_redone(&self, block: BlockIndex) -> bool {
+    pub(in crate::ftl) fn is_recovery_merge(&self, block: BlockIndex) -> bool {
         self.is_recovering && self.merges.merged_into() == Some(block)
     }
 
     fn has_surplus(&self) -> bool {
-        self.logs.len() as u32 > self.logs_most
+        self.logs.len() as u32 > self.logs_max
     }
 }
 
@@ -60,7 +60,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let first = self.geometry.first_unit(block);
         let mut of_block = None;
         for (offset, at) in (0..per_block).zip(first.0..) {
-            let Some(LogicalUnit(held)) = self.blocks.flash().logical_at(PhysicalUnit(at)) else {
+            let Some(LogicalUnit(held)) = self.blocks.table().logical_at(PhysicalUnit(at)) else {
                 continue;
             };
             let logical = held / per_block;
@@ -87,7 +87,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let without = self.log().data.iter().filter(|block| block.is_none()).count();
         if self.blocks.free() as usize <= without {
             let oldest = self.log().logs[0];
-            return Err((0, self.blocks.flash().valid(oldest)));
+            return Err((0, self.blocks.table().valid(oldest)));
         }
         self.log().is_recovering = true;
         self.reclaim_surplus(context);
@@ -96,11 +96,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Continues to reclaim log blocks until there are no more than the drive has.
     pub(in crate::ftl) fn reclaim_surplus<H: Host>(&mut self, context: &mut Context<'_, H>) {
-        while self.log().has_surplus() && !self.log().merges.are_under_way() {
+        while self.log().has_surplus() && !self.log().merges.are_in_flight() {
             self.reclaim_oldest_log(context);
         }
         let log = self.log();
-        log.is_recovering = log.has_surplus() || log.merges.are_under_way();
+        log.is_recovering = log.has_surplus() || log.merges.are_in_flight();
     }
 
     /// Begins a program unit of the random log, if none is begun. Returns false if a merge or an erased block
@@ -109,11 +109,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         &mut self,
         context: &mut Context<'_, H>,
     ) -> bool {
-        if self.log().merges.are_under_way() {
+        if self.log().merges.are_in_flight() {
             return false;
         }
-        self.write_to(super::Writes::Log);
-        if self.placement.room() == 0 {
+        self.write_to(super::LogFrontier::Log);
+        if self.placement.free_units() == 0 {
             let Some((block, program)) = self.place_in_log(context) else { return false };
             self.placement.begin_in(&self.blocks, &self.geometry, block, program);
             self.note_wait_for_merge(context.nand.now());

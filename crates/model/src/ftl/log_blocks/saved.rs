@@ -2,7 +2,7 @@
 
 use super::{LogBlocks, OpenLog};
 use crate::age::FilledBlocks;
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::ftl::host::Host;
 use crate::ftl::{Context, Ftl};
 use crate::mapping::Mapping;
@@ -42,21 +42,21 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.end_sequence(context);
         self.pad_log(context);
         if self.log().is_idle() {
-            self.forget_what_was_replaced();
+            self.clear_replaced();
         }
     }
 
     /// Clears the reverse map for units in log blocks that are valid elsewhere: a drive that is turned on does
     /// not know them.
-    fn forget_what_was_replaced(&mut self) {
+    fn clear_replaced(&mut self) {
         let per_block = self.geometry.units_per_block();
         let logs = self.log().logs.clone();
         for block in logs {
             let first = self.geometry.first_unit(block).0;
             for place in (first..first + per_block).map(PhysicalUnit) {
-                let held = self.blocks.flash().logical_at(place);
-                if held.is_some_and(|unit| !self.map.lies_at(unit, place)) {
-                    self.blocks.flash_mut().forget_unsent(place);
+                let held = self.blocks.table().logical_at(place);
+                if held.is_some_and(|unit| !self.map.is_mapped_to(unit, place)) {
+                    self.blocks.table_mut().clear_reverse_entry(place);
                 }
             }
         }
@@ -70,15 +70,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let (Some(log), geometry) = (self.log_blocks.as_mut(), &self.geometry) else {
             return Ok(());
         };
-        let flash = self.blocks.flash();
+        let block_table = self.blocks.table();
         let mut is_used = vec![false; geometry.blocks() as usize];
         let mut use_block = |block: BlockIndex| {
             let used = is_used.get_mut(block.0 as usize).map(|it| std::mem::replace(it, true));
             if used == Some(false) { Ok(()) } else { damaged("a block is used for two things") }
         };
-        let mut open = self.placement.stream().open_blocks();
+        let mut open = self.placement.frontier().open_blocks();
         log.open_log = open.next().map(|(block, programs)| OpenLog { block, programs });
-        if open.next().is_some() || self.collector.stream().open_blocks().next().is_some() {
+        if open.next().is_some() || self.collector.frontier().open_blocks().next().is_some() {
             return damaged("more than one log block is being filled");
         }
         for slot in &mut log.data {
@@ -87,16 +87,16 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 continue;
             }
             use_block(block)?;
-            if flash.state(block) != BlockState::Closed {
+            if block_table.state(block) != BlockState::Closed {
                 return damaged(format!("block {} is no data block", block.0));
             }
             *slot = Some(block);
         }
-        let logs = from.list(log.logs_most, geometry.blocks(), "the list of log blocks")?;
+        let logs = from.list(log.logs_max, geometry.blocks(), "the list of log blocks")?;
         for block in logs.into_iter().map(BlockIndex) {
             use_block(block)?;
             let is_open = log.open_log.is_some_and(|open| open.block == block);
-            if !is_open && flash.state(block) != BlockState::Closed {
+            if !is_open && block_table.state(block) != BlockState::Closed {
                 return damaged(format!("block {} is no log block", block.0));
             }
             log.logs.push_back(block);
@@ -118,8 +118,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         for (logical, &slot) in (0..).zip(self.log_blocks.iter().flat_map(|log| &log.data)) {
             let Some(block) = slot else { continue };
             let first_logical = logical * geometry.units_per_block();
-            let held =
-                self.blocks.flash().held(geometry.first_unit(block), geometry.units_per_block());
+            let held = self
+                .blocks
+                .table()
+                .reverse_entries(geometry.first_unit(block), geometry.units_per_block());
             let is_own =
                 |(&held, offset): (&u32, u32)| held == 0 || held == first_logical + offset + 1;
             if !held.iter().zip(0..).all(is_own) {

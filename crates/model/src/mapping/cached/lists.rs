@@ -1,7 +1,7 @@
 //! The RAM cache of map pages: the two lists of a segmented LRU.
 
 use super::{MapCache, MapPage, NONE};
-use crate::mapping::cached::There;
+use crate::mapping::cached::MapPageArrival;
 
 /// Segment of the RAM cache that a map page is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,22 +29,22 @@ pub(crate) struct Evicted {
     pub(crate) page: u32,
     pub(crate) dirty: bool,
     /// Moment at which the page was in RAM.
-    pub(crate) there: There,
+    pub(crate) arrival: MapPageArrival,
 }
 
 impl MapCache {
     /// Marks `page` as used, and as dirty if `change`. Returns the moment at which the page is in RAM, or `None` if
     /// it is not cached.
     #[inline(always)]
-    pub(crate) fn touch(&mut self, page: u32, change: bool) -> Option<There> {
+    pub(crate) fn touch(&mut self, page: u32, change: bool) -> Option<MapPageArrival> {
         let entry = &mut self.pages[page as usize];
         if entry.segment == Segment::Absent {
             return None;
         }
         entry.dirty |= change;
-        let there = entry.there;
+        let arrival = entry.arrival;
         self.promote(page);
-        Some(there)
+        Some(arrival)
     }
 
     fn promote(&mut self, page: u32) {
@@ -58,7 +58,7 @@ impl MapCache {
     }
 
     /// Evicts the page that was on probation for longest, if the cache is full.
-    pub(crate) fn make_room(&mut self) -> Option<Evicted> {
+    pub(crate) fn evict_if_full(&mut self) -> Option<Evicted> {
         if self.probation.len + self.protected.len < self.capacity {
             return None;
         }
@@ -71,15 +71,15 @@ impl MapCache {
         self.unlink(page);
         let entry = &mut self.pages[page as usize];
         entry.segment = Segment::Absent;
-        Evicted { page, dirty: std::mem::take(&mut entry.dirty), there: entry.there }
+        Evicted { page, dirty: std::mem::take(&mut entry.dirty), arrival: entry.arrival }
     }
 
-    /// Adds `page`, which will be in RAM at `there`, to the probation list. Entries that garbage collection has
+    /// Adds `page`, which will be in RAM at `arrival`, to the probation list. Entries that garbage collection has
     /// changed meanwhile make the page dirty.
-    pub(crate) fn insert(&mut self, page: u32, change: bool, there: There) {
+    pub(crate) fn insert(&mut self, page: u32, change: bool, arrival: MapPageArrival) {
         let entry = &mut self.pages[page as usize];
         entry.dirty = change | std::mem::take(&mut entry.moved);
-        entry.there = there;
+        entry.arrival = arrival;
         self.link(page, Segment::Probation);
     }
 

@@ -2,8 +2,8 @@
 //! down, so that RAM holds no map page, and none differs from the flash.
 
 use super::MapCache;
-use crate::flash::BlockState;
-use crate::mapping::cached::There;
+use crate::block_table::BlockState;
+use crate::mapping::cached::MapPageArrival;
 use crate::mapping::map_area::MapArea;
 use crate::snapshot::check::Blocks;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
@@ -16,9 +16,9 @@ impl MapCache {
     }
 
     /// Evicts all pages from RAM, none of which differs from the flash, and forgets loads.
-    pub(super) fn empty(&mut self) {
+    pub(super) fn evict_all(&mut self) {
         assert!(
-            self.moved.is_empty() && self.owed.is_empty(),
+            self.moved.is_empty() && self.batched.is_empty(),
             "what collection changed is written"
         );
         while let Some(page) = [self.probation.tail, self.protected.tail].into_iter().find(is_page)
@@ -26,9 +26,9 @@ impl MapCache {
             assert!(!self.take_out(page).dirty, "what was changed is written");
         }
         for page in &mut self.pages {
-            page.there = There::At(Instant::START);
+            page.arrival = MapPageArrival::At(Instant::START);
         }
-        self.area.forget_what_is_volatile();
+        self.area.clear_volatile_state();
     }
 
     pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
@@ -40,8 +40,8 @@ impl MapCache {
             probation,
             protected,
             moved: _,
-            owed: _,
-            owed_per_step: _,
+            batched: _,
+            batched_per_step: _,
             pages,
             area,
         } = self;
@@ -57,10 +57,10 @@ impl MapCache {
         for (page, place) in (0..).zip(places) {
             let Some(at) = place.checked_sub(1).map(PhysicalUnit) else { continue };
             let area = &mut self.area;
-            if at.0 >= area.geometry.physical_units() || area.flash.logical_at(at).is_some() {
+            if at.0 >= area.geometry.physical_units() || area.block_table.logical_at(at).is_some() {
                 return damaged(format!("map page {page} lies where it cannot"));
             }
-            area.flash.note_written(at, LogicalUnit(page));
+            area.block_table.note_written(at, LogicalUnit(page));
             self.pages[page as usize].place = place;
         }
         self.area.check_restored()
@@ -79,28 +79,28 @@ impl MapArea {
             geometry: _,
             // Empty on a drive that was shut down.
             victim,
-            emptied,
-            flash,
+            reclaimed,
+            block_table,
             free,
-            stream,
+            frontier,
         } = self;
-        assert!(victim.is_none() && emptied.is_empty(), "the drive was shut down");
-        flash.save(to)?;
+        assert!(victim.is_none() && reclaimed.is_empty(), "the drive was shut down");
+        block_table.save(to)?;
         free.save(to)?;
-        stream.save(to)
+        frontier.save(to)
     }
 
     fn restore(&mut self, from: &mut Decoder<'_>) -> Result<(), SnapshotError> {
-        self.flash.restore(from, self.geometry.units_per_block())?;
+        self.block_table.restore(from, self.geometry.units_per_block())?;
         // The free pool takes the block freed first, whatever its wear.
         self.free.restore(from, |_| 0)?;
-        self.stream.restore(from, &self.geometry)
+        self.frontier.restore(from, &self.geometry)
     }
 
     /// Checks that the tables agree with each other.
     fn check_restored(&self) -> Result<(), SnapshotError> {
-        let mut blocks = Blocks::new(&self.geometry, &self.flash);
-        for (block, programs) in self.stream.open_blocks() {
+        let mut blocks = Blocks::new(&self.geometry, &self.block_table);
+        for (block, programs) in self.frontier.open_blocks() {
             blocks.note_open(block, programs, BlockState::OpenForHost)?;
         }
         blocks.note_free(&self.free)?;

@@ -1,4 +1,4 @@
-//! Drives that a power cut must not leave without room.
+//! Drives that a power cut must not leave without free space.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -17,7 +17,7 @@ use crate::drives::{Kind, configuration_of};
 
 /// A drive that is full and takes the oldest block, of few blocks of four program units: what a cut
 /// tears is a large part of what is left to copy to.
-fn short_of_room() -> Configuration {
+fn short_of_space() -> Configuration {
     let mut configuration = configuration_of(&mut Pcg64Mcg::seed_from_u64(4), Kind::PageMap);
     let mut mechanisms = Mechanisms::default();
     mechanisms.victims = VictimPolicy::Fifo;
@@ -38,7 +38,7 @@ fn short_of_room() -> Configuration {
         logical_units: 1,
     };
     let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
-    let kept = collection.blocks_kept(&geometry, &mechanisms);
+    let kept = collection.min_free_blocks(&geometry, &mechanisms);
     parameters.logical_units = (geometry.blocks() - kept - 1) * geometry.units_per_block();
     configuration.geometry = Geometry::new(parameters).expect("a sound geometry");
     configuration.buffer.units = 2 * configuration.geometry.units_per_program();
@@ -50,7 +50,7 @@ fn short_of_room() -> Configuration {
 /// Fills such a drive, writes to a quarter of it and cuts power between any two things that happen.
 fn write_to_the_last_places(seed: u64) {
     let mut generator = Pcg64Mcg::seed_from_u64(seed);
-    let mut tested = Tested::new(&short_of_room(), None).expect("a sound drive");
+    let mut tested = Tested::new(&short_of_space(), None).expect("a sound drive");
     let units = tested.units();
     // Most of it stays as it is written first, so that blocks are full when their turn comes.
     let fill = Operation::Write { first: LogicalUnit(0), units };
@@ -77,7 +77,7 @@ fn the_last_places_are_not_filled_with_what_a_cut_would_leave_no_room_for() {
 /// A drive that writes through, of one die and blocks of three program units: the places that a cut tears, and those
 /// that another one tears while recovery copies, are most of a block.
 fn short_of_rows() -> Configuration {
-    let mut configuration = short_of_room();
+    let mut configuration = short_of_space();
     configuration.mechanisms.victims = VictimPolicy::DChoices(Choices::new(4).expect("few"));
     configuration.mechanisms.flush.write_cache = WriteCache::WriteThrough;
     configuration.collection.debt_max = 1;
@@ -163,7 +163,7 @@ fn sequences_one_after_the_other_leave_recovery_a_block_to_merge_into() {
 /// that could write before would fill the last erased block meanwhile.
 #[test]
 fn room_that_recovery_makes_is_there_before_the_host_writes() {
-    let configuration = short_of_room();
+    let configuration = short_of_space();
     let mut made = 0;
     for seed in 0..20 {
         let mut generator = Pcg64Mcg::seed_from_u64(seed);

@@ -16,54 +16,62 @@
 //!
 //! A partial write of a marked unit fills the rest of the unit with zeros.
 
-use crate::flash::Flash;
-use crate::touched::Touched;
+use crate::block_table::BlockTable;
+use crate::lazy_table::LazyTable;
 use crate::trim::{ReadsAfterTrim, TrimParameters};
 use crate::units::{Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Marks of trimmed units.
 #[derive(Clone, Debug)]
-pub(crate) struct TrimMarks {
+pub(crate) struct DeferredTrims {
     /// Per logical unit, its place when it was last trimmed, plus one; zero for none. Meaningless for units that were
     /// written since.
-    lay_at: Touched,
+    old_places: LazyTable,
     /// True if there may be any marks.
-    any: bool,
+    has_any: bool,
     settle: Nanoseconds,
 }
 
-impl TrimMarks {
+impl DeferredTrims {
     /// Returns the marks of a drive of `units` logical units; `None` if `trim` defines the data that is read.
-    pub(crate) fn new(trim: &TrimParameters, units: u32) -> Option<Box<TrimMarks>> {
+    pub(crate) fn new(trim: &TrimParameters, units: u32) -> Option<Box<DeferredTrims>> {
         (trim.reads_after == ReadsAfterTrim::Undefined).then(|| {
-            let lay_at = Touched::zeroed(units as usize);
-            Box::new(TrimMarks { lay_at, any: false, settle: trim.settle })
+            let old_places = LazyTable::zeroed(units as usize);
+            Box::new(DeferredTrims { old_places, has_any: false, settle: trim.settle })
         })
     }
 
     /// Notes that `unit`, which is mapped to `place`, is trimmed.
     pub(crate) fn mark(&mut self, unit: LogicalUnit, place: PhysicalUnit) {
-        self.lay_at[unit.0 as usize] = place.0 + 1;
-        self.any = true;
+        self.old_places[unit.0 as usize] = place.0 + 1;
+        self.has_any = true;
     }
 
     /// Returns the place where the old data of the trimmed `unit` can still be read, or `None`.
-    pub(crate) fn still_at(&self, unit: LogicalUnit, flash: &Flash) -> Option<PhysicalUnit> {
-        let place = self.lay_at[unit.0 as usize].checked_sub(1).map(PhysicalUnit)?;
-        (flash.logical_at(place) == Some(unit)).then_some(place)
+    pub(crate) fn readable_place(
+        &self,
+        unit: LogicalUnit,
+        block_table: &BlockTable,
+    ) -> Option<PhysicalUnit> {
+        let place = self.old_places[unit.0 as usize].checked_sub(1).map(PhysicalUnit)?;
+        (block_table.logical_at(place) == Some(unit)).then_some(place)
     }
 
     /// Carries out deferred trims, if the time from `since` to `until` for which the drive was idle is long enough.
-    pub(crate) fn settle(&mut self, since: Instant, until: Instant) {
+    pub(crate) fn execute_if_due(&mut self, since: Instant, until: Instant) {
         if self.settle > Nanoseconds::ZERO && until >= since + self.settle {
-            self.forget();
+            self.clear();
         }
     }
 
-    /// Forgets all marks, as at power-on.
-    pub(crate) fn forget(&mut self) {
-        if self.any {
-            *self = TrimMarks { lay_at: Touched::zeroed(self.lay_at.len()), any: false, ..*self };
+    /// Clears all marks, as at power-on.
+    pub(crate) fn clear(&mut self) {
+        if self.has_any {
+            *self = DeferredTrims {
+                old_places: LazyTable::zeroed(self.old_places.len()),
+                has_any: false,
+                ..*self
+            };
         }
     }
 }

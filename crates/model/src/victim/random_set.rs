@@ -4,15 +4,15 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 #[derive(Clone, Debug)]
-pub(super) struct Bag {
+pub(super) struct RandomSet {
     members: Vec<u32>,
     /// Per block, its index among the members.
     places: Vec<u32>,
 }
 
-impl Bag {
+impl RandomSet {
     pub(super) fn new(blocks: u32) -> Self {
-        Bag { members: Vec::new(), places: vec![0; blocks as usize] }
+        RandomSet { members: Vec::new(), places: vec![0; blocks as usize] }
     }
 
     pub(super) fn insert(&mut self, block: u32) {
@@ -34,13 +34,13 @@ impl Bag {
         self.members.iter().copied()
     }
 
-    /// Iterates over all blocks from a randomly drawn one on, and around. The bag must not be empty.
+    /// Iterates over all blocks from a randomly drawn one on, and around. The set must not be empty.
     pub(super) fn blocks_from(&self, generator: &mut Pcg64Mcg) -> impl Iterator<Item = u32> + '_ {
         let (before, from) = self.members.split_at(generator.random_range(0..self.members.len()));
         from.iter().chain(before).copied()
     }
 
-    /// Returns a randomly drawn block, which stays in the bag. The bag must not be empty.
+    /// Returns a randomly drawn block, which stays in the set. The set must not be empty.
     pub(super) fn draw(&self, generator: &mut Pcg64Mcg) -> u32 {
         self.members[generator.random_range(0..self.members.len())]
     }

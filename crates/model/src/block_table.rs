@@ -5,19 +5,19 @@ use std::sync::atomic::AtomicU32;
 
 use crate::counters::Wear;
 use crate::geometry::Geometry;
+use crate::lazy_table::LazyTable;
 use crate::media::SpareArea;
 use crate::policy::VictimPolicy;
 use crate::prefetch::prefetch;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
-use crate::touched::Touched;
 use crate::units::{BlockIndex, LogicalUnit, PhysicalUnit};
 use crate::victim::VictimQueue;
 
 /// Most blocks whose state takes at most 128 KiB: 8 bytes per block in the block table, and 8 in the victim lists.
-const AT_HAND: usize = 8192;
+const CPU_CACHED_BLOCKS_MAX: usize = 8192;
 
 /// Flag in a saved block's state: its victims are chosen apart from others.
-const APART: u32 = 1 << 16;
+const SEPARATE: u32 = 1 << 16;
 
 /// Use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct Block {
     valid: u32,
     state: BlockState,
     /// True if this block is chosen as a victim apart from ordinary blocks.
-    apart: bool,
+    is_separate: bool,
 }
 
 /// Latest use of a block, for observers outside the translation layer.
@@ -60,10 +60,10 @@ pub(crate) struct Opened {
 
 /// Block table, reverse map and victim queues of a drive.
 #[derive(Clone, Debug)]
-pub(crate) struct Flash {
+pub(crate) struct BlockTable {
     /// Per physical unit, the logical unit plus one; zero if there is none. The spare area of the flash page holds
     /// the same.
-    reverse: Touched,
+    reverse: LazyTable,
     blocks: Vec<Block>,
     erases: Vec<u32>,
     opened: Vec<Opened>,
@@ -72,26 +72,26 @@ pub(crate) struct Flash {
     units_per_block: u32,
     victims: VictimQueue,
     /// Queue of the blocks whose victims are chosen apart; `None` if the drive has no such blocks.
-    apart: Option<Box<VictimQueue>>,
+    separate_victims: Option<Box<VictimQueue>>,
     /// Number of victims taken in a row that were fully valid, so that collecting them gains nothing.
     fruitless: u32,
     /// True if the policy takes a fully valid victim only if there is no other.
     seeks_gain: bool,
 }
 
-impl Flash {
+impl BlockTable {
     pub(crate) fn new(geometry: &Geometry, policy: VictimPolicy, seed: u64) -> Self {
         let blocks = geometry.blocks() as usize;
         let units = geometry.units_per_block();
-        Flash {
-            reverse: Touched::zeroed(geometry.physical_units() as usize),
-            blocks: vec![Block { valid: 0, state: BlockState::Free, apart: false }; blocks],
+        BlockTable {
+            reverse: LazyTable::zeroed(geometry.physical_units() as usize),
+            blocks: vec![Block { valid: 0, state: BlockState::Free, is_separate: false }; blocks],
             erases: vec![0; blocks],
             opened: vec![Opened::default(); blocks],
             opened_blocks: 0,
             units_per_block: units,
             victims: VictimQueue::new(policy, seed, geometry.blocks(), units),
-            apart: None,
+            separate_victims: None,
             fruitless: 0,
             seeks_gain: policy.seeks_gain(),
         }
@@ -104,19 +104,23 @@ impl Flash {
         self
     }
 
-    /// Gives the blocks marked by [`Flash::set_apart`] a victim queue of their own.
-    pub(crate) fn with_victims_apart(mut self) -> Self {
-        self.apart = Some(Box::new(self.victims.clone()));
+    /// Gives the blocks marked by [`BlockTable::mark_separate`] a victim queue of their own.
+    pub(crate) fn with_separate_victims(mut self) -> Self {
+        self.separate_victims = Some(Box::new(self.victims.clone()));
         self
     }
 
     /// Marks `block` as one whose victims are chosen apart.
-    pub(crate) fn set_apart(&mut self, block: BlockIndex) {
-        self.blocks[block.0 as usize].apart = true;
+    pub(crate) fn mark_separate(&mut self, block: BlockIndex) {
+        self.blocks[block.0 as usize].is_separate = true;
     }
 
-    fn victims_of(&mut self, apart: bool) -> &mut VictimQueue {
-        if apart { self.apart.as_mut().expect("some victims are apart") } else { &mut self.victims }
+    fn victims_of(&mut self, are_separate: bool) -> &mut VictimQueue {
+        if are_separate {
+            self.separate_victims.as_mut().expect("some victims are separate")
+        } else {
+            &mut self.victims
+        }
     }
 
     pub(crate) fn victims(&self) -> &VictimQueue {
@@ -125,7 +129,7 @@ impl Flash {
 
     /// Returns the number of blocks that can be collected.
     pub(crate) fn closed(&self) -> u32 {
-        self.victims.len() + self.apart.as_ref().map_or(0, |it| it.len())
+        self.victims.len() + self.separate_victims.as_ref().map_or(0, |it| it.len())
     }
 
     #[inline(always)]
@@ -141,7 +145,7 @@ impl Flash {
     pub(crate) fn open(&mut self, block: BlockIndex, state: BlockState, units: u32) {
         let entry = &mut self.blocks[block.0 as usize];
         assert!(entry.state == BlockState::Free, "only a free block is opened");
-        *entry = Block { valid: units, state, apart: false };
+        *entry = Block { valid: units, state, is_separate: false };
         self.opened_blocks = self.opened_blocks.saturating_add(1);
         let by_collection = state == BlockState::OpenForCollection;
         self.opened[block.0 as usize] = Opened { number: self.opened_blocks, by_collection };
@@ -159,7 +163,7 @@ impl Flash {
 
     /// Sets state and valid units of a block whose history is unknown.
     pub(crate) fn take_over(&mut self, block: BlockIndex, state: BlockState, valid: u32) {
-        self.blocks[block.0 as usize] = Block { valid, state, apart: false };
+        self.blocks[block.0 as usize] = Block { valid, state, is_separate: false };
     }
 
     /// Sets the number of times that a block was erased.
@@ -199,8 +203,8 @@ impl Flash {
     pub(crate) fn close(&mut self, block: BlockIndex, state: BlockState) {
         let entry = &mut self.blocks[block.0 as usize];
         entry.state = state;
-        let Block { valid, apart, .. } = *entry;
-        self.victims_of(apart).insert(block, valid);
+        let Block { valid, is_separate, .. } = *entry;
+        self.victims_of(is_separate).insert(block, valid);
     }
 
     /// Returns the victim that the drive's policy chooses, and its number of valid units.
@@ -209,11 +213,11 @@ impl Flash {
     }
 
     /// Returns the next victim and its number of valid units, for a drive that chooses victims of some blocks apart:
-    /// one of those blocks if `from_apart`, else an ordinary block. Takes from the other kind if the chosen kind has
-    /// no victim, or none that gains a unit. A policy that does not seek gain knows that only after it has taken all
+    /// one of those blocks if `from_separate`, else an ordinary block. Takes from the other kind if the chosen kind
+    /// has no victim, or none that gains a unit. A policy that does not seek gain knows that only after it has taken all
     /// blocks of the kind in turn.
-    pub(crate) fn take_victim_of(&mut self, from_apart: bool) -> Option<(BlockIndex, u32)> {
-        let first = self.take_from(from_apart);
+    pub(crate) fn take_victim_of(&mut self, from_separate: bool) -> Option<(BlockIndex, u32)> {
+        let first = self.take_from(from_separate);
         if first.is_some_and(|(_, valid)| valid < self.units_per_block) {
             self.fruitless = 0;
             return first;
@@ -221,12 +225,12 @@ impl Flash {
         self.fruitless += 1;
         if first.is_some()
             && !self.seeks_gain
-            && self.fruitless <= self.victims_of(from_apart).len()
+            && self.fruitless <= self.victims_of(from_separate).len()
         {
             return first;
         }
         self.fruitless = 0;
-        let second = self.take_from(!from_apart);
+        let second = self.take_from(!from_separate);
         if second.is_none() {
             return first;
         }
@@ -237,36 +241,36 @@ impl Flash {
     }
 
     /// Returns the next victim among the blocks that are chosen apart.
-    pub(crate) fn take_victim_apart(&mut self) -> Option<(BlockIndex, u32)> {
+    pub(crate) fn take_separate_victim(&mut self) -> Option<(BlockIndex, u32)> {
         self.take_from(true)
     }
 
     /// Returns a victim with fewer than `limit` valid units and that number, before it would be its turn. Looks at
     /// one block after the other if the policy does not know.
     pub(crate) fn take_victim_below(&mut self, limit: u32) -> Option<(BlockIndex, u32)> {
-        let Flash { victims, blocks, .. } = self;
+        let BlockTable { victims, blocks, .. } = self;
         let valid = |block: BlockIndex| blocks[block.0 as usize].valid;
         let block = victims.take_below(limit, valid)?;
         Some((block, valid(block)))
     }
 
-    fn take_from(&mut self, apart: bool) -> Option<(BlockIndex, u32)> {
-        let Flash { victims, apart: victims_apart, blocks, .. } = self;
-        let victims = if apart { victims_apart.as_mut()? } else { victims };
+    fn take_from(&mut self, are_separate: bool) -> Option<(BlockIndex, u32)> {
+        let BlockTable { victims, separate_victims, blocks, .. } = self;
+        let victims = if are_separate { separate_victims.as_mut()? } else { victims };
         let block = victims.take(|block| blocks[block.0 as usize].valid)?;
         Some((block, blocks[block.0 as usize].valid))
     }
 
     /// Removes `block` from its victim queue, whatever the policy says.
     pub(crate) fn remove_victim(&mut self, block: BlockIndex) {
-        let Block { apart, .. } = self.blocks[block.0 as usize];
-        self.victims_of(apart).remove(block);
+        let Block { is_separate, .. } = self.blocks[block.0 as usize];
+        self.victims_of(is_separate).remove(block);
     }
 
     /// Puts back a victim that was taken, as if it had not been taken.
     pub(crate) fn put_back_victim(&mut self, block: BlockIndex) {
-        let Block { valid, apart, .. } = self.blocks[block.0 as usize];
-        self.victims_of(apart).put_back(block, valid);
+        let Block { valid, is_separate, .. } = self.blocks[block.0 as usize];
+        self.victims_of(is_separate).put_back(block, valid);
     }
 
     pub(crate) fn set_state(&mut self, block: BlockIndex, state: BlockState) {
@@ -280,14 +284,14 @@ impl Flash {
     }
 
     /// Returns the reverse map, for several threads to fill at a time: per physical unit, the logical unit plus one.
-    pub(crate) fn units_to_fill(&mut self) -> &[AtomicU32] {
+    pub(crate) fn shared_reverse_map(&mut self) -> &[AtomicU32] {
         self.reverse.shared()
     }
 
     /// Notes that `physical` in `block` is padding.
     pub(crate) fn note_padding(&mut self, physical: PhysicalUnit, block: BlockIndex) {
         self.reverse[physical.0 as usize] = 0;
-        self.lose_unit(block);
+        self.invalidate_unit(block);
     }
 
     /// Returns the logical unit that was written to `physical`; its current copy may be elsewhere by now.
@@ -299,7 +303,7 @@ impl Flash {
     /// Returns the reverse map of `units` physical units from `first`, as far as the drive has them: logical units
     /// plus one, and zero for none.
     #[inline(always)]
-    pub(crate) fn held(&self, first: PhysicalUnit, units: u32) -> &[u32] {
+    pub(crate) fn reverse_entries(&self, first: PhysicalUnit, units: u32) -> &[u32] {
         let first = (first.0 as usize).min(self.reverse.len());
         let end = (first + units as usize).min(self.reverse.len());
         &self.reverse[first..end]
@@ -307,35 +311,36 @@ impl Flash {
 
     /// Prefetches the reverse map entry of `unit` into the CPU cache.
     #[inline(always)]
-    pub(crate) fn prefetch_held(&self, unit: PhysicalUnit) {
+    pub(crate) fn prefetch_reverse_entry(&self, unit: PhysicalUnit) {
         prefetch(&self.reverse, unit.0 as usize);
     }
 
-    /// Returns the reverse map: per physical unit the logical unit written there last, encoded as in [`Flash::held`].
+    /// Returns the reverse map: per physical unit the logical unit written there last, encoded as in
+    /// [`BlockTable::reverse_entries`].
     pub(crate) fn reverse_map(&self) -> &[u32] {
         &self.reverse
     }
 
     /// Returns the reverse map for changes.
     #[inline(always)]
-    pub(crate) fn held_mut(&mut self) -> &mut [u32] {
+    pub(crate) fn reverse_map_mut(&mut self) -> &mut [u32] {
         &mut self.reverse
     }
 
     /// Replaces the reverse map by a saved one. Its entries of units that are not valid may name any logical unit or
     /// none.
-    pub(crate) fn take_over_reverse_map(&mut self, saved: Touched) {
+    pub(crate) fn take_over_reverse_map(&mut self, saved: LazyTable) {
         self.reverse = saved;
     }
 
     /// Returns true if the reverse map is borrowed memory.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.reverse.is_lent()
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.reverse.is_borrowed()
     }
 
     /// Copies the reverse map to memory that the drive owns.
-    pub(crate) fn take_home(&mut self) {
-        self.reverse.take_home();
+    pub(crate) fn copy_to_owned(&mut self) {
+        self.reverse.copy_to_owned();
     }
 
     /// Returns true if `saved` has the same entry as this map for each unit that has one here, and elsewhere no
@@ -349,23 +354,23 @@ impl Flash {
 
     /// Clears the reverse map entry of `physical`: either the unit is not programmed yet and becomes padding, or its
     /// data is not valid any more.
-    pub(crate) fn forget_unsent(&mut self, physical: PhysicalUnit) {
+    pub(crate) fn clear_reverse_entry(&mut self, physical: PhysicalUnit) {
         self.reverse[physical.0 as usize] = 0;
     }
 
     /// Invalidates one unit of `block`. Returns true if the block is open or not yet programmed to its end, so that
     /// the unit may not have been sent to the flash yet.
     #[inline(always)]
-    pub(crate) fn lose_unit(&mut self, block: BlockIndex) -> bool {
+    pub(crate) fn invalidate_unit(&mut self, block: BlockIndex) -> bool {
         let entry = &mut self.blocks[block.0 as usize];
         let valid = entry.valid;
         entry.valid = valid.checked_sub(1).expect("a block has no fewer than zero valid units");
         let state = entry.state;
         if matches!(state, BlockState::Closed | BlockState::Closing) {
-            if entry.apart {
-                self.victims_of(true).lose_unit(block, valid);
+            if entry.is_separate {
+                self.victims_of(true).invalidate_unit(block, valid);
             } else {
-                self.victims.lose_unit(block, valid);
+                self.victims.invalidate_unit(block, valid);
             }
             return state == BlockState::Closing;
         }
@@ -397,33 +402,33 @@ impl Flash {
     }
 
     /// Starts the random generators of the victim policy anew, as the drive that is restored will.
-    pub(crate) fn begin_draws_anew(&mut self) {
-        self.victims.begin_draws_anew();
-        if let Some(apart) = &mut self.apart {
-            apart.begin_draws_anew();
+    pub(crate) fn reseed(&mut self) {
+        self.victims.reseed();
+        if let Some(separate) = &mut self.separate_victims {
+            separate.reseed();
         }
     }
 
     /// Returns true if `block` is in use and its victims are chosen apart.
-    pub(crate) fn is_apart(&self, block: BlockIndex) -> bool {
-        let Block { state, apart, .. } = self.blocks[block.0 as usize];
-        apart && state != BlockState::Free && state != BlockState::Retired
+    pub(crate) fn is_separate(&self, block: BlockIndex) -> bool {
+        let Block { state, is_separate, .. } = self.blocks[block.0 as usize];
+        is_separate && state != BlockState::Free && state != BlockState::Retired
     }
 
     /// Iterates over the closed blocks; those whose victims are chosen apart come last.
     pub(crate) fn closed_blocks(&self) -> impl Iterator<Item = BlockIndex> + '_ {
-        let apart = self.apart.iter().flat_map(|it| it.blocks());
-        self.victims.blocks().chain(apart).map(BlockIndex)
+        let separate = self.separate_victims.iter().flat_map(|it| it.blocks());
+        self.victims.blocks().chain(separate).map(BlockIndex)
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let Flash {
+        let BlockTable {
             // The caller saves the reverse map, or its valid part follows from the map.
             reverse: _,
             blocks,
             erases,
             victims,
-            apart,
+            separate_victims,
             fruitless,
             // Both begin anew with each power-on.
             opened: _,
@@ -441,16 +446,16 @@ impl Flash {
                 BlockState::Retired => 4,
                 BlockState::Closing | BlockState::Victim => panic!("the drive was shut down"),
             };
-            let apart = if self.is_apart(BlockIndex(index)) { APART } else { 0 };
-            to.word(state | apart)?;
+            let separate = if self.is_separate(BlockIndex(index)) { SEPARATE } else { 0 };
+            to.word(state | separate)?;
             to.word(block.valid)?;
         }
         to.table(erases)?;
         victims.save(to)?;
-        match apart {
+        match separate_victims {
             None => Ok(()),
-            Some(apart) => {
-                apart.save(to)?;
+            Some(separate) => {
+                separate.save(to)?;
                 Ok(to.word(*fruitless)?)
             }
         }
@@ -463,11 +468,11 @@ impl Flash {
         from: &mut Decoder<'_>,
         units_per_block: u32,
     ) -> Result<(), SnapshotError> {
-        let has_apart = self.apart.is_some();
+        let has_separate = self.separate_victims.is_some();
         let mut closed = [0; 2];
         for block in &mut self.blocks {
             let word = from.word()?;
-            block.state = match word & !APART {
+            block.state = match word & !SEPARATE {
                 0 => BlockState::Free,
                 1 => BlockState::Closed,
                 2 => BlockState::OpenForHost,
@@ -475,25 +480,25 @@ impl Flash {
                 4 => BlockState::Retired,
                 other => return damaged(format!("a block is in state {other}")),
             };
-            block.apart = word & APART != 0;
+            block.is_separate = word & SEPARATE != 0;
             let is_in_use = !matches!(block.state, BlockState::Free | BlockState::Retired);
-            if block.apart && !(has_apart && is_in_use) {
+            if block.is_separate && !(has_separate && is_in_use) {
                 return damaged("a block is of a kind that the drive does not have");
             }
-            closed[usize::from(block.apart)] += u32::from(block.state == BlockState::Closed);
+            closed[usize::from(block.is_separate)] += u32::from(block.state == BlockState::Closed);
             block.valid = from.at_most(units_per_block, "a block's count of valid units")?;
         }
         self.erases = from.table(self.erases.len())?;
-        let Flash { victims, apart, blocks, fruitless, .. } = self;
+        let BlockTable { victims, separate_victims, blocks, fruitless, .. } = self;
         let count = blocks.len() as u32;
         let valid = |block: u32| blocks[block as usize].valid;
         victims.restore(from, closed[0], count, valid)?;
-        if victims.blocks().any(|block| blocks[block as usize].apart) {
+        if victims.blocks().any(|block| blocks[block as usize].is_separate) {
             return damaged("a block is listed among those of another kind");
         }
-        if let Some(apart) = apart {
-            apart.restore(from, closed[1], count, valid)?;
-            if !apart.blocks().all(|block| blocks[block as usize].apart) {
+        if let Some(separate) = separate_victims {
+            separate.restore(from, closed[1], count, valid)?;
+            if !separate.blocks().all(|block| blocks[block as usize].is_separate) {
                 return damaged("a block is listed among those of another kind");
             }
             *fruitless = from.at_most(count, "the count of victims without gain")?;
@@ -503,7 +508,7 @@ impl Flash {
 
     /// Returns the number of units of `block` that hold data that the map knows: among the first `written` units, and
     /// among the rest.
-    pub(crate) fn units_held(
+    pub(crate) fn reverse_entries_in(
         &self,
         block: BlockIndex,
         geometry: &Geometry,
@@ -528,11 +533,11 @@ impl Flash {
     /// Returns true if the block table is so small that a near CPU cache holds it, so that a prefetch would only
     /// cost.
     #[inline(always)]
-    pub(crate) fn is_at_hand(&self) -> bool {
-        self.blocks.len() <= AT_HAND
+    pub(crate) fn fits_cpu_cache(&self) -> bool {
+        self.blocks.len() <= CPU_CACHED_BLOCKS_MAX
     }
 
-    /// Prefetches the block table entry and the victim list links that `lose_unit` will touch for `block`.
+    /// Prefetches the block table entry and the victim list links that `invalidate_unit` will touch for `block`.
     #[inline(always)]
     pub(crate) fn prefetch_block(&self, block: BlockIndex) {
         prefetch(&self.blocks, block.0 as usize);

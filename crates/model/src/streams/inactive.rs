@@ -2,31 +2,34 @@
 
 use crate::geometry::Geometry;
 use crate::snapshot::{Decoder, Encoder, SnapshotError};
-use crate::stream::WriteStream;
+use crate::write_frontier::WriteFrontier;
 
 /// Streams of one kind: one is being written, the others are inactive.
 #[derive(Clone, Debug)]
-pub(super) struct Aside {
-    pub(super) streams: Vec<WriteStream>,
+pub(super) struct InactiveFrontiers {
+    pub(super) frontiers: Vec<WriteFrontier>,
     pub(super) active: usize,
 }
 
-impl Aside {
+impl InactiveFrontiers {
     pub(super) fn new(geometry: &Geometry, count: u32) -> Self {
-        Aside { streams: vec![WriteStream::new(geometry); count as usize], active: 0 }
+        InactiveFrontiers {
+            frontiers: vec![WriteFrontier::new(geometry); count as usize],
+            active: 0,
+        }
     }
 
     /// Exchanges `current`, the stream being written, for stream `to`.
-    pub(super) fn switch(&mut self, current: &mut WriteStream, to: usize) {
-        std::mem::swap(current, &mut self.streams[self.active]);
-        std::mem::swap(current, &mut self.streams[to]);
+    pub(super) fn switch(&mut self, current: &mut WriteFrontier, to: usize) {
+        std::mem::swap(current, &mut self.frontiers[self.active]);
+        std::mem::swap(current, &mut self.frontiers[to]);
         self.active = to;
     }
 
     /// Saves the inactive streams. Their owner saves the active one.
     pub(super) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
         to.word(self.active as u32)?;
-        self.others().try_for_each(|stream| stream.save(to))
+        self.others().try_for_each(|frontier| frontier.save(to))
     }
 
     pub(super) fn restore(
@@ -34,15 +37,17 @@ impl Aside {
         from: &mut Decoder<'_>,
         geometry: &Geometry,
     ) -> Result<(), SnapshotError> {
-        let last = self.streams.len() - 1;
+        let last = self.frontiers.len() - 1;
         self.active = from.at_most(last as u32, "the stream being written")? as usize;
         let active = self.active;
-        let others = self.streams.iter_mut().enumerate().filter(|&(id, _)| id != active);
-        others.map(|(_, stream)| stream).try_for_each(|stream| stream.restore(from, geometry))
+        let others = self.frontiers.iter_mut().enumerate().filter(|&(id, _)| id != active);
+        others
+            .map(|(_, frontier)| frontier)
+            .try_for_each(|frontier| frontier.restore(from, geometry))
     }
 
     /// Iterates over the inactive streams, without the slot of the active one.
-    pub(super) fn others(&self) -> impl Iterator<Item = &WriteStream> {
-        self.streams.iter().zip(0..).filter(|&(_, id)| id != self.active).map(|(it, _)| it)
+    pub(super) fn others(&self) -> impl Iterator<Item = &WriteFrontier> {
+        self.frontiers.iter().zip(0..).filter(|&(_, id)| id != self.active).map(|(it, _)| it)
     }
 }

@@ -4,7 +4,7 @@ use ssdlab_nand::Tag;
 
 use super::host::{Host, RequestTag};
 use super::placement::WaitingWrite;
-use super::wrappers::Nobody;
+use super::wrappers::NoHost;
 use super::writes::Unsent;
 use super::{Context, Ftl, Ssd, kind};
 use crate::mapping::Mapping;
@@ -13,15 +13,15 @@ use crate::units::{Instant, LogicalUnit, Nanoseconds};
 
 /// Idle time of the drive.
 #[derive(Clone, Debug)]
-pub(super) struct Rest {
+pub(super) struct IdleTime {
     idle_before_flush: Nanoseconds,
     /// Latest idle period: its start, its end, and the number of requests executed by then.
     latest: Option<(Instant, Instant, u64)>,
 }
 
-impl Rest {
-    pub(super) fn new(idle_before_flush: Nanoseconds) -> Rest {
-        Rest { idle_before_flush, latest: None }
+impl IdleTime {
+    pub(super) fn new(idle_before_flush: Nanoseconds) -> IdleTime {
+        IdleTime { idle_before_flush, latest: None }
     }
 
     /// Returns the start of the idle period that a rest from `from` until `until` belongs to, and the moment of
@@ -34,29 +34,29 @@ impl Rest {
         until: Instant,
         requests: u64,
     ) -> (Instant, Option<Instant>) {
-        let goes_on = self.latest.filter(|it| it.1 == from && it.2 == requests);
-        let since = goes_on.map_or(from, |it| it.0);
+        let continued = self.latest.filter(|it| it.1 == from && it.2 == requests);
+        let since = continued.map_or(from, |it| it.0);
         self.latest = Some((since, until, requests));
         let idle = since + self.idle_before_flush;
         (since, (idle <= until).then_some(idle.max(from)))
     }
 
     /// Forgets the latest idle period, as at power-on.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.latest = None;
     }
 }
 
-/// A rest in progress.
+/// An idle period in progress.
 #[derive(Clone, Copy, Debug)]
-pub struct Resting {
+pub struct IdlePeriod {
     until: Instant,
     duration: Nanoseconds,
-    has_looked_at_ages: bool,
+    has_updated_ages: bool,
 }
 
-impl Resting {
-    /// Returns the moment at which the rest ends.
+impl IdlePeriod {
+    /// Returns the moment at which the period ends.
     pub fn until(&self) -> Instant {
         self.until
     }
@@ -70,40 +70,41 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// # Panics
     /// Panics if a request is in flight.
     pub fn rest(&mut self, from: Instant, duration: Nanoseconds) {
-        let mut resting = self.begin_rest(from, duration);
-        while self.step_at_rest(&mut resting) {}
+        let mut period = self.begin_idle(from, duration);
+        while self.step_idle(&mut period) {}
     }
 
     /// Begins to leave the drive idle from `from` for `duration`, event by event: see [`Ssd::rest`].
-    pub fn begin_rest(&mut self, from: Instant, duration: Nanoseconds) -> Resting {
+    pub fn begin_idle(&mut self, from: Instant, duration: Nanoseconds) -> IdlePeriod {
         let until = from + duration;
-        let (since, idle) = self.ftl.rest.idle_between(from, until, self.ftl.counters.requests);
-        if let Some(marks) = &mut self.ftl.trim_marks {
-            marks.settle(since, until);
+        let (since, idle) =
+            self.ftl.idle_time.idle_between(from, until, self.ftl.counters.requests);
+        if let Some(deferred) = &mut self.ftl.deferred_trims {
+            deferred.execute_if_due(since, until);
         }
         if let Some(idle) = idle {
             self.nand.set_alarm(idle.max(self.nand.now()), Tag(kind::IDLE));
         }
-        Resting { until, duration, has_looked_at_ages: false }
+        IdlePeriod { until, duration, has_updated_ages: false }
     }
 
     /// Executes the next event of an idle drive. Returns true if there was one.
     ///
     /// # Panics
     /// Panics if a request is in flight.
-    pub fn step_at_rest(&mut self, resting: &mut Resting) -> bool {
+    pub fn step_idle(&mut self, period: &mut IdlePeriod) -> bool {
         loop {
-            if self.step(resting.until, &mut Nobody) {
+            if self.step(period.until, &mut NoHost) {
                 return true;
             }
-            if !resting.has_looked_at_ages {
-                resting.has_looked_at_ages = true;
-                self.ftl.look_at_ages_at_rest(resting.until, resting.duration);
+            if !period.has_updated_ages {
+                period.has_updated_ages = true;
+                self.ftl.update_ages_when_idle(period.until, period.duration);
             }
-            let context = &mut Context { nand: &mut self.nand, host: &mut Nobody };
+            let context = &mut Context { nand: &mut self.nand, host: &mut NoHost };
             if self.ftl.blocks.is_read_only()
                 || !context.nand.is_idle()
-                || !self.ftl.collect_ahead(context)
+                || !self.ftl.collect_when_idle(context)
             {
                 return false;
             }
@@ -113,7 +114,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Programs the contents of the buffer, and the trim records.
-    pub(super) fn idle_for_long<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn flush_when_idle<H: Host>(&mut self, context: &mut Context<'_, H>) {
         match self.log_blocks.is_some() {
             // Only the random log is padded: the host may continue the sequential log block.
             true => self.pad_log(context),
@@ -124,13 +125,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Folds a block of the SLC cache, or collects a block if fewer are free than an idle drive keeps. Returns
     /// true if it did.
-    fn collect_ahead<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
+    fn collect_when_idle<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
         if self.log_blocks.is_some() {
             // A drive with log blocks does not merge ahead of need.
             return false;
         }
         let is_folding = self.collector.victim.is_none() && self.begin_fold(context.nand);
-        let is_enough = self.blocks_coming() >= self.collector.high_water;
+        let is_enough = self.free_or_reclaimed_blocks() >= self.collector.high_water;
         // Wear levelling is put off until the host writes: no rest would be long enough.
         let has_victim = is_folding
             || !is_enough
@@ -154,17 +155,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             let now = context.nand.now();
             return self.answer_other(context, tag, now);
         }
-        self.reads.forget(first, units, &mut self.counters);
+        self.reads.invalidate(first, units, &mut self.counters);
         self.media.trimmed(first, units);
         let (mut forgotten, mut from_copies, mut from_written) = (false, false, false);
         for unit in first.0..first.0 + units {
             if let Some(old) = self.map.clear(LogicalUnit(unit)) {
                 forgotten = true;
-                if let Some(marks) = &mut self.trim_marks {
-                    marks.mark(LogicalUnit(unit), old);
+                if let Some(deferred) = &mut self.deferred_trims {
+                    deferred.mark(LogicalUnit(unit), old);
                 }
-                if self.blocks.flash_mut().lose_unit(self.geometry.block_of(old)) {
-                    let unsent = self.forget_unsent(old);
+                if self.blocks.table_mut().invalidate_unit(self.geometry.block_of(old)) {
+                    let unsent = self.discard_unsent(old);
                     from_copies |= unsent == Some(Unsent::Copy);
                     from_written |= unsent == Some(Unsent::Written);
                 }
@@ -194,7 +195,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let now = context.nand.now();
         if self.map.cache().is_some() {
             self.begin_progress(tag, now);
-            return self.look_up_trimmed(context.nand, tag, first, units);
+            return self.update_trimmed_map_pages(context.nand, tag, first, units);
         }
         self.answer_other(context, tag, now);
     }

@@ -1,4 +1,4 @@
-//! Extent compaction (condensing): when the table of extents is full, the fragments of one region are written
+//! Extent compaction: when the table of extents is full, the fragments of one region are written
 //! as one run.
 //!
 //! The region with the most extents is read, wherever its units lie, and written to a free block in logical
@@ -16,7 +16,7 @@ use ssdlab_nand::{EraseId, Nand, Page, ProgramLog, ProgramUnit, Tag};
 
 use super::host::{Command, Host, RequestTag};
 use super::{Context, Ftl, kind};
-use crate::flash::BlockState;
+use crate::block_table::BlockState;
 use crate::mapping::Mapping;
 use crate::media::{Media, SequenceNumber};
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
@@ -60,17 +60,17 @@ struct Run {
 
 /// Runs in flight, and the requests that wait for them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Condenser {
+pub(super) struct ExtentCompactor {
     runs: VecDeque<Run>,
     log: ProgramLog,
     waiting: Vec<(RequestTag, Instant)>,
 }
 
-impl Condenser {
+impl ExtentCompactor {
     /// Returns true if the runs before number `number` are programmed. No block that held their units is erased
     /// before.
     #[inline(always)]
-    pub(super) fn are_over_before(&self, number: u64) -> bool {
+    pub(super) fn are_complete_before(&self, number: u64) -> bool {
         self.log.low_water() >= number
     }
 
@@ -119,17 +119,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             _ => self.delays.writes.parts.map_miss += longer,
         }
         if longer == Nanoseconds::ZERO {
-            return self.has_table_room(context, tag, (first, units));
+            return self.has_table_space(context, tag, (first, units));
         }
         context.nand.hold_controller(longer);
         let found = context.nand.now() + longer;
-        context.nand.set_alarm(found, Tag(kind::FOUND | tag.0));
+        context.nand.set_alarm(found, Tag(kind::MAP_LOOKUP_DONE | tag.0));
         false
     }
 
     /// Returns true if a request whose extents are found can go on; otherwise the request waits for the runs in
-    /// flight. Condenses regions first if the table is short of entries.
-    pub(super) fn has_table_room<H: Host>(
+    /// flight. Compacts regions first if the table is short of entries.
+    pub(super) fn has_table_space<H: Host>(
         &mut self,
         context: &mut Context<'_, H>,
         tag: RequestTag,
@@ -142,23 +142,23 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             _ => table.needed_for(first, LogicalUnit(first.0 + units - 1)),
         };
         while self.map.extents().is_some_and(|table| table.is_short_of(needed)) {
-            self.condense(context);
+            self.compact_region(context);
         }
-        if self.condenser.is_idle() {
+        if self.compactor.is_idle() {
             return true;
         }
-        self.condenser.waiting.push((tag, context.nand.now()));
+        self.compactor.waiting.push((tag, context.nand.now()));
         false
     }
 
     /// Writes the region with the most extents as one run.
-    fn condense<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    fn compact_region<H: Host>(&mut self, context: &mut Context<'_, H>) {
         // Writes that wait for the run fill no program units meanwhile. So those kept for coalescing, which
         // others may wait for, are sent now.
-        self.settle_all(context);
+        self.finalize_all(context);
         let table = self.map.extents().expect("there is a table of extents");
         let (region, extents) = table.most_fragmented();
-        assert!(extents > 1, "a table that is full has a region to condense");
+        assert!(extents > 1, "a table that is full has a region to compact");
         let units = table.units_of(region);
         self.ensure_free_block(context);
         let per_block = self.geometry.units_per_block();
@@ -169,7 +169,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let per_program = self.geometry.units_per_program();
         let programs = (units.end - units.start).div_ceil(per_program);
         let mut run = Run {
-            number: self.condenser.log.begin(),
+            number: self.compactor.log.begin(),
             block,
             programs: Vec::new(),
             asked: 0,
@@ -185,11 +185,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         // A region at the drive's end may be short.
         let first = self.geometry.first_unit(block).0;
         for behind in programs * per_program..per_block {
-            self.blocks.flash_mut().note_padding(PhysicalUnit(first + behind), block);
+            self.blocks.table_mut().note_padding(PhysicalUnit(first + behind), block);
         }
-        self.blocks.flash_mut().close(block, BlockState::Closed);
-        self.condenser.runs.push_back(run);
-        let last = self.condenser.runs.len() - 1;
+        self.blocks.table_mut().close(block, BlockState::Closed);
+        self.compactor.runs.push_back(run);
+        let last = self.compactor.runs.len() - 1;
         for _ in 0..ROWS_AHEAD * self.geometry.stripe() {
             self.read_next_of_run(context.nand, last);
         }
@@ -217,11 +217,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.place_in_run(unit, to);
         }
         for padding in count..per_program {
-            self.blocks.flash_mut().note_padding(PhysicalUnit(first + padding), block);
+            self.blocks.table_mut().note_padding(PhysicalUnit(first + padding), block);
         }
         self.placement.set_buffered(PhysicalUnit(first), &self.geometry, true);
         let number = self.placement.next_number();
-        let spare = self.blocks.flash().spare_area(PhysicalUnit(first), per_program);
+        let spare = self.blocks.table().spare_area(PhysicalUnit(first), per_program);
         self.media.begin_program(PhysicalUnit(first), spare, number);
         let after = self.blocks.erase_before(block, self.geometry.die_of(PhysicalUnit(first)));
         self.counters.program_units_condensing += u64::from(count);
@@ -233,14 +233,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Moves one unit to its place in a run; an unmapped unit is filled with zeros.
     fn place_in_run(&mut self, unit: LogicalUnit, physical: PhysicalUnit) {
-        self.blocks.flash_mut().note_written(physical, unit);
+        self.blocks.table_mut().note_written(physical, unit);
         match self.map.get(unit) {
             Some(old) => {
                 self.media.copy(old, physical);
                 self.map.relocate(unit, physical);
-                if self.blocks.flash_mut().lose_unit(self.geometry.block_of(old)) {
+                if self.blocks.table_mut().invalidate_unit(self.geometry.block_of(old)) {
                     // The unit that replaces it is programmed with the run.
-                    self.forget_unsent(old);
+                    self.discard_unsent(old);
                 }
             }
             None => {
@@ -253,7 +253,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Issues the reads for the next program unit of a run, if there is one.
     fn read_next_of_run(&mut self, nand: &mut Nand, run: usize) {
-        let Run { number, ref mut programs, ref mut asked, .. } = self.condenser.runs[run];
+        let Run { number, ref mut programs, ref mut asked, .. } = self.compactor.runs[run];
         let index = *asked;
         let Some(program) = programs.get_mut(index as usize) else { return };
         *asked += 1;
@@ -277,26 +277,26 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn program_parts_of_run(&mut self, nand: &mut Nand, run: usize, index: u32) {
         let stripe = self.geometry.stripe();
         let mut next = index;
-        while let Some(program) = self.condenser.runs[run].programs.get(next as usize) {
-            let programs = &self.condenser.runs[run].programs;
+        while let Some(program) = self.compactor.runs[run].programs.get(next as usize) {
+            let programs = &self.compactor.runs[run].programs;
             let before = next.checked_sub(stripe).map(|before| &programs[before as usize]);
-            let is_asked = next < self.condenser.runs[run].asked;
+            let is_asked = next < self.compactor.runs[run].asked;
             if before.is_some_and(|it| !it.is_sent) || !is_asked || program.reads_left > 0 {
                 return;
             }
-            self.condenser.runs[run].programs[next as usize].is_sent = true;
+            self.compactor.runs[run].programs[next as usize].is_sent = true;
             self.program_part_of_run(nand, run, next);
             next += stripe;
         }
     }
 
     fn program_part_of_run(&mut self, nand: &mut Nand, run: usize, index: u32) {
-        let Run { number, block, ref programs, .. } = self.condenser.runs[run];
+        let Run { number, block, ref programs, .. } = self.compactor.runs[run];
         let after = programs[index as usize].after;
         let units = self.geometry.units_per_program();
         let unit = PhysicalUnit(self.geometry.first_unit(block).0 + index * units);
         if let Some(erase) = after {
-            self.hurry_erase(nand, erase);
+            self.expedite_erase(nand, erase);
         }
         let tag = tag_of(number, index, self.programs_per_block());
         let program = self.timing.program;
@@ -304,7 +304,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     fn place_in_runs(&self, run: usize, index: u32) -> PhysicalUnit {
-        let first = self.geometry.first_unit(self.condenser.runs[run].block);
+        let first = self.geometry.first_unit(self.compactor.runs[run].block);
         PhysicalUnit(first.0 + index * self.geometry.units_per_program())
     }
 
@@ -321,7 +321,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             let first = tag_of(run.number, 0, per_block);
             Some(tag.0.wrapping_sub(first.0) & kind::NUMBER).filter(|&index| index < per_block)
         };
-        let mut runs = self.condenser.runs.iter().enumerate();
+        let mut runs = self.compactor.runs.iter().enumerate();
         let run = runs.find_map(|(place, run)| index_in(run).map(|index| (place, index)));
         run.expect("the run is under way")
     }
@@ -329,7 +329,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Notes that a page for a run is in RAM.
     pub(super) fn run_page_loaded(&mut self, nand: &mut Nand, tag: Tag) {
         let (run, index) = self.run_of(tag);
-        let program = &mut self.condenser.runs[run].programs[index as usize];
+        let program = &mut self.compactor.runs[run].programs[index as usize];
         program.reads_left -= 1;
         if program.reads_left == 0 {
             self.program_parts_of_run(nand, run, index);
@@ -342,20 +342,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let first = self.place_in_runs(run, index);
         self.media.programmed(first);
         self.placement.set_buffered(first, &self.geometry, false);
-        let number = self.condenser.runs[run].programs[index as usize].number;
+        let number = self.compactor.runs[run].programs[index as usize].number;
         self.map_changed(context.nand, 1, number, None);
         self.read_next_of_run(context.nand, run);
-        let state = &mut self.condenser.runs[run];
+        let state = &mut self.compactor.runs[run];
         state.over += 1;
         if (state.over as usize) < state.programs.len() {
             return;
         }
         let number = state.number;
-        self.condenser.runs.remove(run);
-        self.condenser.log.end(number);
+        self.compactor.runs.remove(run);
+        self.compactor.log.end(number);
         self.note_durable(context);
-        if self.condenser.is_idle() {
-            for (tag, since) in std::mem::take(&mut self.condenser.waiting) {
+        if self.compactor.is_idle() {
+            for (tag, since) in std::mem::take(&mut self.compactor.waiting) {
                 let waited = context.nand.now().since(since);
                 self.counters.condensing_wait_ns += waited.nanos();
                 if !matches!(self.requests.get(tag).command, Command::Trim { .. }) {
@@ -369,8 +369,8 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Resumes a request whose extents are found, if the table has space.
     pub(super) fn extents_found<H: Host>(&mut self, context: &mut Context<'_, H>, tag: RequestTag) {
         let (first, units) = self.units_of(tag);
-        if self.has_table_room(context, tag, (first, units)) {
-            self.act_found(context, tag, first, units);
+        if self.has_table_space(context, tag, (first, units)) {
+            self.execute_after_lookup(context, tag, first, units);
         }
     }
 }

@@ -15,57 +15,60 @@ use ssdlab_units::codec::LentMemory;
 const TOGETHER: usize = 1024;
 
 /// Table of numbers: zeros at first, or borrowed memory.
-pub(crate) struct Touched {
+pub(crate) struct LazyTable {
     /// Address of the owner's words, so that no access has to ask the owner for it.
     words: NonNull<u32>,
     length: usize,
     /// Owner of the words, which frees them.
     _owner: Box<dyn LentMemory>,
     /// True if the memory is borrowed.
-    is_lent: bool,
+    is_borrowed: bool,
 }
 
 /// Memory that the table owns.
 #[derive(Debug)]
-pub(crate) struct Own(pub(crate) Vec<u32>);
+pub(crate) struct OwnedMemory(pub(crate) Vec<u32>);
 
 // SAFETY: the words of a vector that does not grow stay where they are, and this is the only owner.
-unsafe impl LentMemory for Own {
+unsafe impl LentMemory for OwnedMemory {
     fn words(&mut self) -> &mut [u32] {
         &mut self.0
     }
 }
 
 /// Shows the length only: the numbers are too many, and printing would read a mapped file.
-impl std::fmt::Debug for Touched {
+impl std::fmt::Debug for LazyTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Touched { length, is_lent, words: _, _owner: _ } = self;
-        f.debug_struct("Touched").field("length", length).field("is_lent", is_lent).finish()
+        let LazyTable { length, is_borrowed, words: _, _owner: _ } = self;
+        f.debug_struct("LazyTable")
+            .field("length", length)
+            .field("is_borrowed", is_borrowed)
+            .finish()
     }
 }
 
 // SAFETY: the words belong to the owner, which can be sent itself, and are reached by this table only.
-unsafe impl Send for Touched {}
+unsafe impl Send for LazyTable {}
 // SAFETY: a shared table is only read.
-unsafe impl Sync for Touched {}
+unsafe impl Sync for LazyTable {}
 
-impl Touched {
+impl LazyTable {
     pub(crate) fn zeroed(length: usize) -> Self {
-        Touched::own(vec![0; length])
+        LazyTable::own(vec![0; length])
     }
 
     fn own(words: Vec<u32>) -> Self {
-        Touched { is_lent: false, ..Touched::lent(Box::new(Own(words))) }
+        LazyTable { is_borrowed: false, ..LazyTable::borrowed(Box::new(OwnedMemory(words))) }
     }
 
     /// Returns true if the memory is borrowed.
-    pub(crate) fn is_lent(&self) -> bool {
-        self.is_lent
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.is_borrowed
     }
 
     /// Copies borrowed memory to memory that the table owns, which a program may have set up to be faster.
-    pub(crate) fn take_home(&mut self) {
-        if self.is_lent {
+    pub(crate) fn copy_to_owned(&mut self) {
+        if self.is_borrowed {
             *self = self.clone();
         }
     }
@@ -80,14 +83,14 @@ impl Touched {
     }
 
     /// Returns a table in `memory`, with its present content.
-    pub(crate) fn lent(mut memory: Box<dyn LentMemory>) -> Self {
+    pub(crate) fn borrowed(mut memory: Box<dyn LentMemory>) -> Self {
         let words = memory.words();
         let (start, length) = (NonNull::from(&mut *words).cast(), words.len());
-        Touched { words: start, length, _owner: memory, is_lent: true }
+        LazyTable { words: start, length, _owner: memory, is_borrowed: true }
     }
 }
 
-impl Clone for Touched {
+impl Clone for LazyTable {
     fn clone(&self) -> Self {
         let mut copy = vec![0; self.length];
         for (to, from) in copy.chunks_mut(TOGETHER).zip(self.chunks(TOGETHER)) {
@@ -96,11 +99,11 @@ impl Clone for Touched {
                 to.copy_from_slice(from);
             }
         }
-        Touched::own(copy)
+        LazyTable::own(copy)
     }
 }
 
-impl Deref for Touched {
+impl Deref for LazyTable {
     type Target = [u32];
 
     #[inline(always)]
@@ -110,7 +113,7 @@ impl Deref for Touched {
     }
 }
 
-impl DerefMut for Touched {
+impl DerefMut for LazyTable {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [u32] {
         // SAFETY: as above, and nobody else has a reference to them while this one is.
@@ -124,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_the_same() {
-        let mut table = Touched::zeroed(5000);
+        let mut table = LazyTable::zeroed(5000);
         for place in [0, 1023, 1024, 3071, 4999] {
             table[place] = place as u32 + 1;
         }
@@ -141,7 +144,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_copy_takes_memory_for_what_was_touched() {
-        let mut table = Touched::zeroed(256 << 20);
+        let mut table = LazyTable::zeroed(256 << 20);
         table[7] = 1;
         let before = resident();
         let copy = table.clone();

@@ -67,10 +67,10 @@ fn time_on_dies(counters: &Counters, times: &FlashTimes) -> [u64; 4] {
 }
 
 impl Delays {
-    /// Divides the time that writes waited for room by the latest shares, then updates the shares.
+    /// Divides the time that writes waited for buffer space by the latest shares, then updates the shares.
     #[inline(never)]
-    pub(crate) fn divide_room(&mut self, counters: &Counters, times: &FlashTimes) {
-        self.add_room();
+    pub(crate) fn divide_buffer_waits(&mut self, counters: &Counters, times: &FlashTimes) {
+        self.add_buffer_waits();
         let lately = counters.since(&self.shares.seen);
         let [host, collection, merge, map] = time_on_dies(&lately, times);
         let total = host + collection + merge + map;
@@ -85,18 +85,18 @@ impl Delays {
         }
     }
 
-    pub(super) fn add_room(&mut self) {
-        let room = std::mem::take(&mut self.room);
-        let of_room = |share: u64| {
-            Nanoseconds::new(((u128::from(room.nanos()) * u128::from(share)) >> 16) as u64)
+    pub(super) fn add_buffer_waits(&mut self) {
+        let waited = std::mem::take(&mut self.buffer_wait);
+        let part_of = |share: u64| {
+            Nanoseconds::new(((u128::from(waited.nanos()) * u128::from(share)) >> 16) as u64)
         };
         let Shares { collection, merge, map, .. } = self.shares;
-        let (collection, merge, map) = (of_room(collection), of_room(merge), of_room(map));
+        let (collection, merge, map) = (part_of(collection), part_of(merge), part_of(map));
         let parts = &mut self.writes.parts;
         parts.collection += collection;
         parts.merge += merge;
         parts.map_miss += map;
-        parts.program += room - collection - merge - map;
+        parts.program += waited - collection - merge - map;
     }
 }
 

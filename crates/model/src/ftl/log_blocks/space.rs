@@ -5,7 +5,7 @@ use crate::geometry::{Geometry, GeometryError};
 /// Checks that there are enough blocks: one for each logical block, the log blocks, the sequential
 /// one, one that a merge writes to, and one for recovery: a power cut can come when all the others
 /// are in use, and leaves a sequence and a merge that have to be written anew elsewhere.
-pub(crate) fn check_room_for_log(
+pub(crate) fn check_space_for_log(
     geometry: &Geometry,
     log_blocks: u32,
 ) -> Result<(), GeometryError> {

@@ -1,6 +1,6 @@
-//! Write streams (write frontiers) and the pool of free blocks from which they take their open blocks.
+//! Write frontiers and the pool of free blocks from which they take their open blocks.
 //!
-//! A stream fills one program unit after the other. With superblocks it has one open block,
+//! A frontier fills one program unit after the other. With superblocks it has one open block,
 //! striped over all dies; with single blocks it has one open block per group of dies and visits
 //! the groups in turn, so either way consecutive program units go to different dies.
 
@@ -17,7 +17,7 @@ use crate::units::{BlockIndex, PhysicalUnit};
 /// The block that was erased longest ago is taken first, which spreads wear over the blocks that are rewritten at
 /// all. With dynamic wear levelling the block that was erased least often is taken first.
 #[derive(Clone, Debug)]
-pub(crate) struct FreePool {
+pub(crate) struct FreeBlockPool {
     groups: Vec<FreeGroup>,
     len: u32,
 }
@@ -68,7 +68,7 @@ impl Recycled {
     }
 
     /// Returns an empty list with the same order.
-    fn emptied(&self) -> Recycled {
+    fn empty_like(&self) -> Recycled {
         match self {
             Recycled::OldestFirst(_) => Recycled::OldestFirst(VecDeque::new()),
             Recycled::LeastWornFirst(..) => Recycled::LeastWornFirst(BinaryHeap::new(), 0),
@@ -76,7 +76,7 @@ impl Recycled {
     }
 }
 
-impl FreePool {
+impl FreeBlockPool {
     pub(crate) fn new(geometry: &Geometry) -> Self {
         let size = geometry.blocks_per_group();
         let groups = (0..geometry.groups())
@@ -85,7 +85,7 @@ impl FreePool {
                 recycled: Recycled::OldestFirst(VecDeque::new()),
             })
             .collect();
-        FreePool { groups, len: geometry.blocks() }
+        FreeBlockPool { groups, len: geometry.blocks() }
     }
 
     /// Makes the pool take the least worn block first. For a pool of blocks that were never used.
@@ -97,12 +97,12 @@ impl FreePool {
     }
 
     /// Returns an empty pool with the same order.
-    pub(crate) fn emptied(&self) -> Self {
+    pub(crate) fn empty_like(&self) -> Self {
         // The range of never used blocks is empty; restoring a saved pool sets its beginning.
         let used = |it: &FreeGroup| it.unused.end..it.unused.end;
         let group =
-            |it: &FreeGroup| FreeGroup { unused: used(it), recycled: it.recycled.emptied() };
-        FreePool { groups: self.groups.iter().map(group).collect(), len: 0 }
+            |it: &FreeGroup| FreeGroup { unused: used(it), recycled: it.recycled.empty_like() };
+        FreeBlockPool { groups: self.groups.iter().map(group).collect(), len: 0 }
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -138,7 +138,7 @@ impl FreePool {
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let FreePool { groups, len: _ } = self;
+        let FreeBlockPool { groups, len: _ } = self;
         for FreeGroup { unused, recycled } in groups {
             to.word(unused.start)?;
             to.list(recycled.blocks().into_iter())?;
@@ -170,7 +170,7 @@ impl FreePool {
     }
 }
 
-/// A program unit that a stream has filled.
+/// A program unit that a write frontier has filled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FilledProgram {
     pub(crate) block: BlockIndex,
@@ -204,9 +204,9 @@ fn skip_used(used_ahead: &mut Vec<u32>, open: &mut OpenBlock, programs_per_block
     }
 }
 
-/// One write stream.
+/// A write frontier: the open blocks of one write stream.
 #[derive(Clone, Debug)]
-pub(crate) struct WriteStream {
+pub(crate) struct WriteFrontier {
     open: Vec<Option<OpenBlock>>,
     group: u32,
     cursor: u32,
@@ -220,9 +220,9 @@ pub(crate) struct WriteStream {
     used_ahead: Vec<u32>,
 }
 
-impl WriteStream {
+impl WriteFrontier {
     pub(crate) fn new(geometry: &Geometry) -> Self {
-        WriteStream {
+        WriteFrontier {
             open: vec![None; geometry.groups() as usize],
             group: geometry.groups() - 1,
             cursor: 0,
@@ -239,14 +239,14 @@ impl WriteStream {
         self.open.iter().flatten().map(|open| (open.block, open.programs))
     }
 
-    /// Makes `block`, with `programs` program units filled, the open block of `group`.
-    pub(crate) fn resume(&mut self, group: u32, block: BlockIndex, programs: u32) {
+    /// Makes `block`, with `programs` program units filled, the open block of `group`, in place of any other.
+    pub(crate) fn set_open_block(&mut self, group: u32, block: BlockIndex, programs: u32) {
         assert!(programs < self.programs_per_block, "an open block has room");
-        self.open[group as usize] = Some(self.whole(block, programs));
+        self.open[group as usize] = Some(self.open_block(block, programs));
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let WriteStream { open, group, cursor, program_end, used_ahead, .. } = self;
+        let WriteFrontier { open, group, cursor, program_end, used_ahead, .. } = self;
         assert!(cursor == program_end && used_ahead.is_empty(), "the drive was shut down");
         to.word(*group)?;
         for open in open {
@@ -257,7 +257,7 @@ impl WriteStream {
         Ok(())
     }
 
-    /// Restores a saved stream into a new one. The caller checks that the blocks are open for this stream.
+    /// Restores a saved frontier into a new one. The caller checks that the blocks are open for this stream.
     pub(crate) fn restore(
         &mut self,
         from: &mut Decoder<'_>,
@@ -293,7 +293,7 @@ impl WriteStream {
 
     /// Returns the number of units until the program unit being filled is full; zero if none has been begun.
     #[inline(always)]
-    pub(crate) fn room(&self) -> u32 {
+    pub(crate) fn free_units(&self) -> u32 {
         self.program_end - self.cursor
     }
 
@@ -304,9 +304,9 @@ impl WriteStream {
 
     /// Returns true if there is room for `units` more units, at most a program unit, without a block from the pool.
     pub(crate) fn can_take(&self, units: u32) -> bool {
-        self.room() >= units
+        self.free_units() >= units
             || self.open.iter().zip(0..).any(|(slot, group)| {
-                let being_filled = group == self.group && self.room() > 0;
+                let being_filled = group == self.group && self.free_units() > 0;
                 slot.is_some_and(|open| {
                     open.programs + self.used_ahead_in(&open) + u32::from(being_filled)
                         < self.programs_per_block
@@ -316,9 +316,9 @@ impl WriteStream {
 
     /// Begins program unit `index` of `block`, which the caller has opened.
     pub(crate) fn begin_program_in(&mut self, geometry: &Geometry, block: BlockIndex, index: u32) {
-        assert!(self.room() == 0, "one program unit is filled at a time");
+        assert!(self.free_units() == 0, "one program unit is filled at a time");
         self.group = geometry.group_of(block);
-        self.open[self.group as usize] = Some(self.whole(block, index));
+        self.open[self.group as usize] = Some(self.open_block(block, index));
         self.cursor = geometry.first_unit(block).0 + index * self.units_per_program;
         self.program_start = self.cursor;
         self.program_end = self.cursor + self.units_per_program;
@@ -327,10 +327,10 @@ impl WriteStream {
     /// Returns the place of the next unit.
     ///
     /// # Panics
-    /// Panics if no program unit has been begun; see [`WriteStream::begin_program`].
+    /// Panics if no program unit has been begun; see [`WriteFrontier::begin_program`].
     #[inline(always)]
     pub(crate) fn append(&mut self) -> PhysicalUnit {
-        debug_assert!(self.room() > 0, "a program unit is begun before it is filled");
+        debug_assert!(self.free_units() > 0, "a program unit is begun before it is filled");
         let unit = PhysicalUnit(self.cursor);
         self.cursor += 1;
         unit
@@ -339,7 +339,7 @@ impl WriteStream {
     /// Appends `units` units, for which the program unit has room, and returns the place of the first.
     #[inline(always)]
     pub(crate) fn append_run(&mut self, units: u32) -> PhysicalUnit {
-        assert!(units <= self.room(), "a program unit is begun before it is filled");
+        assert!(units <= self.free_units(), "a program unit is begun before it is filled");
         let first = PhysicalUnit(self.cursor);
         self.cursor += units;
         first
@@ -350,7 +350,7 @@ impl WriteStream {
     /// further on are already used.
     #[inline(always)]
     pub(crate) fn places_ahead(&self, geometry: &Geometry) -> Range<u32> {
-        let is_begun = self.room() > 0;
+        let is_begun = self.free_units() > 0;
         let group = if is_begun { self.group } else { self.next_group() };
         let Some(open) = &self.open[group as usize] else {
             return 0..0;
@@ -396,7 +396,7 @@ impl WriteStream {
     /// Returns the program unit that was just filled, and its block.
     #[inline(always)]
     pub(crate) fn finish_program(&mut self, geometry: &Geometry) -> FilledProgram {
-        assert!(self.room() == 0, "a program unit is filled before it is programmed");
+        assert!(self.free_units() == 0, "a program unit is filled before it is programmed");
         let slot = &mut self.open[self.group as usize];
         let open = slot.as_mut().expect("the filled program unit belongs to an open block");
         let index = open.programs;
@@ -416,10 +416,10 @@ impl WriteStream {
         FilledProgram { block, first: PhysicalUnit(first), index, units, closes }
     }
 
-    /// Makes `block` the open block of `group`, to be filled from its program unit `programs` on.
-    pub(crate) fn go_on(&mut self, group: u32, block: BlockIndex, programs: u32) {
+    /// Makes `block` the open block of `group`, which has none, to be filled from its program unit `programs` on.
+    pub(crate) fn add_open_block(&mut self, group: u32, block: BlockIndex, programs: u32) {
         assert!(programs < self.programs_per_block, "the block has room");
-        let open = self.whole(block, programs);
+        let open = self.open_block(block, programs);
         let slot = &mut self.open[group as usize];
         assert!(slot.is_none(), "a stream fills one block of a group at a time");
         *slot = Some(open);
@@ -428,7 +428,7 @@ impl WriteStream {
     /// Makes `block` the open block of `group`, to fill its program units that are not `used`. At least one is not.
     pub(crate) fn fill_gaps(&mut self, group: u32, block: BlockIndex, used: &[u32]) {
         let first = (0..).zip(used).take_while(|&(index, &used)| used == index).count();
-        self.go_on(group, block, first as u32);
+        self.add_open_block(group, block, first as u32);
         let number = |&index: &u32| block.0 * self.programs_per_block + index;
         self.used_ahead.extend(used[first..].iter().map(number));
         self.used_ahead.sort_unstable();
@@ -468,11 +468,11 @@ impl WriteStream {
         }
     }
 
-    /// Hands the open blocks to the stream `to`, and returns them. Call it between two program units.
-    pub(crate) fn give_up_blocks_to(&mut self, to: &mut WriteStream) -> Vec<BlockIndex> {
+    /// Hands the open blocks to the frontier `to`, and returns them. Call it between two program units.
+    pub(crate) fn give_up_blocks_to(&mut self, to: &mut WriteFrontier) -> Vec<BlockIndex> {
         let blocks = self.give_up_blocks();
         for &(group, block, programs) in &blocks {
-            to.go_on(group, block, programs);
+            to.add_open_block(group, block, programs);
         }
         to.used_ahead.append(&mut self.used_ahead);
         to.used_ahead.sort_unstable();
@@ -496,20 +496,20 @@ impl WriteStream {
     }
 
     /// Returns the number of units for which the open blocks have room, without those in SLC mode.
-    pub(crate) fn room_in_blocks(&self) -> u32 {
+    pub(crate) fn free_units_in_blocks(&self) -> u32 {
         let programs = |open: &OpenBlock| match open.is_limited {
             true => 0,
             false => self.programs_per_block - open.programs - self.used_ahead_in(open),
         };
         let is_whole = self.open[self.group as usize].is_some_and(|open| !open.is_limited);
         let is_begun = self.cursor > 0 && is_whole;
-        let begun = if is_begun { self.units_per_program - self.room() } else { 0 };
+        let begun = if is_begun { self.units_per_program - self.free_units() } else { 0 };
         let programs: u32 = self.open.iter().flatten().map(programs).sum();
         programs * self.units_per_program - begun
     }
 
     /// Returns an open block of which `programs` program units are filled and all are used.
-    fn whole(&self, block: BlockIndex, programs: u32) -> OpenBlock {
+    fn open_block(&self, block: BlockIndex, programs: u32) -> OpenBlock {
         let programs_most = self.programs_per_block;
         OpenBlock { block, programs, programs_most, is_limited: false }
     }
@@ -536,9 +536,9 @@ impl WriteStream {
     pub(crate) fn begin_program(
         &mut self,
         geometry: &Geometry,
-        free: &mut FreePool,
+        free: &mut FreeBlockPool,
     ) -> Option<BlockIndex> {
-        assert!(self.room() == 0, "one program unit is filled at a time");
+        assert!(self.free_units() == 0, "one program unit is filled at a time");
         let next = self.next_group();
         if let Some(open) = self.open[next as usize] {
             self.group = next;
@@ -560,7 +560,7 @@ impl WriteStream {
     fn begin_program_in_new_block(
         &mut self,
         geometry: &Geometry,
-        free: &mut FreePool,
+        free: &mut FreeBlockPool,
     ) -> Option<BlockIndex> {
         for _ in 0..self.open.len() {
             self.group = self.next_group();
@@ -609,30 +609,32 @@ mod tests {
     }
 
     /// Fills the next program unit. Returns its index in its block, and true if that block is full.
-    fn fill(stream: &mut WriteStream, geometry: &Geometry) -> (u32, bool) {
-        let mut pool = FreePool::new(geometry);
-        assert_eq!(stream.begin_program(geometry, &mut pool), None, "the block has room");
-        let room = stream.room();
-        if stream.has_gaps() {
-            assert_eq!(stream.places_ahead(geometry).len() as u32, room);
+    fn fill(frontier: &mut WriteFrontier, geometry: &Geometry) -> (u32, bool) {
+        let mut pool = FreeBlockPool::new(geometry);
+        assert_eq!(frontier.begin_program(geometry, &mut pool), None, "the block has room");
+        let room = frontier.free_units();
+        if frontier.has_gaps() {
+            assert_eq!(frontier.places_ahead(geometry).len() as u32, room);
         }
-        stream.append_run(room);
-        let filled = stream.finish_program(geometry);
+        frontier.append_run(room);
+        let filled = frontier.finish_program(geometry);
         (filled.index, filled.closes)
     }
 
     #[test]
     fn a_stream_fills_what_is_erased_of_a_block_and_nothing_else() {
         let geometry = geometry();
-        let mut stream = WriteStream::new(&geometry);
-        stream.fill_gaps(0, BlockIndex(2), &[0, 2, 4, 5, 7]);
-        assert!(stream.has_gaps() && stream.can_take(1));
+        let mut frontier = WriteFrontier::new(&geometry);
+        frontier.fill_gaps(0, BlockIndex(2), &[0, 2, 4, 5, 7]);
+        assert!(frontier.has_gaps() && frontier.can_take(1));
         for (index, left) in [(1, 2), (3, 1)] {
-            assert_eq!(fill(&mut stream, &geometry), (index, false));
-            assert_eq!(stream.room_in_blocks(), left);
+            assert_eq!(fill(&mut frontier, &geometry), (index, false));
+            assert_eq!(frontier.free_units_in_blocks(), left);
         }
-        assert_eq!(fill(&mut stream, &geometry), (6, true));
-        assert!(!stream.has_gaps() && !stream.can_take(1) && stream.room_in_blocks() == 0);
+        assert_eq!(fill(&mut frontier, &geometry), (6, true));
+        assert!(
+            !frontier.has_gaps() && !frontier.can_take(1) && frontier.free_units_in_blocks() == 0
+        );
     }
 
     #[test]
@@ -640,13 +642,13 @@ mod tests {
         let geometry = geometry();
         let give_up = |used: &[u32], filled: usize| {
             let (mut gaps, mut full) = (Vec::new(), Vec::new());
-            let mut stream = WriteStream::new(&geometry);
-            stream.fill_gaps(0, BlockIndex(1), used);
-            (0..filled).for_each(|_| assert!(!fill(&mut stream, &geometry).1));
-            stream.give_up_gaps(&mut gaps, &mut full);
-            assert!(!stream.has_gaps());
+            let mut frontier = WriteFrontier::new(&geometry);
+            frontier.fill_gaps(0, BlockIndex(1), used);
+            (0..filled).for_each(|_| assert!(!fill(&mut frontier, &geometry).1));
+            frontier.give_up_gaps(&mut gaps, &mut full);
+            assert!(!frontier.has_gaps());
             let gaps: Vec<u32> = gaps.iter().map(|it| it.0 - 8).collect();
-            let first = stream.can_take(1).then(|| fill(&mut stream, &geometry).0);
+            let first = frontier.can_take(1).then(|| fill(&mut frontier, &geometry).0);
             (gaps, full, first)
         };
         assert_eq!(give_up(&[0, 2, 5], 0), (vec![1, 3, 4], vec![], Some(6)));
@@ -658,7 +660,7 @@ mod tests {
     #[test]
     fn who_takes_over_a_block_takes_over_what_is_used_of_it() {
         let geometry = geometry();
-        let (mut from, mut to) = (WriteStream::new(&geometry), WriteStream::new(&geometry));
+        let (mut from, mut to) = (WriteFrontier::new(&geometry), WriteFrontier::new(&geometry));
         from.fill_gaps(0, BlockIndex(3), &[1, 2]);
         assert_eq!(from.give_up_blocks_to(&mut to), [BlockIndex(3)]);
         assert!(!from.has_gaps() && !from.can_take(1));
