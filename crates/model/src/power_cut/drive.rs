@@ -1,7 +1,7 @@
 //! A drive of any mapping scheme that runs event by event, with power that can be cut at any event.
 
 use super::faults::Fault;
-use super::recording::{Misuse, Recording, Taken, Version};
+use super::recording::{Accepted, Misuse, Recording, Version};
 use crate::counters::Counters;
 use crate::ftl::{
     Answer, Command, Host, IdlePeriod, Opening, Port, RequestTag, Ssd, TornOperations,
@@ -42,7 +42,7 @@ pub enum CutOpening {
 /// Fingerprint of the state that a power cut would leave: if two are equal, the drive opens in the same way after
 /// both cuts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Left {
+pub struct CutState {
     flash: (u64, u64),
     torn: TornOperations,
 }
@@ -84,7 +84,7 @@ impl CutDrive {
         let geometry = &configuration.geometry;
         let mut media = Recording::new(geometry);
         if let Some(fault) = fault {
-            media.lie(fault);
+            media.inject_fault(fault);
         }
         Ok(match configuration.mechanisms.mapping {
             MappingScheme::Page | MappingScheme::LogBlock => {
@@ -146,8 +146,8 @@ impl CutDrive {
     }
 
     /// Returns the writes and trims that the drive has taken since the last call, in order.
-    pub fn take_taken(&mut self) -> Vec<Taken> {
-        each!(CutDrive, self, ssd => ssd.media_mut().take_taken())
+    pub fn take_accepted(&mut self) -> Vec<Accepted> {
+        each!(CutDrive, self, ssd => ssd.media_mut().take_accepted())
     }
 
     /// Returns the first program that the flash could not carry out, or `None`.
@@ -156,8 +156,8 @@ impl CutDrive {
     }
 
     /// Returns the fingerprint of a power cut now. If `capacitors_save` is true, it includes the write buffer.
-    pub fn left_by_cut(&self, capacitors_save: bool) -> Left {
-        each!(CutDrive, self, ssd => Left {
+    pub fn state_after_cut(&self, capacitors_save: bool) -> CutState {
+        each!(CutDrive, self, ssd => CutState {
             flash: ssd.media().state(capacitors_save),
             torn: ssd.torn_by_power_cut(),
         })
@@ -206,7 +206,7 @@ impl CutOpening {
         fault: Option<Fault>,
     ) -> Result<Self, RecoveryError> {
         if let Some(fault) = fault {
-            media.lie(fault);
+            media.inject_fault(fault);
         }
         let geometry = &configuration.geometry;
         Ok(match configuration.mechanisms.mapping {
@@ -240,8 +240,8 @@ impl CutOpening {
     }
 
     /// Returns the fingerprint of a power cut now. If `capacitors_save` is true, it includes the write buffer.
-    pub fn left_by_cut(&self, capacitors_save: bool) -> Left {
-        each!(CutOpening, self, opening => Left {
+    pub fn state_after_cut(&self, capacitors_save: bool) -> CutState {
+        each!(CutOpening, self, opening => CutState {
             flash: opening.drive().media().state(capacitors_save),
             torn: opening.drive().torn_by_power_cut(),
         })

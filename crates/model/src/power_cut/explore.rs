@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-use super::drive::Left;
+use super::drive::CutState;
 use super::history::{Step, When};
 use super::recording::{Misuse, Version};
 use super::rules::Violation;
@@ -132,7 +132,7 @@ impl Tested {
     /// # Panics
     /// Panics if the invariants of the drive do not hold.
     pub fn explore(&self, history: &[Step]) -> Result<Explored, Box<Failure>> {
-        self.explore_cuts(history, Further::ALL)
+        self.explore_cuts(history, ExploreDepth::ALL)
     }
 
     /// Explores like [`Tested::explore`] without cuts during recovery, which takes a tenth of the time.
@@ -143,18 +143,24 @@ impl Tested {
     /// # Panics
     /// Panics if the invariants of the drive do not hold.
     pub fn explore_briefly(&self, history: &[Step]) -> Result<Explored, Box<Failure>> {
-        self.explore_cuts(history, Further { in_recovery: false, goes_on: true })
+        self.explore_cuts(history, ExploreDepth { in_recovery: false, goes_on: true })
     }
 
-    fn explore_cuts(&self, history: &[Step], further: Further) -> Result<Explored, Box<Failure>> {
+    fn explore_cuts(
+        &self,
+        history: &[Step],
+        further: ExploreDepth,
+    ) -> Result<Explored, Box<Failure>> {
         let mut tested = self.clone();
-        let mut exploring = Exploring { further, explored: Explored::default(), latest: None };
+        let mut exploring = Exploration { further, explored: Explored::default(), latest: None };
         for sent in 0..=history.len() {
             loop {
-                exploring.cut(&tested).map_err(|Wrong { again_after, went_on, finding }| {
-                    let (at, steps) = (tested.cut_at().since(self.sent()), sent as u32);
-                    Box::new(Failure { at, steps, again_after, went_on, finding })
-                })?;
+                exploring.cut(&tested).map_err(
+                    |CutFailure { again_after, went_on, finding }| {
+                        let (at, steps) = (tested.cut_at().since(self.sent()), sent as u32);
+                        Box::new(Failure { at, steps, again_after, went_on, finding })
+                    },
+                )?;
                 if !tested.step_before(history.get(sent)) {
                     break;
                 }
@@ -169,13 +175,13 @@ impl Tested {
     /// Cuts power while the drive recovers from the latest cut. If there are many places for a cut, `choice` selects
     /// some of them. If `goes_on` is true, the drive is used after each cut and cut once more. Returns the number of
     /// cuts.
-    fn cut_in_recovery(&self, choice: u64, goes_on: bool) -> Result<u64, Wrong> {
+    fn cut_in_recovery(&self, choice: u64, goes_on: bool) -> Result<u64, CutFailure> {
         let mut recovering = self.recovering();
-        let mut places = vec![(0, recovering.left_by_cut())];
+        let mut places = vec![(0, recovering.state_after_cut())];
         let mut events = 0;
         while recovering.step() {
             events += 1;
-            let left = recovering.left_by_cut();
+            let left = recovering.state_after_cut();
             if places.last().is_some_and(|(_, before)| *before != left) {
                 places.push((events, left));
             }
@@ -190,10 +196,10 @@ impl Tested {
             cuts += 1;
             let mut then = recovering.clone().into_tested();
             let again_after = Some(then.cut_at().since(self.powered()));
-            let wrong = |went_on, finding| Wrong { again_after, went_on, finding };
+            let wrong = |went_on, finding| CutFailure { again_after, went_on, finding };
             then.cut().map_err(|finding| wrong(false, finding))?;
             if goes_on {
-                then.go_on().map_err(|finding| wrong(true, finding))?;
+                then.write_and_cut().map_err(|finding| wrong(true, finding))?;
             }
         }
         Ok(cuts)
@@ -201,32 +207,32 @@ impl Tested {
 }
 
 /// An error found after a cut.
-struct Wrong {
+struct CutFailure {
     again_after: Option<Nanoseconds>,
     went_on: bool,
     finding: Finding,
 }
 
 /// State of the drive after a cut, for other cuts that leave the same flash.
-struct Opened {
-    left: Left,
+struct OpenedDrive {
+    left: CutState,
     found: Vec<Option<Version>>,
     recovery: Recovery,
     counters: Counters,
 }
 
 /// A history in progress.
-struct Exploring {
-    further: Further,
+struct Exploration {
+    further: ExploreDepth,
     explored: Explored,
-    latest: Option<Opened>,
+    latest: Option<OpenedDrive>,
 }
 
-impl Exploring {
+impl Exploration {
     /// Cuts the power of a copy of `tested` now.
-    fn cut(&mut self, tested: &Tested) -> Result<(), Wrong> {
-        let wrong = |went_on, finding| Wrong { again_after: None, went_on, finding };
-        let left = tested.left_by_cut();
+    fn cut(&mut self, tested: &Tested) -> Result<(), CutFailure> {
+        let wrong = |went_on, finding| CutFailure { again_after: None, went_on, finding };
+        let left = tested.state_after_cut();
         if let Some(latest) = self.latest.as_ref().filter(|latest| latest.left == left) {
             tested.check(&latest.found).map_err(|finding| wrong(false, finding))?;
             self.explored.note(&latest.recovery, &latest.counters);
@@ -236,9 +242,9 @@ impl Exploring {
         let recovery = then.cut().map_err(|finding| wrong(false, finding))?;
         let (found, counters) = (then.versions(), then.drive().counters());
         self.explored.note(&recovery, &counters);
-        self.latest = Some(Opened { left, found, recovery, counters });
+        self.latest = Some(OpenedDrive { left, found, recovery, counters });
         if self.further.goes_on {
-            then.clone().go_on().map_err(|finding| wrong(true, finding))?;
+            then.clone().write_and_cut().map_err(|finding| wrong(true, finding))?;
         }
         if self.further.in_recovery {
             let (choice, goes_on) = (self.explored.cuts, self.further.goes_on);
@@ -250,22 +256,22 @@ impl Exploring {
 
 /// Tests after each cut of a history.
 #[derive(Clone, Copy, Debug)]
-struct Further {
+struct ExploreDepth {
     /// Cuts during recovery.
     in_recovery: bool,
     /// Use of the drive, and another cut after it.
     goes_on: bool,
 }
 
-impl Further {
-    const ALL: Further = Further { in_recovery: true, goes_on: true };
+impl ExploreDepth {
+    const ALL: ExploreDepth = ExploreDepth { in_recovery: true, goes_on: true };
 
     /// All combinations, the smallest first: an error after one cut is easier to understand than one after two.
-    const LEAST_FIRST: [Further; 4] = [
-        Further { in_recovery: false, goes_on: false },
-        Further { in_recovery: false, goes_on: true },
-        Further { in_recovery: true, goes_on: false },
-        Further::ALL,
+    const LEAST_FIRST: [ExploreDepth; 4] = [
+        ExploreDepth { in_recovery: false, goes_on: false },
+        ExploreDepth { in_recovery: false, goes_on: true },
+        ExploreDepth { in_recovery: true, goes_on: false },
+        ExploreDepth::ALL,
     ];
 }
 
@@ -275,8 +281,8 @@ impl Further {
 /// # Panics
 /// Panics if `history` does not fail.
 pub fn shortest_failure(tested: &Tested, history: &[Step]) -> (Vec<Step>, Failure) {
-    let fails = |further: &Further| tested.explore_cuts(history, *further).is_err();
-    let further = Further::LEAST_FIRST.into_iter().find(fails).expect("the history fails");
+    let fails = |further: &ExploreDepth| tested.explore_cuts(history, *further).is_err();
+    let further = ExploreDepth::LEAST_FIRST.into_iter().find(fails).expect("the history fails");
     let explore = |history: &[Step]| tested.explore_cuts(history, further);
     let failure = explore(history).expect_err("the history fails");
     let mut failing = Failing { history: history.to_vec(), failure };

@@ -46,25 +46,25 @@ impl Fault {
 
 /// False answers of the flash.
 #[derive(Clone, Debug)]
-pub(super) struct Lies {
+pub(super) struct InjectedFault {
     pub(super) fault: Fault,
     /// By first physical unit of a program unit: its spare area without the units of which a later copy is on the
     /// flash.
     last_copies: HashMap<u32, Box<[u32]>>,
 }
 
-impl Lies {
-    /// Returns the lies that show a drive what it would see with the mistake `fault`.
-    pub(super) fn of(fault: Fault, truth: &Recording, geometry: &Geometry) -> Lies {
+impl InjectedFault {
+    /// Returns the fault that shows a drive what it would see with the mistake `fault`.
+    pub(super) fn of(fault: Fault, truth: &Recording, geometry: &Geometry) -> InjectedFault {
         let last_copies = match fault {
             Fault::IgnoreNumbers => last_copies(truth, geometry),
             _ => HashMap::new(),
         };
-        Lies { fault, last_copies }
+        InjectedFault { fault, last_copies }
     }
 
     /// Returns the answer for the program unit that starts at `first`, whose true content is `truly`.
-    pub(super) fn instead<'a>(
+    pub(super) fn faulty_content<'a>(
         &'a self,
         first: PhysicalUnit,
         truly: ProgramUnit<'a>,
@@ -109,7 +109,7 @@ fn last_copies(truth: &Recording, geometry: &Geometry) -> HashMap<u32, Box<[u32]
     let per_program = geometry.units_per_program();
     for first in (0..geometry.physical_units()).step_by(per_program as usize).rev() {
         let at = PhysicalUnit(first);
-        let ProgramUnit::Programmed { spare, .. } = truth.held_at(at) else { continue };
+        let ProgramUnit::Programmed { spare, .. } = truth.content_at(at) else { continue };
         if retired.contains(&geometry.block_of(at)) {
             continue;
         }

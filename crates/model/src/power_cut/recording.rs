@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use super::faults::{Fault, Lies};
+use super::faults::{Fault, InjectedFault};
 use crate::ftl::Cuttable;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
@@ -30,7 +30,7 @@ pub type Version = u64;
 
 /// Content of a program unit that is or will be programmed.
 #[derive(Clone, Debug, PartialEq)]
-struct Life {
+struct ProgramContent {
     number: SequenceNumber,
     spare: Box<[u32]>,
     mark: SpareMark,
@@ -38,15 +38,15 @@ struct Life {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Held {
+enum ProgramState {
     Erased,
     Unreadable,
-    Programmed(Arc<Life>),
+    Programmed(Arc<ProgramContent>),
 }
 
 /// Data or a trim that the drive has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum Accepted {
     /// Data for a unit: version 1 for the first of these, version 2 for the second, and so on.
     Written(LogicalUnit),
     /// A trim of a number of units from this one.
@@ -89,9 +89,9 @@ struct Saved {
 pub struct Recording {
     geometry: Geometry,
     /// Content of each program unit.
-    held: Vec<Held>,
+    programs: Vec<ProgramState>,
     /// Program units that were begun and are not programmed, by place, in their order.
-    begun: HashMap<u32, VecDeque<Arc<Life>>>,
+    begun: HashMap<u32, VecDeque<Arc<ProgramContent>>>,
     trims: Vec<TrimRecord>,
     checkpoint_pages: Vec<SequenceNumber>,
     journal_pages: Vec<SequenceNumber>,
@@ -106,15 +106,15 @@ pub struct Recording {
     staged: Vec<Staged>,
     /// Host data in program units that are not begun.
     waiting: BTreeMap<PhysicalUnit, LogicalUnit>,
-    /// Data and trims that the drive has taken since the latest call of [`Recording::take_taken`].
-    taken: Vec<Taken>,
+    /// Data and trims that the drive has taken since the latest call of [`Recording::take_accepted`].
+    accepted: Vec<Accepted>,
     /// Latest version.
     versions: Version,
     misuse: Option<Misuse>,
     /// Number of changes of the flash content, and of the RAM content.
     changes: u64,
     changes_in_ram: u64,
-    lies: Option<Box<Lies>>,
+    injected: Option<Box<InjectedFault>>,
 }
 
 impl Recording {
@@ -122,7 +122,7 @@ impl Recording {
     pub fn new(geometry: &Geometry) -> Recording {
         let (units, blocks) = (geometry.physical_units(), geometry.blocks() as usize);
         Recording {
-            held: vec![Held::Erased; (units / geometry.units_per_program()) as usize],
+            programs: vec![ProgramState::Erased; (units / geometry.units_per_program()) as usize],
             begun: HashMap::new(),
             trims: Vec::new(),
             checkpoint_pages: Vec::new(),
@@ -134,12 +134,12 @@ impl Recording {
             since: vec![Nanoseconds::ZERO; blocks],
             staged: vec![Staged::default(); units as usize],
             waiting: BTreeMap::new(),
-            taken: Vec::new(),
+            accepted: Vec::new(),
             versions: 0,
             misuse: None,
             changes: 0,
             changes_in_ram: 0,
-            lies: None,
+            injected: None,
             geometry: geometry.clone(),
         }
     }
@@ -155,8 +155,8 @@ impl Recording {
     }
 
     /// Returns the data and trims that the drive has taken since the last call, in order.
-    pub fn take_taken(&mut self) -> Vec<Taken> {
-        std::mem::take(&mut self.taken)
+    pub fn take_accepted(&mut self) -> Vec<Accepted> {
+        std::mem::take(&mut self.accepted)
     }
 
     /// Returns the first program that the flash could not carry out, or `None`.
@@ -171,13 +171,13 @@ impl Recording {
     }
 
     /// Makes the flash lie from now on until power is cut, as if the drive made the mistake `fault`.
-    pub(super) fn lie(&mut self, fault: Fault) {
-        let lies = Lies::of(fault, self, &self.geometry);
-        self.lies = Some(Box::new(lies));
+    pub(super) fn inject_fault(&mut self, fault: Fault) {
+        let injected = InjectedFault::of(fault, self, &self.geometry);
+        self.injected = Some(Box::new(injected));
     }
 
-    fn lies_by(&self, fault: Fault) -> bool {
-        self.lies.as_ref().is_some_and(|lies| lies.fault == fault)
+    fn has_fault(&self, fault: Fault) -> bool {
+        self.injected.as_ref().is_some_and(|injected| injected.fault == fault)
     }
 
     /// Iterates over the retired collection units.
@@ -187,13 +187,13 @@ impl Recording {
     }
 
     /// Returns the true content of the program unit that starts at `first`.
-    pub(super) fn held_at(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
-        match &self.held[self.geometry.program_of(first) as usize] {
-            Held::Erased => ProgramUnit::Erased,
-            Held::Unreadable => ProgramUnit::Unreadable,
-            Held::Programmed(life) => {
-                let spare = SpareArea::with_mark(&life.spare, life.mark);
-                ProgramUnit::Programmed { number: life.number, spare }
+    pub(super) fn content_at(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
+        match &self.programs[self.geometry.program_of(first) as usize] {
+            ProgramState::Erased => ProgramUnit::Erased,
+            ProgramState::Unreadable => ProgramUnit::Unreadable,
+            ProgramState::Programmed(content) => {
+                let spare = SpareArea::with_mark(&content.spare, content.mark);
+                ProgramUnit::Programmed { number: content.number, spare }
             }
         }
     }
@@ -208,8 +208,8 @@ impl Recording {
         for (&physical, &logical) in &self.waiting {
             found.push((logical, self.version_at(physical)));
         }
-        for life in self.begun.values().flatten() {
-            let units = SpareArea::new(&life.spare).logical_units().zip(&life.data);
+        for content in self.begun.values().flatten() {
+            let units = SpareArea::new(&content.spare).logical_units().zip(&content.data);
             found.extend(
                 units
                     .filter(|it| it.1.written)
@@ -228,28 +228,28 @@ impl Recording {
             .collect()
     }
 
-    /// Sets the content of all of `block` on `die` to `held`.
-    fn leave(&mut self, block: BlockIndex, die: DieIndex, held: &Held) {
+    /// Sets the content of all of `block` on `die` to `state`.
+    fn set_state(&mut self, block: BlockIndex, die: DieIndex, state: &ProgramState) {
         self.changes += 1;
         let first = self.geometry.program_of(self.geometry.first_unit(block));
         for index in 0..self.programs_per_block() {
             if self.geometry.die_of_program(block, index) == die {
-                self.held[(first + index) as usize] = held.clone();
+                self.programs[(first + index) as usize] = state.clone();
             }
         }
     }
 
     /// After a cut, copies of a unit take the data that the unit holds on flash.
-    fn stage_what_is_held(&mut self) {
+    fn stage_flash_content(&mut self) {
         let per_program = self.geometry.units_per_program() as usize;
-        for (held, staged) in self.held.iter().zip(self.staged.chunks_mut(per_program)) {
-            match held {
-                Held::Programmed(life) => {
-                    for (staged, data) in staged.iter_mut().zip(&life.data) {
+        for (state, staged) in self.programs.iter().zip(self.staged.chunks_mut(per_program)) {
+            match state {
+                ProgramState::Programmed(content) => {
+                    for (staged, data) in staged.iter_mut().zip(&content.data) {
                         *staged = Staged { version: data.version, written: false };
                     }
                 }
-                Held::Erased | Held::Unreadable => staged.fill(Staged::default()),
+                ProgramState::Erased | ProgramState::Unreadable => staged.fill(Staged::default()),
             }
         }
     }
@@ -261,18 +261,18 @@ impl Recording {
         let program = self.geometry.program_of(first);
         let end = begin + self.programs_per_block();
         let mut behind = (program..end).step_by(self.geometry.stripe() as usize);
-        behind.all(|place| matches!(self.held[place as usize], Held::Erased))
+        behind.all(|place| matches!(self.programs[place as usize], ProgramState::Erased))
     }
 }
 
 impl Cuttable for Recording {
     fn tear_program(&mut self, first: PhysicalUnit) {
         let program = self.geometry.program_of(first) as usize;
-        self.held[program] = Held::Unreadable;
+        self.programs[program] = ProgramState::Unreadable;
     }
 
     fn tear_erase(&mut self, block: BlockIndex, die: DieIndex) {
-        self.leave(block, die, &Held::Unreadable);
+        self.set_state(block, die, &ProgramState::Unreadable);
     }
 
     /// Units that were saved before and not written again stay saved.
@@ -287,14 +287,14 @@ impl Cuttable for Recording {
         self.saved_units = self.saved.iter().map(|saved| saved.logical).collect();
         self.waiting.clear();
         self.begun.clear();
-        self.lies = None;
-        self.stage_what_is_held();
+        self.injected = None;
+        self.stage_flash_content();
     }
 }
 
 impl Media for Recording {
     fn receive(&mut self, unit: PhysicalUnit, logical: LogicalUnit) {
-        self.taken.push(Taken::Written(logical));
+        self.accepted.push(Accepted::Written(logical));
         self.changes_in_ram += 1;
         self.versions += 1;
         self.staged[unit.0 as usize] = Staged { version: self.versions, written: true };
@@ -302,7 +302,7 @@ impl Media for Recording {
     }
 
     fn trimmed(&mut self, first: LogicalUnit, units: u32) {
-        self.taken.push(Taken::Trimmed(first, units));
+        self.accepted.push(Accepted::Trimmed(first, units));
         self.changes_in_ram += 1;
     }
 
@@ -329,22 +329,23 @@ impl Media for Recording {
             self.waiting.remove(&PhysicalUnit(unit));
         }
         let data = self.staged[first.0 as usize..end as usize].into();
-        let life = Life { number, spare: spare.raw().into(), mark: spare.mark(), data };
-        self.begun.entry(self.geometry.program_of(first)).or_default().push_back(Arc::new(life));
+        let content =
+            ProgramContent { number, spare: spare.raw().into(), mark: spare.mark(), data };
+        self.begun.entry(self.geometry.program_of(first)).or_default().push_back(Arc::new(content));
         self.changes_in_ram += 1;
     }
 
     fn programmed(&mut self, first: PhysicalUnit) {
         let program = self.geometry.program_of(first);
-        let lives = self.begun.get_mut(&program).expect("what is programmed was begun");
-        let life = lives.pop_front().expect("what is programmed was begun");
-        if lives.is_empty() {
+        let contents = self.begun.get_mut(&program).expect("what is programmed was begun");
+        let content = contents.pop_front().expect("what is programmed was begun");
+        if contents.is_empty() {
             self.begun.remove(&program);
         }
         let can_be_programmed = self.can_be_programmed(first);
-        self.held[program as usize] = match can_be_programmed {
-            true => Held::Programmed(life),
-            false => Held::Unreadable,
+        self.programs[program as usize] = match can_be_programmed {
+            true => ProgramState::Programmed(content),
+            false => ProgramState::Unreadable,
         };
         if !can_be_programmed {
             self.misuse.get_or_insert(Misuse { at: first });
@@ -353,21 +354,21 @@ impl Media for Recording {
     }
 
     fn begin_erase(&mut self, block: BlockIndex) {
-        if self.lies_by(Fault::EraseEarly) {
+        if self.has_fault(Fault::EraseEarly) {
             for die in (0..self.geometry.dies()).map(DieIndex) {
-                self.leave(block, die, &Held::Erased);
+                self.set_state(block, die, &ProgramState::Erased);
             }
         }
     }
 
     fn erased(&mut self, block: BlockIndex, die: DieIndex) {
         self.erases[block.0 as usize] += 1;
-        self.leave(block, die, &Held::Erased);
+        self.set_state(block, die, &ProgramState::Erased);
     }
 
     fn erase_failed(&mut self, block: BlockIndex, die: DieIndex) {
         self.erases[block.0 as usize] += 1;
-        self.leave(block, die, &Held::Unreadable);
+        self.set_state(block, die, &ProgramState::Unreadable);
     }
 
     fn bad_block_recorded(&mut self, record: BadBlockRecord) {
@@ -375,7 +376,7 @@ impl Media for Recording {
         self.bad_blocks.push(record);
         if let Some(worn) = record.replaced_by {
             let first = self.geometry.group_of(record.unit) * self.geometry.stripe();
-            self.leave(record.unit, DieIndex(first + record.lane), &Held::Erased);
+            self.set_state(record.unit, DieIndex(first + record.lane), &ProgramState::Erased);
             // With one block per collection unit, the unit has the erases of the replacement; larger units keep their
             // count.
             if self.geometry.stripe() == 1 {
@@ -404,24 +405,29 @@ impl Media for Recording {
 
 impl FlashContents for Recording {
     fn program_unit(&self, first: PhysicalUnit) -> ProgramUnit<'_> {
-        let truly = self.held_at(first);
-        match &self.lies {
-            Some(lies) => lies.instead(first, truly, &self.geometry, &self.bad_blocks),
+        let truly = self.content_at(first);
+        match &self.injected {
+            Some(injected) => {
+                injected.faulty_content(first, truly, &self.geometry, &self.bad_blocks)
+            }
             None => truly,
         }
     }
 
     fn programs_in(&self, block: BlockIndex) -> u32 {
-        if self.lies_by(Fault::ForgetBadBlocks) {
+        if self.has_fault(Fault::ForgetBadBlocks) {
             return self.programs_per_block();
         }
         let first = self.geometry.program_of(self.geometry.first_unit(block)) as usize;
-        let held = &self.held[first..first + self.programs_per_block() as usize];
-        held.iter().rposition(|it| !matches!(it, Held::Erased)).map_or(0, |it| it as u32 + 1)
+        let states = &self.programs[first..first + self.programs_per_block() as usize];
+        states
+            .iter()
+            .rposition(|it| !matches!(it, ProgramState::Erased))
+            .map_or(0, |it| it as u32 + 1)
     }
 
     fn trims(&self) -> &[TrimRecord] {
-        if self.lies_by(Fault::ForgetTrims) { &[] } else { &self.trims }
+        if self.has_fault(Fault::ForgetTrims) { &[] } else { &self.trims }
     }
 
     fn checkpoint_pages(&self) -> &[SequenceNumber] {
@@ -437,7 +443,7 @@ impl FlashContents for Recording {
     }
 
     fn saved(&self) -> &[LogicalUnit] {
-        if self.lies_by(Fault::ForgetSaved) { &[] } else { &self.saved_units }
+        if self.has_fault(Fault::ForgetSaved) { &[] } else { &self.saved_units }
     }
 
     fn restore(&mut self, index: usize, unit: PhysicalUnit) {

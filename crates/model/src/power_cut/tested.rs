@@ -6,11 +6,11 @@
 
 use rand::{Rng, RngExt};
 
-use super::drive::{CutDrive, CutOpening, Left};
+use super::drive::{CutDrive, CutOpening, CutState};
 use super::explore::Finding;
 use super::faults::Fault;
 use super::history::{LeftOut, Operation, Sent, Step, When};
-use super::recording::{Taken, Version};
+use super::recording::{Accepted, Version};
 use super::rules::{Contract, Ledger};
 use crate::ftl::{Answer, Command, IdlePeriod, RequestTag};
 use crate::geometry::{Geometry, GeometryError};
@@ -19,10 +19,10 @@ use crate::ssd::Configuration;
 use crate::units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
 /// Time without power.
-const DARK: Nanoseconds = Nanoseconds::from_secs(1);
+const POWER_OFF_TIME: Nanoseconds = Nanoseconds::from_secs(1);
 
 /// Stands for the unknown moment of an answer to a request in flight.
-const NOT_KNOWN: Instant = Instant::from_nanos(u64::MAX);
+const NOT_ANSWERED: Instant = Instant::from_nanos(u64::MAX);
 
 /// A request in flight.
 #[derive(Clone, Debug)]
@@ -218,7 +218,7 @@ impl Tested {
             self.idle = None;
         }
         let until = match next {
-            None => NOT_KNOWN,
+            None => NOT_ANSWERED,
             Some(Step { operation, when: When::Later(after) })
                 if !matches!(operation, Operation::Rest(_)) =>
             {
@@ -226,7 +226,7 @@ impl Tested {
             }
             // An idle period starts when no request is in flight.
             Some(_) if self.in_flight.is_empty() => return false,
-            Some(_) => NOT_KNOWN,
+            Some(_) => NOT_ANSWERED,
         };
         if self.ssd.next_due().is_none_or(|due| due > until) {
             return false;
@@ -267,8 +267,8 @@ impl Tested {
     /// Notes the effects of an event. The drive refuses the parts of a request that it does not take: at the end of
     /// its life, with an error.
     fn note(&mut self, answers: Vec<Answer>) {
-        for taken in self.ssd.take_taken() {
-            self.note_taken(taken);
+        for accepted in self.ssd.take_accepted() {
+            self.note_accepted(accepted);
         }
         for Answer { tag, at, .. } in answers {
             let place = self.in_flight.iter().position(|it| it.tag == tag);
@@ -285,24 +285,24 @@ impl Tested {
 
     /// Notes data or a trim that the drive has taken. If several requests in flight are for the same units, it
     /// belongs to the one sent first.
-    fn note_taken(&mut self, taken: Taken) {
-        match taken {
-            Taken::Written(unit) => {
+    fn note_accepted(&mut self, accepted: Accepted) {
+        match accepted {
+            Accepted::Written(unit) => {
                 let found = self.in_flight.iter_mut().find_map(|request| {
                     let place = request.left.iter().position(|&left| left == unit)?;
                     request.left.swap_remove(place);
-                    Some((request.sent(NOT_KNOWN), request.operation.is_with_fua()))
+                    Some((request.sent(NOT_ANSWERED), request.operation.is_with_fua()))
                 });
                 let (sent, fua) = found.expect("what is taken was sent");
                 self.ledger.write(sent, unit, 1, fua);
             }
-            Taken::Trimmed(first, units) => {
+            Accepted::Trimmed(first, units) => {
                 let trim = Operation::Trim { first, units };
                 let mut open = self.in_flight.iter_mut();
                 let request = open.find(|it| it.trims && it.operation == trim);
                 let request = request.expect("what is taken was sent");
                 request.trims = false;
-                self.ledger.trim(request.sent(NOT_KNOWN), first, units);
+                self.ledger.trim(request.sent(NOT_ANSWERED), first, units);
             }
         }
     }
@@ -317,8 +317,8 @@ impl Tested {
     }
 
     /// Returns the fingerprint of a power cut now.
-    pub(super) fn left_by_cut(&self) -> Left {
-        self.ssd.left_by_cut(self.configuration.buffer.protected)
+    pub(super) fn state_after_cut(&self) -> CutState {
+        self.ssd.state_after_cut(self.configuration.buffer.protected)
     }
 
     /// Returns the version that each unit of the host holds.
@@ -353,22 +353,23 @@ impl Tested {
         if let Some(misuse) = media.misuse() {
             return Err(Finding::Flash(misuse));
         }
-        let opening = CutOpening::begin(&self.configuration, media, at + DARK, self.fault)
-            .map_err(Finding::Recovery)?;
+        let opening =
+            CutOpening::begin(&self.configuration, media, at + POWER_OFF_TIME, self.fault)
+                .map_err(Finding::Recovery)?;
         let (ssd, recovery) = opening.clone().finish();
         ssd.check_invariants();
         self.ledger.check(at, |unit| ssd.version_of(unit)).map_err(Finding::Rule)?;
         self.ledger.settle(|unit| ssd.version_of(unit));
         self.ssd = ssd;
         self.opening = Some(opening);
-        self.powered = at + DARK;
+        self.powered = at + POWER_OFF_TIME;
         self.answered = recovery.ready_at;
         self.begin_now();
         Ok(recovery)
     }
 
     /// Writes a few units, flushes, and cuts power when the flush is answered.
-    pub(super) fn go_on(&mut self) -> Result<(), Finding> {
+    pub(super) fn write_and_cut(&mut self) -> Result<(), Finding> {
         let units = self.units();
         for first in [0, units / 2, units - 1] {
             let operation = Operation::Write { first: LogicalUnit(first), units: 1 };
@@ -458,10 +459,10 @@ impl Recovering {
     }
 
     /// Returns the fingerprint of a power cut now.
-    pub(super) fn left_by_cut(&self) -> Left {
+    pub(super) fn state_after_cut(&self) -> CutState {
         match &self.opening {
-            Some(opening) => opening.left_by_cut(self.tested.configuration.buffer.protected),
-            None => self.tested.left_by_cut(),
+            Some(opening) => opening.state_after_cut(self.tested.configuration.buffer.protected),
+            None => self.tested.state_after_cut(),
         }
     }
 
