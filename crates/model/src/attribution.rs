@@ -123,18 +123,18 @@ impl AddAssign for Attribution {
     }
 }
 
-/// Totals noted for the requests of one kind while they are carried out.
+/// Totals of the requests of one kind while they are carried out.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Noted {
+pub(crate) struct LatencyTotals {
     pub(crate) requests: u64,
     /// Sum of the latencies of the requests.
     pub(crate) latency: Nanoseconds,
-    /// Parts noted where they happen. `command` holds only the time that grows with a command's length; the rest of
+    /// Parts counted where they happen. `command` holds only the time that grows with a command's length; the rest of
     /// `command`, and `queue`, are worked out later.
     pub(crate) parts: Parts,
 }
 
-impl Noted {
+impl LatencyTotals {
     /// Returns all parts, with `command` and `queue` worked out.
     ///
     /// # Panics
@@ -152,9 +152,9 @@ impl Noted {
 /// Totals of all requests, and the data needed to divide waits for buffer space.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Delays {
-    pub(crate) reads: Noted,
-    pub(crate) writes: Noted,
-    pub(crate) others: Noted,
+    pub(crate) reads: LatencyTotals,
+    pub(crate) writes: LatencyTotals,
+    pub(crate) others: LatencyTotals,
     /// Time that writes waited for space in the buffer since the shares were last updated.
     pub(crate) buffer_wait: Nanoseconds,
     shares: Shares,

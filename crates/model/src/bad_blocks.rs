@@ -244,7 +244,7 @@ impl BadBlocks {
 
     /// Applies `record`, which recovery found after a power cut. Records are applied in order. Returns `None` if the
     /// record cannot be right.
-    pub(crate) fn take_over(&mut self, record: &BadBlockRecord, first_die: u32) -> Option<()> {
+    pub(crate) fn apply_record(&mut self, record: &BadBlockRecord, first_die: u32) -> Option<()> {
         let &BadBlockRecord { unit, lane, number, erases, replaced_by } = record;
         if lane >= self.stripe || number <= self.failures || erases == 0 {
             return None;

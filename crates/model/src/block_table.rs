@@ -162,7 +162,7 @@ impl BlockTable {
     }
 
     /// Sets state and valid units of a block whose history is unknown.
-    pub(crate) fn take_over(&mut self, block: BlockIndex, state: BlockState, valid: u32) {
+    pub(crate) fn set_block(&mut self, block: BlockIndex, state: BlockState, valid: u32) {
         self.blocks[block.0 as usize] = Block { valid, state, is_separate: false };
     }
 
@@ -214,8 +214,8 @@ impl BlockTable {
 
     /// Returns the next victim and its number of valid units, for a drive that chooses victims of some blocks apart:
     /// one of those blocks if `from_separate`, else an ordinary block. Takes from the other kind if the chosen kind
-    /// has no victim, or none that gains a unit. A policy that does not seek gain knows that only after it has taken all
-    /// blocks of the kind in turn.
+    /// has no victim, or none that gains a unit. A policy that does not seek gain knows that only after it has taken
+    /// all blocks of the kind in turn.
     pub(crate) fn take_victim_of(&mut self, from_separate: bool) -> Option<(BlockIndex, u32)> {
         let first = self.take_from(from_separate);
         if first.is_some_and(|(_, valid)| valid < self.units_per_block) {
@@ -329,7 +329,7 @@ impl BlockTable {
 
     /// Replaces the reverse map by a saved one. Its entries of units that are not valid may name any logical unit or
     /// none.
-    pub(crate) fn take_over_reverse_map(&mut self, saved: LazyTable) {
+    pub(crate) fn set_reverse_map(&mut self, saved: LazyTable) {
         self.reverse = saved;
     }
 

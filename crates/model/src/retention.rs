@@ -104,7 +104,7 @@ impl Retention {
 
     /// Restores ages after a power cut, at `now` by the drive's clock: `begun` returns the moment at which a block
     /// was begun, and `erases` its erase count.
-    pub(crate) fn take_over(
+    pub(crate) fn restore_ages(
         &mut self,
         begun: impl Fn(BlockIndex) -> Nanoseconds,
         now: Nanoseconds,

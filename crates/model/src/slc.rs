@@ -139,7 +139,7 @@ impl SlcCache {
     }
 
     /// Notes that `block` was found on the flash in SLC mode.
-    pub(crate) fn take_over(&mut self, block: BlockIndex) {
+    pub(crate) fn add_block(&mut self, block: BlockIndex) {
         self.of_block[block.0 as usize] = true;
         self.in_use += 1;
     }

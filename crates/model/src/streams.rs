@@ -143,7 +143,7 @@ impl Streams {
     }
 
     /// Notes that `block`, which was just opened, belongs to `stream`. Returns true if its victims are chosen apart.
-    pub(crate) fn take_over(&mut self, block: BlockIndex, stream: StreamId) -> bool {
+    pub(crate) fn assign_block(&mut self, block: BlockIndex, stream: StreamId) -> bool {
         self.of_block[block.0 as usize] = stream.0;
         let is_separate = self.is_separate(stream.0.into());
         self.hot_blocks += u32::from(is_separate);

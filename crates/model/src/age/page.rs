@@ -41,8 +41,8 @@ impl Layout {
         let Configuration { geometry, mechanisms, .. } = configuration;
         let groups = geometry.groups();
         let free = configuration.steady_state_free_blocks();
-        let told = matches!(past.workload, Workload::HotCold { .. });
-        let streams = if told { mechanisms.streams.count } else { 1 };
+        let names_streams = matches!(past.workload, Workload::HotCold { .. });
+        let streams = if names_streams { mechanisms.streams.count } else { 1 };
         // While the drive is full, a cache has only the blocks of its own.
         let cache = mechanisms.slc.filter(|slc| slc.min_free_blocks() > 0);
         let own = cache.map_or(0, |slc| slc.min_free_blocks());
@@ -176,7 +176,7 @@ impl<M: Mapping> Tables<'_, M> {
     /// Assigns `block`, which was just opened, to `stream`.
     fn take_for_stream(&mut self, block: BlockIndex, stream: StreamId) {
         let Some(streams) = &mut self.streams else { return };
-        if streams.take_over(block, stream) {
+        if streams.assign_block(block, stream) {
             self.block_table.mark_separate(block);
         }
     }
@@ -188,7 +188,7 @@ impl<M: Mapping> Tables<'_, M> {
         let units = if is_valid { slc.units_per_block() } else { 0 };
         self.block_table.open(block, BlockState::OpenForHost, units);
         self.block_table.mark_separate(block);
-        slc.take_over(block);
+        slc.add_block(block);
         let per_program = if is_valid { slc.units_per_program() } else { 0 };
         let programs = slc.programs_per_block();
         let first = self.geometry.first_unit(block).0;

@@ -263,16 +263,16 @@ impl Blocks {
 
     /// After a power cut: takes over a recorded failure. Called in the order of the records. Returns `None` if
     /// the record is impossible.
-    pub(super) fn take_over_failure(
+    pub(super) fn apply_failure(
         &mut self,
         record: &BadBlockRecord,
         geometry: &Geometry,
     ) -> Option<()> {
         let unit = record.unit;
         let bad = self.bad_blocks.as_mut().filter(|_| unit.0 < geometry.blocks())?;
-        bad.take_over(record, geometry.group_of(unit) * geometry.stripe())?;
+        bad.apply_record(record, geometry.group_of(unit) * geometry.stripe())?;
         if record.replaced_by.is_none() {
-            self.table.take_over(unit, BlockState::Retired, 0);
+            self.table.set_block(unit, BlockState::Retired, 0);
         }
         Some(())
     }

@@ -14,7 +14,7 @@ use std::ops::Range;
 use ssdlab_nand::{Nand, Page, Tag};
 
 use super::host::Host;
-use super::relocation::{PREFETCH_UNITS, Pages};
+use super::relocation::{MovedPages, PREFETCH_UNITS};
 use super::{Context, Ftl, kind};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -51,7 +51,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         sensed: Range<u32>,
     ) -> u32 {
         self.prefetch_for_copies(&sensed);
-        let mut pages = Pages::NONE;
+        let mut pages = MovedPages::NONE;
         // Of the units moved, `here` are in the program unit being filled.
         let (mut moved, mut here, mut last) = (0, 0, PhysicalUnit(sensed.start));
         let mut sensed_pages = 0;

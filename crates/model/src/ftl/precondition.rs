@@ -40,7 +40,7 @@ impl Ssd<PageMap, Null> {
         let mut ssd = Ssd::new(configuration)?;
         let filled = ssd.tables().precondition_log_blocks(configuration, past)?;
         if let Some(log) = &mut ssd.ftl.log_blocks {
-            log.take_over_filled(filled);
+            log.set_filled_blocks(filled);
         }
         Ok(ssd)
     }

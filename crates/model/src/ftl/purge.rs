@@ -107,7 +107,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 BlockState::Closed | BlockState::Closing => block_table.remove_victim(block),
                 BlockState::OpenForHost | BlockState::OpenForCollection | BlockState::Victim => {}
             }
-            block_table.take_over(block, BlockState::Victim, 0);
+            block_table.set_block(block, BlockState::Victim, 0);
             let erase = self.free_after_erase(nand, block);
             nand.erase(erase, self.timing.erase);
         }

@@ -405,10 +405,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let sent = request.sent;
         let (latency, occupancy) = self.requests.data_time(&request.command);
         let at = at + latency;
-        let noted = &mut self.delays.reads;
-        noted.requests += 1;
-        noted.latency += at.since(sent);
-        let parts = &mut noted.parts;
+        let totals = &mut self.delays.reads;
+        totals.requests += 1;
+        totals.latency += at.since(sent);
+        let parts = &mut totals.parts;
         parts.command += latency + occupancy;
         parts.flash_read += time.sense;
         parts.link += time.transfer;

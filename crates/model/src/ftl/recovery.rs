@@ -90,12 +90,12 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
         }
         let mut ssd = Ssd::with(configuration, map, media)?;
         ssd.ftl.check_saved()?;
-        ssd.ftl.take_over_bad_blocks()?;
+        ssd.ftl.apply_bad_block_records()?;
         let ready_at = at + ssd.ftl.time_to_read(&scan);
         // Nothing is in flight until then.
         ssd.nand.set_alarm(ready_at, Tag(kind::RECOVERY_DONE));
         ssd.run_until(ready_at, &mut NoHost);
-        let mut recovery = ssd.ftl.take_over_contents(&scan, ready_at);
+        let mut recovery = ssd.ftl.restore_contents(&scan, ready_at);
         (recovery.ready_at, recovery.took) = (ready_at, ready_at.since(at));
         let context = &mut Context { nand: &mut ssd.nand, host: &mut NoHost };
         ssd.ftl.rewrite_map(context.nand);
@@ -209,13 +209,13 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
     }
 
     /// Rebuilds the table of bad blocks from its records.
-    fn take_over_bad_blocks(&mut self) -> Result<(), RecoveryError> {
+    fn apply_bad_block_records(&mut self) -> Result<(), RecoveryError> {
         let mut records = self.media.bad_blocks().to_vec();
         records.sort_by_key(|record| record.number);
         for record in &records {
             let unit = record.unit;
             self.blocks
-                .take_over_failure(record, &self.geometry)
+                .apply_failure(record, &self.geometry)
                 .ok_or(RecoveryError::BadBlock { unit })?;
         }
         Ok(())
@@ -239,7 +239,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
     }
 
     /// Fills the map and the block table with what was found. Returns the record of the recovery.
-    fn take_over_contents(&mut self, scan: &Scan, now: Instant) -> Recovery {
+    fn restore_contents(&mut self, scan: &Scan, now: Instant) -> Recovery {
         self.placement.continue_from(scan.latest);
         self.counters.unsafe_shutdowns += 1;
         self.metadata.continue_from(scan.known.checkpoint_pages);
@@ -252,7 +252,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         if let Some(retention) = &mut self.retention {
             let (media, block_table) = (&self.media, self.blocks.table());
             let now = Nanoseconds::new(now.nanos());
-            retention.take_over(|it| media.begun(it), now, |it| block_table.erases(it));
+            retention.restore_ages(|it| media.begun(it), now, |it| block_table.erases(it));
         }
         Recovery {
             ready_at: now,
@@ -294,7 +294,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
             let block = BlockIndex(block);
             if found.is_slc {
                 let slc = self.slc.as_mut().ok_or(RecoveryError::CellMode { block })?;
-                slc.take_over(block);
+                slc.add_block(block);
             }
         }
         Ok(())
@@ -323,7 +323,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
                 self.blocks.add_free(group, block);
             } else if found.valid == 0 {
                 recovery.blocks_to_erase += 1;
-                block_table.take_over(block, BlockState::Victim, 0);
+                block_table.set_block(block, BlockState::Victim, 0);
                 let erase = self.free_after_erase(nand, block);
                 nand.erase(erase, self.timing.erase);
             } else if self.log_blocks.is_none() {
@@ -348,7 +348,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
             if erased > 0 && !self.is_slc(block) {
                 unfilled[group as usize].push((erased, block));
             } else {
-                self.take_over_closed(block, found);
+                self.restore_closed_block(block, found);
             }
         }
         for mut open in unfilled {
@@ -361,7 +361,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
                 let found = blocks[block.0 as usize];
                 match by.get(place) {
                     Some(&by) => self.fill_further(block, found, by),
-                    None => self.take_over_closed(block, found),
+                    None => self.restore_closed_block(block, found),
                 }
             }
         }
@@ -383,7 +383,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         let used = self.used_programs(block, found);
         let units = used.len() as u32 * self.geometry.units_per_program();
         let empty = self.geometry.units_per_block() - units;
-        self.blocks.table_mut().take_over(block, by, found.valid + empty);
+        self.blocks.table_mut().set_block(block, by, found.valid + empty);
         let group = self.geometry.group_of(block);
         let frontier = match by {
             BlockState::OpenForHost => self.placement.frontier_mut(),
@@ -477,10 +477,10 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    pub(super) fn take_over_closed(&mut self, block: BlockIndex, found: FoundBlock) {
+    pub(super) fn restore_closed_block(&mut self, block: BlockIndex, found: FoundBlock) {
         let is_slc = self.is_slc(block);
         let block_table = self.blocks.table_mut();
-        block_table.take_over(block, BlockState::Closed, found.valid);
+        block_table.set_block(block, BlockState::Closed, found.valid);
         if is_slc {
             block_table.mark_separate(block);
         }

@@ -25,14 +25,14 @@ const BATCH_UNITS: usize = 8;
 const HALF_BATCH_UNITS: usize = BATCH_UNITS / 2;
 
 /// Counter of the flash pages that units are moved from. Pages are visited in their order.
-pub(super) struct Pages {
+pub(super) struct MovedPages {
     latest: u32,
     count: u32,
 }
 
-impl Pages {
+impl MovedPages {
     /// No page so far; no page has the largest number.
-    pub(super) const NONE: Pages = Pages { latest: u32::MAX, count: 0 };
+    pub(super) const NONE: MovedPages = MovedPages { latest: u32::MAX, count: 0 };
 
     /// Counts `page` if a unit of it is moved and it is not counted yet.
     #[inline(always)]
@@ -90,7 +90,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let mut places = self.collector.places_ahead(&self.geometry);
         block_table.prefetch_reverse_entry(PhysicalUnit(places.start + 2 * PREFETCH_UNITS));
         self.collector.copies.begin_read();
-        let (mut next, mut moved, mut pages) = (first, 0, Pages::NONE);
+        let (mut next, mut moved, mut pages) = (first, 0, MovedPages::NONE);
         loop {
             let count;
             (next, count) = self.relocate(next..end, places, &mut pages);
@@ -136,7 +136,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Moves the valid units in `from` to the places `to`, as far as those suffice. Returns the first unit that
     /// was not looked at, and the number of units moved. Counts the pages of the moved units.
     #[inline(always)]
-    fn relocate(&mut self, from: Range<u32>, to: Range<u32>, pages: &mut Pages) -> (u32, u32) {
+    fn relocate(&mut self, from: Range<u32>, to: Range<u32>, pages: &mut MovedPages) -> (u32, u32) {
         let reverse_map = self.blocks.table_mut().reverse_map_mut();
         let (map, media) = (&mut self.map, &mut self.media);
         let (mut next, mut place) = (from.start, to.start);

@@ -161,7 +161,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             if !from.is_known_sound() && !block_table.agrees_with(&saved, logical) {
                 return damaged("the reverse map says otherwise than the map");
             }
-            block_table.take_over_reverse_map(saved);
+            block_table.set_reverse_map(saved);
         }
         if from.is_known_sound() { Ok(()) } else { self.check_data_blocks() }
     }
@@ -171,7 +171,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let Some(slc) = &mut self.slc else { return };
         for block in (0..self.geometry.blocks()).map(BlockIndex) {
             if self.blocks.table().is_separate(block) {
-                slc.take_over(block);
+                slc.add_block(block);
             }
         }
         let programs = slc.programs_per_block();

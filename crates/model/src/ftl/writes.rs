@@ -108,10 +108,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let request = self.requests.get(tag);
         let (latency, occupancy) = self.requests.data_time(&request.command);
         let at = at + latency;
-        let noted = &mut self.delays.writes;
-        noted.requests += 1;
-        noted.latency += at.since(request.sent);
-        noted.parts.command += latency + occupancy;
+        let totals = &mut self.delays.writes;
+        totals.requests += 1;
+        totals.latency += at.since(request.sent);
+        totals.parts.command += latency + occupancy;
         at
     }
 
@@ -393,7 +393,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             self.note_block_begun(context.nand, block, true);
             self.hold_block_for_reserve(block);
             if let Some(slc) = self.slc.as_mut().filter(|_| is_slc) {
-                slc.take_over(block);
+                slc.add_block(block);
                 self.placement.limit_block(slc.programs_per_block());
                 self.blocks.table_mut().mark_separate(block);
             }

@@ -171,7 +171,7 @@ impl MapArea {
                 BlockState::Closed | BlockState::Closing => self.block_table.remove_victim(block),
                 BlockState::OpenForHost | BlockState::OpenForCollection | BlockState::Victim => {}
             }
-            self.block_table.take_over(block, BlockState::Victim, 0);
+            self.block_table.set_block(block, BlockState::Victim, 0);
             self.reclaimed.push_back(block);
             groups.push(self.erase_reclaimed());
         }

@@ -33,7 +33,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         order.retain(|&block| found(block).valid > 0);
         order.sort_by_key(|&block| found(block).latest);
         for block in order {
-            self.take_over_closed(block, found(block));
+            self.restore_closed_block(block, found(block));
             let log = match self.logical_block_in(block) {
                 None => block,
                 Some(logical) => {

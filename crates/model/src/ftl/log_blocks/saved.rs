@@ -25,7 +25,7 @@ impl LogBlocks {
     }
 
     /// Takes over the blocks of a new drive that is preconditioned.
-    pub(in crate::ftl) fn take_over_filled(&mut self, filled: FilledBlocks) {
+    pub(in crate::ftl) fn set_filled_blocks(&mut self, filled: FilledBlocks) {
         let FilledBlocks { data, logs, open_programs, group } = filled;
         self.data = data.into_iter().map(Some).collect();
         self.logs = logs.into();
