@@ -6,20 +6,20 @@
 use super::layout::{Extent, GROUP_BLOCKS, Layout};
 
 /// Maximum size of files that are packed, in blocks (`mb_stream_req`: 64 KiB).
-const SMALL: u64 = 16;
+const SMALL_FILE_BLOCKS: u64 = 16;
 
 /// Size in blocks of the windows that small files are packed into (`mb_group_prealloc`: 2 MiB).
-const WINDOW: u64 = 512;
+const WINDOW_BLOCKS: u64 = 512;
 
 /// Maximum alignment of large files in blocks: 8 MiB.
-const ALIGNMENT_MOST: u64 = 2048;
+const MAX_ALIGNMENT: u64 = 2048;
 
-const WORDS: usize = (GROUP_BLOCKS / 64) as usize;
+const BITMAP_WORDS: usize = (GROUP_BLOCKS / 64) as usize;
 
 /// Blocks of one group that are taken.
 struct Group {
     /// One bit for each block; empty if no block of the group is taken.
-    taken: Vec<u64>,
+    allocated: Vec<u64>,
     blocks: u64,
     free: u64,
     /// True if all free blocks of the group were trimmed, and none was freed since.
@@ -27,31 +27,31 @@ struct Group {
 }
 
 impl Group {
-    fn is_taken(&self, place: u64) -> bool {
-        self.taken.get((place / 64) as usize).is_some_and(|word| word >> (place % 64) & 1 == 1)
+    fn is_allocated(&self, place: u64) -> bool {
+        self.allocated.get((place / 64) as usize).is_some_and(|word| word >> (place % 64) & 1 == 1)
     }
 
-    fn set(&mut self, place: u64, taken: bool) {
-        if self.taken.is_empty() {
-            self.taken = vec![0; WORDS];
+    fn set(&mut self, place: u64, allocated: bool) {
+        if self.allocated.is_empty() {
+            self.allocated = vec![0; BITMAP_WORDS];
         }
         let bit = 1 << (place % 64);
-        let word = &mut self.taken[(place / 64) as usize];
-        assert!((*word & bit != 0) != taken, "block {place} changes hands");
+        let word = &mut self.allocated[(place / 64) as usize];
+        assert!((*word & bit != 0) != allocated, "block {place} changes hands");
         *word ^= bit;
-        self.free = if taken { self.free - 1 } else { self.free + 1 };
+        self.free = if allocated { self.free - 1 } else { self.free + 1 };
     }
 
     /// Returns the first run of free blocks from `from` on: its first block and its length.
-    fn run(&self, from: u64) -> Option<(u64, u64)> {
-        if self.taken.is_empty() {
+    fn next_free_run(&self, from: u64) -> Option<(u64, u64)> {
+        if self.allocated.is_empty() {
             return (from < self.blocks).then(|| (from, self.blocks - from));
         }
         let mut first = from;
         while first < self.blocks {
-            if first.is_multiple_of(64) && self.taken[(first / 64) as usize] == u64::MAX {
+            if first.is_multiple_of(64) && self.allocated[(first / 64) as usize] == u64::MAX {
                 first += 64;
-            } else if self.is_taken(first) {
+            } else if self.is_allocated(first) {
                 first += 1;
             } else {
                 break;
@@ -61,7 +61,7 @@ impl Group {
             return None;
         }
         let mut end = first + 1;
-        while end < self.blocks && !self.is_taken(end) {
+        while end < self.blocks && !self.is_allocated(end) {
             end += 1;
         }
         Some((first, end - first))
@@ -69,53 +69,55 @@ impl Group {
 }
 
 /// All blocks, taken and free.
-pub(super) struct Space {
+pub(super) struct BlockAllocator {
     groups: Vec<Group>,
     /// Rest of the window that small files are packed into.
     window: Extent,
 }
 
-impl Space {
-    pub(super) fn new(layout: &Layout) -> Space {
+impl BlockAllocator {
+    pub(super) fn new(layout: &Layout) -> BlockAllocator {
         let group = |number: u64| {
             let blocks = layout.group(number).count;
-            Group { taken: Vec::new(), blocks, free: blocks, trimmed: true }
+            Group { allocated: Vec::new(), blocks, free: blocks, trimmed: true }
         };
-        let mut space = Space {
+        let mut allocator = BlockAllocator {
             groups: (0..layout.groups()).map(group).collect(),
             window: Extent { first: 0, count: 0 },
         };
         for extent in layout.reserved() {
-            space.mark(extent, true);
+            allocator.set_allocated(extent, true);
         }
-        space
+        allocator
     }
 
-    fn mark(&mut self, extent: Extent, taken: bool) {
+    fn set_allocated(&mut self, extent: Extent, allocated: bool) {
         for block in extent.first..extent.end() {
-            self.groups[(block / GROUP_BLOCKS) as usize].set(block % GROUP_BLOCKS, taken);
+            self.groups[(block / GROUP_BLOCKS) as usize].set(block % GROUP_BLOCKS, allocated);
         }
     }
 
     /// Returns the number of free blocks of a group.
-    pub(super) fn free_in(&self, group: u64) -> u64 {
+    pub(super) fn free_blocks(&self, group: u64) -> u64 {
         self.groups[group as usize].free
     }
 
     /// Takes up to `wanted` contiguous blocks for a file of `file_blocks` blocks in all, near `group`, or
     /// right behind the block `after` if that place is free. `None` if no block is free.
-    pub(super) fn take(
+    pub(super) fn allocate(
         &mut self,
         group: u64,
         after: Option<u64>,
         wanted: u64,
         file_blocks: u64,
     ) -> Option<Extent> {
-        let found = (after.and_then(|after| self.behind(after, wanted)))
-            .or_else(|| (file_blocks <= SMALL).then(|| self.in_window(group, wanted)).flatten())
+        let found = (after.and_then(|after| self.adjacent(after, wanted)))
+            .or_else(|| {
+                (file_blocks <= SMALL_FILE_BLOCKS).then(|| self.in_window(group, wanted)).flatten()
+            })
             .or_else(|| self.aligned(group, wanted, file_blocks))
-            .or_else(|| self.any(group, wanted))?;
-        self.mark(found, true);
+            .or_else(|| self.longest_free_run(group, wanted))?;
+        self.set_allocated(found, true);
         if found.first == self.window.first {
             let count = self.window.count.saturating_sub(found.count);
             self.window = Extent { first: found.end(), count };
@@ -124,18 +126,19 @@ impl Space {
     }
 
     /// Returns up to `wanted` free blocks right behind a block of the file.
-    fn behind(&self, after: u64, wanted: u64) -> Option<Extent> {
+    fn adjacent(&self, after: u64, wanted: u64) -> Option<Extent> {
         let (group, place) = (after / GROUP_BLOCKS, after % GROUP_BLOCKS + 1);
-        let (first, count) = self.groups[group as usize].run(place)?;
+        let (first, count) = self.groups[group as usize].next_free_run(place)?;
         (first == place).then(|| Extent { first: after + 1, count: count.min(wanted) })
     }
 
     fn in_window(&mut self, group: u64, wanted: u64) -> Option<Extent> {
         if self.window.count < wanted || self.window.first / GROUP_BLOCKS != group {
-            self.window = self.find(group, WINDOW, WINDOW.min(64))?;
+            self.window = self.find(group, WINDOW_BLOCKS, WINDOW_BLOCKS.min(64))?;
         }
         let place = self.window.first % GROUP_BLOCKS;
-        let (first, count) = self.groups[(self.window.first / GROUP_BLOCKS) as usize].run(place)?;
+        let (first, count) =
+            self.groups[(self.window.first / GROUP_BLOCKS) as usize].next_free_run(place)?;
         // Another file may have grown into the window from before it: then the window is given up.
         let is_free = first == place && count >= wanted;
         if !is_free {
@@ -146,15 +149,15 @@ impl Space {
     }
 
     fn aligned(&self, group: u64, wanted: u64, file_blocks: u64) -> Option<Extent> {
-        let alignment = file_blocks.next_power_of_two().min(ALIGNMENT_MOST);
+        let alignment = file_blocks.next_power_of_two().min(MAX_ALIGNMENT);
         self.find(group, wanted, alignment)
     }
 
     /// Returns a run of `count` free blocks at a multiple of `alignment`, from `group` on.
     fn find(&self, group: u64, count: u64, alignment: u64) -> Option<Extent> {
-        for number in self.from(group) {
+        for number in self.groups_with_free_blocks(group) {
             let mut place = 0;
-            while let Some((first, length)) = self.groups[number].run(place) {
+            while let Some((first, length)) = self.groups[number].next_free_run(place) {
                 let start = first.next_multiple_of(alignment);
                 if start + count <= first + length {
                     return Some(Extent { first: number as u64 * GROUP_BLOCKS + start, count });
@@ -166,11 +169,11 @@ impl Space {
     }
 
     /// Returns the longest run of free blocks, up to `wanted`: the fallback if there is no better place.
-    fn any(&self, group: u64, wanted: u64) -> Option<Extent> {
+    fn longest_free_run(&self, group: u64, wanted: u64) -> Option<Extent> {
         let mut best: Option<Extent> = None;
-        for number in self.from(group) {
+        for number in self.groups_with_free_blocks(group) {
             let mut place = 0;
-            while let Some((first, length)) = self.groups[number].run(place) {
+            while let Some((first, length)) = self.groups[number].next_free_run(place) {
                 let count = length.min(wanted);
                 if best.is_none_or(|best| best.count < count) {
                     best = Some(Extent { first: number as u64 * GROUP_BLOCKS + first, count });
@@ -182,7 +185,7 @@ impl Space {
     }
 
     /// Returns the groups with free blocks, beginning at `group` and wrapping around.
-    fn from(&self, group: u64) -> impl Iterator<Item = usize> {
+    fn groups_with_free_blocks(&self, group: u64) -> impl Iterator<Item = usize> {
         let count = self.groups.len();
         (0..count)
             .map(move |step| (group as usize + step) % count)
@@ -191,21 +194,21 @@ impl Space {
 
     /// Frees blocks, which can be taken again from now on.
     pub(super) fn free(&mut self, extent: Extent, trimmed: bool) {
-        self.mark(extent, false);
+        self.set_allocated(extent, false);
         let group = &mut self.groups[(extent.first / GROUP_BLOCKS) as usize];
         group.trimmed &= trimmed;
     }
 
     /// Returns free runs of at least `least` blocks in groups in which blocks were freed since they were
     /// last trimmed. The groups count as trimmed from now on.
-    pub(super) fn untrimmed(&mut self, least: u64) -> Vec<Extent> {
+    pub(super) fn take_untrimmed(&mut self, least: u64) -> Vec<Extent> {
         let mut runs = Vec::new();
         for (number, group) in self.groups.iter_mut().enumerate() {
             if std::mem::replace(&mut group.trimmed, true) {
                 continue;
             }
             let mut place = 0;
-            while let Some((first, count)) = group.run(place) {
+            while let Some((first, count)) = group.next_free_run(place) {
                 if count >= least {
                     runs.push(Extent { first: number as u64 * GROUP_BLOCKS + first, count });
                 }

@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 
 use ssdlab_error::{DriveError, ErrorKind};
 
-use super::inodes::{Entry, FileNumber, Kind, Node};
+use super::inodes::{Entry, FileNumber, Inode, Kind};
 use super::layout::{BLOCK, GROUP_BLOCKS, Layout};
-use super::{FileSystem, full};
+use super::{FileSystem, no_space};
 
 /// The root directory. (Its number on ext4 is 2; here inodes are counted from 0.)
 const ROOT: FileNumber = FileNumber(0);
 
 impl FileSystem<'_> {
     pub(super) fn make_root(&mut self) {
-        let mut root = Node::new(Kind::Directory { entries: BTreeMap::new(), filled: vec![24] });
+        let mut root =
+            Inode::new(Kind::Directory { entries: BTreeMap::new(), used_bytes: vec![24] });
         let group = self.layout.journal().end() / GROUP_BLOCKS;
-        let block = self.space.take(group, None, 1, 1).expect("a new file system has room");
+        let block = self.allocator.allocate(group, None, 1, 1).expect("a new file system has room");
         root.map(0, block);
-        (root.size, root.size_noted) = (BLOCK.bytes(), BLOCK.bytes());
-        self.nodes.insert(ROOT.0, root);
+        (root.size, root.disk_size) = (BLOCK.bytes(), BLOCK.bytes());
+        self.inodes.insert(ROOT.0, root);
     }
 
     /// Returns the root directory.
@@ -31,7 +32,7 @@ impl FileSystem<'_> {
     /// # Panics
     /// Panics if `directory` is not a directory, or was removed.
     pub fn find(&self, directory: FileNumber, name: &str) -> Option<FileNumber> {
-        let Kind::Directory { entries, .. } = &self.node(directory).kind else {
+        let Kind::Directory { entries, .. } = &self.inode(directory).kind else {
             panic!("not a directory")
         };
         entries.get(name).map(|entry| entry.file)
@@ -65,20 +66,20 @@ impl FileSystem<'_> {
         // parent.
         let group = if parent == ROOT {
             let groups = 0..self.layout.groups();
-            let best = groups.rev().max_by_key(|&group| self.space.free_in(group));
+            let best = groups.rev().max_by_key(|&group| self.allocator.free_blocks(group));
             best.expect("some group")
         } else {
             Layout::group_of_inode(parent.0)
         };
-        let kind = Kind::Directory { entries: BTreeMap::new(), filled: vec![24] };
+        let kind = Kind::Directory { entries: BTreeMap::new(), used_bytes: vec![24] };
         let made = self.add(parent, name, kind, group)?;
         let group = Layout::group_of_inode(made.0);
-        let block = self.space.take(group, None, 1, 1).ok_or_else(full)?;
-        self.note_taken(block);
-        self.change(block.first);
-        let node = self.node_mut(made);
-        node.map(0, block);
-        (node.size, node.size_noted) = (BLOCK.bytes(), BLOCK.bytes());
+        let block = self.allocator.allocate(group, None, 1, 1).ok_or_else(no_space)?;
+        self.mark_bitmap_dirty(block);
+        self.add_to_transaction(block.first);
+        let inode = self.inode_mut(made);
+        inode.map(0, block);
+        (inode.size, inode.disk_size) = (BLOCK.bytes(), BLOCK.bytes());
         Ok(made)
     }
 
@@ -94,11 +95,11 @@ impl FileSystem<'_> {
             return Err(DriveError::new(ErrorKind::Usage, message));
         }
         let file = self.free_inode(group)?;
-        self.nodes.insert(file.0, Node::new(kind));
+        self.inodes.insert(file.0, Inode::new(kind));
         let group = Layout::group_of_inode(file.0);
-        self.change(self.layout.inode_bitmap(group));
-        self.change(self.layout.descriptor(group));
-        self.change_inode(file, true);
+        self.add_to_transaction(self.layout.inode_bitmap(group));
+        self.add_to_transaction(self.layout.descriptor(group));
+        self.mark_inode_dirty(file, true);
         self.enter(directory, name, file)?;
         Ok(file)
     }
@@ -111,7 +112,7 @@ impl FileSystem<'_> {
             let inodes = hint..Layout::inodes(group).end;
             // Inodes in use, in order: the first gap is a free inode.
             let mut free = hint;
-            for (&used, _) in self.nodes.range(inodes.clone()) {
+            for (&used, _) in self.inodes.range(inodes.clone()) {
                 if used != free {
                     break;
                 }
@@ -122,7 +123,7 @@ impl FileSystem<'_> {
                 return Ok(FileNumber(free));
             }
         }
-        Err(full())
+        Err(no_space())
     }
 
     /// Enters a name into a directory.
@@ -133,15 +134,15 @@ impl FileSystem<'_> {
         file: FileNumber,
     ) -> Result<(), DriveError> {
         let bytes = entry_bytes(name);
-        let Kind::Directory { entries, filled } = &mut self.node_mut(directory).kind else {
+        let Kind::Directory { entries, used_bytes } = &mut self.inode_mut(directory).kind else {
             panic!("not a directory")
         };
-        let found = filled.iter().rposition(|used| used + bytes <= BLOCK.bytes());
-        let block = found.unwrap_or(filled.len());
+        let found = used_bytes.iter().rposition(|used| used + bytes <= BLOCK.bytes());
+        let block = found.unwrap_or(used_bytes.len());
         if found.is_none() {
-            filled.push(0);
+            used_bytes.push(0);
         }
-        filled[block] += bytes;
+        used_bytes[block] += bytes;
         entries.insert(name.into(), Entry { file, block });
         if found.is_none() {
             self.grow_directory(directory, block as u64)?;
@@ -151,24 +152,24 @@ impl FileSystem<'_> {
     }
 
     fn grow_directory(&mut self, directory: FileNumber, block: u64) -> Result<(), DriveError> {
-        let after = self.node(directory).extents.last().map(|last| last.extent.end() - 1);
+        let after = self.inode(directory).extents.last().map(|last| last.extent.end() - 1);
         let group = Layout::group_of_inode(directory.0);
-        let taken = self.space.take(group, after, 1, 1).ok_or_else(full)?;
-        self.note_taken(taken);
-        let node = self.node_mut(directory);
-        node.map(block, taken);
-        node.size += BLOCK.bytes();
-        node.size_noted = node.size;
-        self.change_inode(directory, false);
+        let taken = self.allocator.allocate(group, after, 1, 1).ok_or_else(no_space)?;
+        self.mark_bitmap_dirty(taken);
+        let inode = self.inode_mut(directory);
+        inode.map(block, taken);
+        inode.size += BLOCK.bytes();
+        inode.disk_size = inode.size;
+        self.mark_inode_dirty(directory, false);
         Ok(())
     }
 
     fn change_entry(&mut self, directory: FileNumber, block: usize) {
-        let places = self.node(directory).places(block as u64, block as u64 + 1);
+        let places = self.inode(directory).places(block as u64, block as u64 + 1);
         if let [(_, _, Some(place))] = places[..] {
-            self.change(place);
+            self.add_to_transaction(place);
         }
-        self.stamp(directory);
+        self.update_time_stamp(directory);
     }
 
     /// Removes a file, or a directory that is empty.
@@ -181,28 +182,28 @@ impl FileSystem<'_> {
     pub fn remove(&mut self, directory: FileNumber, name: &str) -> Result<(), DriveError> {
         let wrong = |what: &str| Err(DriveError::new(ErrorKind::Usage, format!("{name} {what}")));
         let Some(file) = self.find(directory, name) else { return wrong("does not exist") };
-        if let Kind::Directory { entries, .. } = &self.node(file).kind
+        if let Kind::Directory { entries, .. } = &self.inode(file).kind
             && !entries.is_empty()
         {
             return wrong("is not empty");
         }
-        let Kind::Directory { entries, filled } = &mut self.node_mut(directory).kind else {
+        let Kind::Directory { entries, used_bytes } = &mut self.inode_mut(directory).kind else {
             panic!("not a directory")
         };
         let entry = entries.remove(name).expect("it was there");
-        filled[entry.block] -= entry_bytes(name);
+        used_bytes[entry.block] -= entry_bytes(name);
         self.change_entry(directory, entry.block);
         // Until its blocks are freed the file is an orphan, in a list that begins in the superblock.
-        self.change(self.layout.superblock());
-        self.change_inode(file, true);
-        self.free_from(file, 0);
+        self.add_to_transaction(self.layout.superblock());
+        self.mark_inode_dirty(file, true);
+        self.free_blocks_from(file, 0);
         self.forget_dirty(file);
-        self.nodes.remove(&file.0);
+        self.inodes.remove(&file.0);
         let group = Layout::group_of_inode(file.0);
         let hint = &mut self.inode_hints[group as usize];
         *hint = file.0.min(*hint);
-        self.change(self.layout.inode_bitmap(group));
-        self.change(self.layout.descriptor(group));
+        self.add_to_transaction(self.layout.inode_bitmap(group));
+        self.add_to_transaction(self.layout.descriptor(group));
         Ok(())
     }
 }

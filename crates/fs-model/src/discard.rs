@@ -7,7 +7,7 @@ use super::FileSystem;
 use super::layout::{BLOCK, Extent, GROUP_BLOCKS};
 
 /// Merges neighbouring freed extents, as ext4 does within a group.
-pub(super) fn merged(mut freed: Vec<Extent>) -> Vec<Extent> {
+pub(super) fn merge_extents(mut freed: Vec<Extent>) -> Vec<Extent> {
     freed.sort_unstable();
     let mut merged: Vec<Extent> = Vec::new();
     for extent in freed {
@@ -38,7 +38,7 @@ impl FileSystem<'_> {
             if trims {
                 at = self.queue.trim(at, extent)?;
             }
-            self.space.free(extent, trims);
+            self.allocator.free(extent, trims);
         }
         Ok(at)
     }
@@ -54,11 +54,11 @@ impl FileSystem<'_> {
                            drive";
             return Err(DriveError::new(ErrorKind::Unsupported, message));
         }
-        let runs = self.space.untrimmed(least.covering(BLOCK).max(1));
+        let runs = self.allocator.take_untrimmed(least.covering(BLOCK).max(1));
         let mut trimmed = ByteLength::ZERO;
         for run in runs {
             let end = self.queue.trim(self.now, run)?;
-            self.pass_until(end)?;
+            self.run_background_until(end)?;
             trimmed += BLOCK * run.count;
         }
         Ok(trimmed)

@@ -9,7 +9,7 @@ use ssdlab_units::ByteLength;
 use super::FileSystem;
 use super::inodes::{FileNumber, Kind};
 use super::layout::BLOCK;
-use super::queue::Queue;
+use super::queue::RequestQueue;
 
 impl FileSystem<'_> {
     /// Truncates a file to `size`. Does nothing if the file is not longer than that.
@@ -17,25 +17,25 @@ impl FileSystem<'_> {
     /// # Errors
     /// Returns no error at present. A later version may return one if the file system is full.
     pub fn truncate(&mut self, file: FileNumber, size: ByteLength) -> Result<(), DriveError> {
-        let node = self.node_mut(file);
-        if node.size <= size.bytes() {
+        let inode = self.inode_mut(file);
+        if inode.size <= size.bytes() {
             return Ok(());
         }
-        node.size = size.bytes();
-        node.size_noted = node.size_noted.min(node.size);
-        if let Kind::File { content } = &mut node.kind {
+        inode.size = size.bytes();
+        inode.disk_size = inode.disk_size.min(inode.size);
+        if let Kind::File { content } = &mut inode.kind {
             content.truncate(size.bytes() as usize);
         }
         let blocks = size.covering(BLOCK);
         // Pages beyond the end are dropped.
-        let _ = node.dirty.split_off(&blocks);
-        if let Some(mut last) = node.dirty.last_entry() {
+        let _ = inode.dirty.split_off(&blocks);
+        if let Some(mut last) = inode.dirty.last_entry() {
             let end = (*last.get()).min(blocks);
             last.insert(end);
         }
-        self.change(self.layout.superblock());
-        self.free_from(file, blocks);
-        self.change_inode(file, true);
+        self.add_to_transaction(self.layout.superblock());
+        self.free_blocks_from(file, blocks);
+        self.mark_inode_dirty(file, true);
         self.recount_dirty(file);
         Ok(())
     }
@@ -45,7 +45,7 @@ impl FileSystem<'_> {
     /// # Panics
     /// Panics if the file was removed.
     pub fn size(&self, file: FileNumber) -> ByteLength {
-        ByteLength::new(self.node(file).size)
+        ByteLength::new(self.inode(file).size)
     }
 
     /// Returns the regions of the drive that hold a file, in the order of the file.
@@ -53,7 +53,7 @@ impl FileSystem<'_> {
     /// # Panics
     /// Panics if the file was removed.
     pub fn places(&self, file: FileNumber) -> Vec<Region> {
-        self.node(file).extents.iter().map(|mapped| Queue::region(mapped.extent)).collect()
+        self.inode(file).extents.iter().map(|mapped| RequestQueue::region(mapped.extent)).collect()
     }
 
     /// Reads a region of the drive directly, not through a file. Returns the number of blocks of 4 KiB that
@@ -62,9 +62,9 @@ impl FileSystem<'_> {
     /// # Errors
     /// Returns an error if the region does not lie on blocks of the drive.
     pub fn read_past(&mut self, region: Region) -> Result<u64, DriveError> {
-        let (end, nowhere) = self.queue.read(self.now, region)?;
-        self.pass_until(end)?;
-        Ok(nowhere)
+        let (end, unmapped) = self.queue.read(self.now, region)?;
+        self.run_background_until(end)?;
+        Ok(unmapped)
     }
 
     /// Reads the written content of a file into `buffer`; returns the number of bytes read.
@@ -72,7 +72,7 @@ impl FileSystem<'_> {
     /// # Panics
     /// Panics if `file` is a directory, or was removed.
     pub fn read(&self, file: FileNumber, offset: u64, buffer: &mut [u8]) -> usize {
-        let Kind::File { content } = &self.node(file).kind else { panic!("a directory") };
+        let Kind::File { content } = &self.inode(file).kind else { panic!("a directory") };
         let there = content.get(offset as usize..).unwrap_or(&[]);
         let count = there.len().min(buffer.len());
         buffer[..count].copy_from_slice(&there[..count]);
@@ -87,13 +87,13 @@ impl FileSystem<'_> {
     /// # Panics
     /// Panics if `file` is a directory, or was removed.
     pub fn write(&mut self, file: FileNumber, offset: u64, bytes: &[u8]) -> Result<(), DriveError> {
-        let Kind::File { content } = &mut self.node_mut(file).kind else { panic!("a directory") };
+        let Kind::File { content } = &mut self.inode_mut(file).kind else { panic!("a directory") };
         let end = offset as usize + bytes.len();
         if content.len() < end {
             content.resize(end, 0);
         }
         content[offset as usize..end].copy_from_slice(bytes);
-        self.soil(file, offset, bytes.len() as u64)
+        self.mark_dirty(file, offset, bytes.len() as u64)
     }
 
     /// Appends `length` bytes, whose content is not recorded.
@@ -104,25 +104,25 @@ impl FileSystem<'_> {
     /// # Panics
     /// Panics if the file was removed.
     pub fn append(&mut self, file: FileNumber, length: ByteLength) -> Result<(), DriveError> {
-        let size = self.node(file).size;
-        self.soil(file, size, length.bytes())
+        let size = self.inode(file).size;
+        self.mark_dirty(file, size, length.bytes())
     }
 
     /// Marks the pages of a range of the file as dirty.
-    fn soil(&mut self, file: FileNumber, offset: u64, length: u64) -> Result<(), DriveError> {
+    fn mark_dirty(&mut self, file: FileNumber, offset: u64, length: u64) -> Result<(), DriveError> {
         if length == 0 {
             return Ok(());
         }
         let (first, end) = (offset / BLOCK.bytes(), (offset + length).div_ceil(BLOCK.bytes()));
         let now = self.now;
-        let node = self.node_mut(file);
-        node.size = node.size.max(offset + length);
-        let was_clean = node.dirty.is_empty();
+        let inode = self.inode_mut(file);
+        inode.size = inode.size.max(offset + length);
+        let was_clean = inode.dirty.is_empty();
         if was_clean {
-            node.dirty_since = now;
+            inode.dirty_since = now;
         }
-        insert_range(&mut node.dirty, first, end);
-        self.stamp(file);
+        insert_range(&mut inode.dirty, first, end);
+        self.update_time_stamp(file);
         self.recount_dirty(file);
         if self.flusher.dirty_bytes() > self.options.dirty_background {
             self.flusher.wake(now);

@@ -6,7 +6,7 @@ use ssdlab_error::DriveError;
 use ssdlab_units::Instant;
 
 use super::layout::{Extent, GROUP_BLOCKS, Layout};
-use super::{FileSystem, TICK, full};
+use super::{FileSystem, TICK, no_space};
 
 /// A file or directory, named by its inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Directory {
         entries: BTreeMap<Box<str>, Entry>,
         /// Bytes of each block that entries occupy.
-        filled: Vec<u64>,
+        used_bytes: Vec<u64>,
     },
 }
 
@@ -38,42 +38,42 @@ pub(super) struct Entry {
 
 /// A run of a file's blocks.
 #[derive(Clone, Copy)]
-pub(super) struct Mapped {
+pub(super) struct FileExtent {
     /// First block of the run, counted from the start of the file.
-    pub(super) at: u64,
+    pub(super) file_block: u64,
     pub(super) extent: Extent,
 }
 
 /// An inode.
-pub(super) struct Node {
+pub(super) struct Inode {
     pub(super) kind: Kind,
     pub(super) size: u64,
     /// Size that the inode on the drive will have after the next commit.
-    pub(super) size_noted: u64,
-    pub(super) extents: Vec<Mapped>,
+    pub(super) disk_size: u64,
+    pub(super) extents: Vec<FileExtent>,
     /// The block of the extent tree, if the inode is too small for it.
     leaf: Option<u64>,
     /// Dirty pages, which the drive does not have: the end of each range by its first page.
     pub(super) dirty: BTreeMap<u64, u64>,
     pub(super) dirty_since: Instant,
     /// Clock tick of the time stamp.
-    stamp: u64,
+    time_stamp_tick: u64,
     /// Transactions that `fsync` and `fdatasync` wait for.
     pub(super) sync_transaction: u64,
     pub(super) data_sync_transaction: u64,
 }
 
-impl Node {
-    pub(super) fn new(kind: Kind) -> Node {
-        Node {
+impl Inode {
+    pub(super) fn new(kind: Kind) -> Inode {
+        Inode {
             kind,
             size: 0,
-            size_noted: 0,
+            disk_size: 0,
             extents: Vec::new(),
             leaf: None,
             dirty: BTreeMap::new(),
             dirty_since: Instant::START,
-            stamp: u64::MAX,
+            time_stamp_tick: u64::MAX,
             sync_transaction: 0,
             data_sync_transaction: 0,
         }
@@ -88,7 +88,7 @@ impl Node {
     pub(super) fn places(&self, first: u64, end: u64) -> Vec<(u64, u64, Option<u64>)> {
         let (mut runs, mut at) = (Vec::new(), first);
         for mapped in &self.extents {
-            let (from, to) = (mapped.at, mapped.at + mapped.extent.count);
+            let (from, to) = (mapped.file_block, mapped.file_block + mapped.extent.count);
             if to <= at {
                 continue;
             }
@@ -111,93 +111,93 @@ impl Node {
 
     /// Maps a run of the file, from its block `at` on, to `extent`.
     pub(super) fn map(&mut self, at: u64, extent: Extent) {
-        let index = self.extents.partition_point(|mapped| mapped.at < at);
+        let index = self.extents.partition_point(|mapped| mapped.file_block < at);
         if let Some(before) = index.checked_sub(1).map(|index| &mut self.extents[index])
-            && before.at + before.extent.count == at
+            && before.file_block + before.extent.count == at
             && before.extent.end() == extent.first
             && before.extent.first / GROUP_BLOCKS == extent.first / GROUP_BLOCKS
         {
             before.extent.count += extent.count;
             return;
         }
-        self.extents.insert(index, Mapped { at, extent });
+        self.extents.insert(index, FileExtent { file_block: at, extent });
     }
 }
 
 impl FileSystem<'_> {
-    pub(super) fn node(&self, file: FileNumber) -> &Node {
-        self.nodes.get(&file.0).expect("a file that exists")
+    pub(super) fn inode(&self, file: FileNumber) -> &Inode {
+        self.inodes.get(&file.0).expect("a file that exists")
     }
 
-    pub(super) fn node_mut(&mut self, file: FileNumber) -> &mut Node {
-        self.nodes.get_mut(&file.0).expect("a file that exists")
+    pub(super) fn inode_mut(&mut self, file: FileNumber) -> &mut Inode {
+        self.inodes.get_mut(&file.0).expect("a file that exists")
     }
 
     /// Frees the blocks of a file from its block `from` on.
-    pub(super) fn free_from(&mut self, file: FileNumber, from: u64) {
-        let node = self.node_mut(file);
+    pub(super) fn free_blocks_from(&mut self, file: FileNumber, from: u64) {
+        let inode = self.inode_mut(file);
         let mut freed = Vec::new();
-        while let Some(last) = node.extents.last_mut() {
-            if last.at + last.extent.count <= from {
+        while let Some(last) = inode.extents.last_mut() {
+            if last.file_block + last.extent.count <= from {
                 break;
             }
-            let keep = from.saturating_sub(last.at);
+            let keep = from.saturating_sub(last.file_block);
             freed.push(Extent { first: last.extent.first + keep, count: last.extent.count - keep });
             last.extent.count = keep;
             if keep > 0 {
                 break;
             }
-            node.extents.pop();
+            inode.extents.pop();
         }
-        if node.extents.len() <= EXTENTS_IN_INODE
-            && let Some(leaf) = node.leaf.take()
+        if inode.extents.len() <= EXTENTS_IN_INODE
+            && let Some(leaf) = inode.leaf.take()
         {
             freed.push(Extent { first: leaf, count: 1 });
         }
         for extent in freed {
-            self.note_taken(extent);
-            self.journal.free(extent);
+            self.mark_bitmap_dirty(extent);
+            self.journal.free_after_commit(extent);
         }
     }
 
     /// Notes that blocks were taken or freed: their bitmap and group descriptor change.
-    pub(super) fn note_taken(&mut self, extent: Extent) {
+    pub(super) fn mark_bitmap_dirty(&mut self, extent: Extent) {
         let group = extent.first / GROUP_BLOCKS;
-        self.change(self.layout.block_bitmap(group));
-        self.change(self.layout.descriptor(group));
+        self.add_to_transaction(self.layout.block_bitmap(group));
+        self.add_to_transaction(self.layout.descriptor(group));
     }
 
     /// Notes that an inode changes; `for_data` is true if the data cannot be found without the change.
-    pub(super) fn change_inode(&mut self, file: FileNumber, for_data: bool) {
-        self.change(self.layout.inode_block(file.0));
+    pub(super) fn mark_inode_dirty(&mut self, file: FileNumber, for_data: bool) {
+        self.add_to_transaction(self.layout.inode_block(file.0));
         let transaction = self.journal.running();
-        let node = self.node_mut(file);
-        node.sync_transaction = transaction;
+        let inode = self.inode_mut(file);
+        inode.sync_transaction = transaction;
         if for_data {
-            node.data_sync_transaction = transaction;
+            inode.data_sync_transaction = transaction;
         }
     }
 
     /// Updates the time stamp of a file.
-    pub(super) fn stamp(&mut self, file: FileNumber) {
+    pub(super) fn update_time_stamp(&mut self, file: FileNumber) {
         let tick = self.now.nanos() / TICK.nanos();
-        if self.node(file).stamp != tick {
-            self.node_mut(file).stamp = tick;
-            self.change_inode(file, false);
+        if self.inode(file).time_stamp_tick != tick {
+            self.inode_mut(file).time_stamp_tick = tick;
+            self.mark_inode_dirty(file, false);
         }
     }
 
     /// Gives the file a block for its extents, if they do not fit into the inode any more.
     pub(super) fn make_leaf(&mut self, file: FileNumber) -> Result<(), DriveError> {
-        let node = self.node(file);
-        if let Some(leaf) = node.leaf {
-            self.change(leaf);
-        } else if node.extents.len() > EXTENTS_IN_INODE {
+        let inode = self.inode(file);
+        if let Some(leaf) = inode.leaf {
+            self.add_to_transaction(leaf);
+        } else if inode.extents.len() > EXTENTS_IN_INODE {
             let group = Layout::group_of_inode(file.0);
-            let taken = self.space.take(group, None, 1, 1).ok_or_else(full)?;
-            self.note_taken(taken);
-            self.change(taken.first);
-            self.node_mut(file).leaf = Some(taken.first);
+            let taken = self.allocator.allocate(group, None, 1, 1).ok_or_else(no_space)?;
+            self.mark_bitmap_dirty(taken);
+            self.add_to_transaction(taken.first);
+            self.inode_mut(file).leaf = Some(taken.first);
         }
         Ok(())
     }

@@ -11,11 +11,11 @@ use ssdlab_error::DriveError;
 use ssdlab_units::Instant;
 
 use super::layout::Extent;
-use super::queue::{requests, runs};
+use super::queue::{merge_into_runs, split_into_requests};
 use super::{FileSystem, discard};
 
 /// Number of blocks that one descriptor names: tags of 16 bytes in 4 KiB (checksums of version 3).
-const TAGS: u64 = 254;
+const TAGS_PER_DESCRIPTOR: u64 = 254;
 
 /// Changes that become durable together.
 #[derive(Default)]
@@ -34,7 +34,7 @@ enum Stage {
     /// The data is in flight: write the descriptor and the blocks next.
     Blocks,
     /// Write the commit block next.
-    Record,
+    CommitBlock,
     /// The transaction is durable.
     Done,
 }
@@ -61,8 +61,8 @@ pub(super) struct Journal {
     commit: Option<Commit>,
     committed: u64,
     /// Committed blocks that are not written to their place yet, and the moment since when.
-    pub(super) away: BTreeSet<u64>,
-    pub(super) away_since: Instant,
+    pub(super) uncheckpointed: BTreeSet<u64>,
+    pub(super) uncheckpointed_since: Instant,
 }
 
 impl Journal {
@@ -75,8 +75,8 @@ impl Journal {
             number: 1,
             commit: None,
             committed: 0,
-            away: BTreeSet::new(),
-            away_since: Instant::START,
+            uncheckpointed: BTreeSet::new(),
+            uncheckpointed_since: Instant::START,
         }
     }
 
@@ -96,12 +96,12 @@ impl Journal {
     }
 
     /// Has blocks become free when the running transaction has committed.
-    pub(super) fn free(&mut self, extent: Extent) {
+    pub(super) fn free_after_commit(&mut self, extent: Extent) {
         self.running.freed.push(extent);
     }
 
     /// Returns the next `count` blocks of the journal, in runs.
-    fn advance(&mut self, count: u64) -> Vec<Extent> {
+    fn reserve_blocks(&mut self, count: u64) -> Vec<Extent> {
         let (mut runs, mut left) = (Vec::new(), count);
         while left > 0 {
             let run = left.min(self.area.count - self.head);
@@ -117,7 +117,7 @@ impl Journal {
 
 impl FileSystem<'_> {
     /// Adds a block of metadata to the running transaction.
-    pub(super) fn change(&mut self, block: u64) {
+    pub(super) fn add_to_transaction(&mut self, block: u64) {
         self.journal.running.blocks.insert(block);
         self.journal.running.started.get_or_insert(self.now);
     }
@@ -136,43 +136,43 @@ impl FileSystem<'_> {
 
     /// Executes the next stage of the commit in progress, whose time has come.
     pub(super) fn step_commit(&mut self) -> Result<(), DriveError> {
-        let commit = self.journal.commit.as_mut().expect("a commit is under way");
+        let commit = self.journal.commit.as_mut().expect("a commit is in progress");
         let ready = commit.ready;
         let (stage, next) = match commit.stage {
-            Stage::Blocks => (Stage::Record, self.write_blocks(ready)?),
-            Stage::Record => (Stage::Done, self.write_record(ready)?),
+            Stage::Blocks => (Stage::CommitBlock, self.write_blocks(ready)?),
+            Stage::CommitBlock => (Stage::Done, self.write_commit_block(ready)?),
             Stage::Done => return self.end_commit(),
         };
-        let commit = self.journal.commit.as_mut().expect("it is still under way");
+        let commit = self.journal.commit.as_mut().expect("it is still in progress");
         (commit.stage, commit.ready) = (stage, next);
         Ok(())
     }
 
     fn write_blocks(&mut self, at: Instant) -> Result<Instant, DriveError> {
-        let commit = self.journal.commit.as_ref().expect("a commit is under way");
+        let commit = self.journal.commit.as_ref().expect("a commit is in progress");
         let blocks = commit.transaction.blocks.len() as u64;
-        let count = blocks + blocks.div_ceil(TAGS);
+        let count = blocks + blocks.div_ceil(TAGS_PER_DESCRIPTOR);
         let mut at = at;
         if self.journal.used + count + 1 >= self.journal.area.count * 3 / 4 {
             at = self.checkpoint(at)?;
         }
         let batch = self.queue.batch(at);
-        for run in self.journal.advance(count) {
-            for request in requests(run) {
-                at = self.queue.slot(at);
+        for run in self.journal.reserve_blocks(count) {
+            for request in split_into_requests(run) {
+                at = self.queue.next_free_slot(at);
                 self.queue.write(at, request, false, batch)?;
             }
         }
         Ok(self.queue.finish(batch))
     }
 
-    fn write_record(&mut self, at: Instant) -> Result<Instant, DriveError> {
+    fn write_commit_block(&mut self, at: Instant) -> Result<Instant, DriveError> {
         let mut at = at;
         if self.options.barrier {
             at = self.queue.flush(at)?;
         }
         let through = self.options.barrier && self.options.force_unit_access;
-        for run in self.journal.advance(1) {
+        for run in self.journal.reserve_blocks(1) {
             let batch = self.queue.batch(at);
             self.queue.write(at, run, through, batch)?;
             at = self.queue.finish(batch);
@@ -181,17 +181,17 @@ impl FileSystem<'_> {
             at = self.queue.flush(at)?;
         }
         self.queue.sent.commits += 1;
-        let commit = self.journal.commit.as_mut().expect("a commit is under way");
-        let freed = discard::merged(std::mem::take(&mut commit.transaction.freed));
+        let commit = self.journal.commit.as_mut().expect("a commit is in progress");
+        let freed = discard::merge_extents(std::mem::take(&mut commit.transaction.freed));
         self.free_and_trim(at, &freed)
     }
 
     fn end_commit(&mut self) -> Result<(), DriveError> {
-        let commit = self.journal.commit.take().expect("a commit is under way");
-        if self.journal.away.is_empty() {
-            self.journal.away_since = self.now;
+        let commit = self.journal.commit.take().expect("a commit is in progress");
+        if self.journal.uncheckpointed.is_empty() {
+            self.journal.uncheckpointed_since = self.now;
         }
-        self.journal.away.extend(commit.transaction.blocks);
+        self.journal.uncheckpointed.extend(commit.transaction.blocks);
         self.journal.committed = commit.number;
         Ok(())
     }
@@ -202,10 +202,10 @@ impl FileSystem<'_> {
     }
 
     /// Waits until a transaction is durable, and begins to commit it if no commit is in progress.
-    pub(super) fn wait_for(&mut self, number: u64) -> Result<(), DriveError> {
+    pub(super) fn wait_for_commit(&mut self, number: u64) -> Result<(), DriveError> {
         while !self.is_committed(number) {
             match self.journal.commit_ready() {
-                Some(ready) => self.pass_until(ready)?,
+                Some(ready) => self.run_background_until(ready)?,
                 None => self.start_commit(),
             }
         }
@@ -215,11 +215,11 @@ impl FileSystem<'_> {
     /// Writes committed blocks to their place, so that the journal can be overwritten. Returns the moment
     /// at which that is done.
     pub(super) fn checkpoint(&mut self, at: Instant) -> Result<Instant, DriveError> {
-        let blocks = std::mem::take(&mut self.journal.away);
+        let blocks = std::mem::take(&mut self.journal.uncheckpointed);
         let (mut at, batch) = (at, self.queue.batch(at));
-        for run in runs(blocks) {
-            for request in requests(run) {
-                at = self.queue.slot(at);
+        for run in merge_into_runs(blocks) {
+            for request in split_into_requests(run) {
+                at = self.queue.next_free_slot(at);
                 self.queue.write(at, request, false, batch)?;
             }
         }

@@ -137,4 +137,4 @@ impl Layout {
 
 /// Maximum size of a write that Linux makes of neighbouring pages (`max_sectors_kb` of most Serial ATA
 /// drives).
-pub(super) const REQUEST: ByteLength = ByteLength::new(512 * KIB.bytes());
+pub(super) const MAX_REQUEST_SIZE: ByteLength = ByteLength::new(512 * KIB.bytes());

@@ -47,11 +47,11 @@ use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_error::{DriveError, ErrorKind};
 use ssdlab_units::{ByteLength, Instant, MIB, Nanoseconds};
 
-use allocation::Space;
-use inodes::Node;
+use allocation::BlockAllocator;
+use inodes::Inode;
 use journal::Journal;
 use layout::Layout;
-use queue::Queue;
+use queue::RequestQueue;
 
 pub use inodes::FileNumber;
 
@@ -108,11 +108,11 @@ pub struct Sent {
 /// A file system that is mounted.
 pub struct FileSystem<'d> {
     options: MountOptions,
-    queue: Queue<'d>,
+    queue: RequestQueue<'d>,
     now: Instant,
     layout: Layout,
-    space: Space,
-    nodes: BTreeMap<u64, Node>,
+    allocator: BlockAllocator,
+    inodes: BTreeMap<u64, Inode>,
     /// For each group, a number below which none of its inodes is free.
     inode_hints: Vec<u64>,
     journal: Journal,
@@ -135,8 +135,8 @@ impl<'d> FileSystem<'d> {
         options: MountOptions,
     ) -> Result<Self, DriveError> {
         let layout = Layout::new(length)?;
-        let queue = Queue::new(drive, length)?;
-        let space = Space::new(&layout);
+        let queue = RequestQueue::new(drive, length)?;
+        let allocator = BlockAllocator::new(&layout);
         let now = queue.drive_time();
         let mut made = FileSystem {
             options,
@@ -145,8 +145,8 @@ impl<'d> FileSystem<'d> {
             journal: Journal::new(layout.journal()),
             flusher: writeback::Flusher::new(now),
             layout,
-            space,
-            nodes: BTreeMap::new(),
+            allocator,
+            inodes: BTreeMap::new(),
             inode_hints: (0..layout.groups()).map(|group| Layout::inodes(group).start).collect(),
         };
         made.make_root();
@@ -173,11 +173,11 @@ impl<'d> FileSystem<'d> {
     /// # Errors
     /// Returns an error if the file system is full.
     pub fn spend(&mut self, duration: Nanoseconds) -> Result<(), DriveError> {
-        self.pass_until(self.now + duration)
+        self.run_background_until(self.now + duration)
     }
 
     /// Does all background work that is due until `until`.
-    fn pass_until(&mut self, until: Instant) -> Result<(), DriveError> {
+    fn run_background_until(&mut self, until: Instant) -> Result<(), DriveError> {
         while let Some((at, what)) = self.next_event().filter(|(at, _)| *at <= until) {
             self.now = self.now.max(at);
             match what {
@@ -191,7 +191,7 @@ impl<'d> FileSystem<'d> {
     }
 
     /// Returns the moment of the next background event, or `NEVER` if there is none.
-    fn next_instant(&self) -> Instant {
+    fn next_background_instant(&self) -> Instant {
         self.next_event().map_or(queue::NEVER, |(at, _)| at)
     }
 
@@ -219,6 +219,6 @@ enum Event {
 }
 
 /// Returns the error of a file system that is full.
-fn full() -> DriveError {
+fn no_space() -> DriveError {
     DriveError::new(ErrorKind::NoSpace, "the simulated file system is full; use a larger drive")
 }

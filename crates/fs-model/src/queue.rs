@@ -9,13 +9,13 @@ use ssdlab_error::DriveError;
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::Sent;
-use super::layout::{BLOCK, Extent, REQUEST};
+use super::layout::{BLOCK, Extent, MAX_REQUEST_SIZE};
 
 /// Maximum number of requests in flight (native command queuing).
-const DEPTH: usize = 32;
+const QUEUE_DEPTH: usize = 32;
 
 /// After this time without a request in flight the drive was idle, and has done its idle-time work.
-const IDLE: Nanoseconds = Nanoseconds::from_millis(100);
+const IDLE_AFTER: Nanoseconds = Nanoseconds::from_millis(100);
 
 /// An instant after all events.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX - 1);
@@ -27,14 +27,14 @@ pub(super) struct Batch(u64);
 /// Progress of a batch: its number of requests in flight, and the moment of the latest answer.
 #[derive(Clone, Copy, Debug)]
 struct Progress {
-    under_way: usize,
+    in_flight: usize,
     latest: Instant,
 }
 
 /// The drive, and the requests in flight.
-pub(super) struct Queue<'d> {
+pub(super) struct RequestQueue<'d> {
     drive: &'d mut SimulatedDrive,
-    under_way: BTreeMap<Ticket, Batch>,
+    in_flight: BTreeMap<Ticket, Batch>,
     batches: BTreeMap<Batch, Progress>,
     next_batch: u64,
     /// Moment of the latest answer.
@@ -42,16 +42,16 @@ pub(super) struct Queue<'d> {
     pub(super) sent: Sent,
 }
 
-impl<'d> Queue<'d> {
+impl<'d> RequestQueue<'d> {
     pub(super) fn new(
         drive: &'d mut SimulatedDrive,
         length: ByteLength,
     ) -> Result<Self, DriveError> {
         drive.prepare(length)?;
-        Ok(Queue {
+        Ok(RequestQueue {
             last_end: drive.now(),
             drive,
-            under_way: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             batches: BTreeMap::new(),
             next_batch: 0,
             sent: Sent::default(),
@@ -70,7 +70,7 @@ impl<'d> Queue<'d> {
     pub(super) fn batch(&mut self, at: Instant) -> Batch {
         self.next_batch += 1;
         let batch = Batch(self.next_batch);
-        self.batches.insert(batch, Progress { under_way: 0, latest: at });
+        self.batches.insert(batch, Progress { in_flight: 0, latest: at });
         batch
     }
 
@@ -83,9 +83,9 @@ impl<'d> Queue<'d> {
     /// answer, or `None` if there was none.
     fn next_answer(&mut self, until: Instant) -> Option<Instant> {
         let (ticket, at) = self.drive.next_answer(until)?;
-        let batch = self.under_way.remove(&ticket).expect("it is under way");
+        let batch = self.in_flight.remove(&ticket).expect("it is in flight");
         if let Some(progress) = self.batches.get_mut(&batch) {
-            progress.under_way -= 1;
+            progress.in_flight -= 1;
             progress.latest = progress.latest.max(at);
         }
         self.last_end = self.last_end.max(at);
@@ -93,9 +93,9 @@ impl<'d> Queue<'d> {
     }
 
     /// Returns the moment at which a request that is ready at `at` can be sent.
-    pub(super) fn slot(&mut self, at: Instant) -> Instant {
+    pub(super) fn next_free_slot(&mut self, at: Instant) -> Instant {
         while self.next_answer(at).is_some() {}
-        match self.under_way.len() >= DEPTH {
+        match self.in_flight.len() >= QUEUE_DEPTH {
             true => self.next_answer(NEVER).expect("every request is answered").max(at),
             false => at,
         }
@@ -104,8 +104,8 @@ impl<'d> Queue<'d> {
     /// Lets the drive's time pass until all of `batch` is answered, but not beyond `until`. Returns the
     /// moment of the last answer, or `None` if not all is answered. After it was returned the batch does
     /// not exist any more.
-    pub(super) fn finished_by(&mut self, batch: Batch, until: Instant) -> Option<Instant> {
-        while self.batches[&batch].under_way > 0 {
+    pub(super) fn wait_for_batch_until(&mut self, batch: Batch, until: Instant) -> Option<Instant> {
+        while self.batches[&batch].in_flight > 0 {
             self.next_answer(until)?;
         }
         self.batches.remove(&batch).map(|it| it.latest)
@@ -113,7 +113,7 @@ impl<'d> Queue<'d> {
 
     /// Lets the drive's time pass until all of `batch` is answered; returns the moment of the last answer.
     pub(super) fn finish(&mut self, batch: Batch) -> Instant {
-        self.finished_by(batch, NEVER).expect("every request is answered")
+        self.wait_for_batch_until(batch, NEVER).expect("every request is answered")
     }
 
     /// Lets the drive's time pass until all requests are answered; returns the moment of the last answer.
@@ -122,26 +122,26 @@ impl<'d> Queue<'d> {
         self.last_end
     }
 
-    fn send(&mut self, at: Instant, request: Request, batch: Batch) -> Result<(), DriveError> {
+    fn submit(&mut self, at: Instant, request: Request, batch: Batch) -> Result<(), DriveError> {
         while self.next_answer(at).is_some() {}
-        if self.under_way.is_empty() && at >= self.last_end + IDLE {
+        if self.in_flight.is_empty() && at >= self.last_end + IDLE_AFTER {
             self.drive.pass_until(self.last_end);
             self.drive.rest(at.since(self.last_end), &mut Unobserved)?;
             self.last_end = at;
         }
         // A burst in the background may have been sent ahead of its time.
         let ticket = self.drive.submit(at, request)?;
-        self.under_way.insert(ticket, batch);
+        self.in_flight.insert(ticket, batch);
         if let Some(progress) = self.batches.get_mut(&batch) {
-            progress.under_way += 1;
+            progress.in_flight += 1;
         }
         Ok(())
     }
 
     /// Sends one request; returns the moment of its answer.
-    fn ask(&mut self, at: Instant, request: Request) -> Result<Instant, DriveError> {
+    fn submit_and_wait(&mut self, at: Instant, request: Request) -> Result<Instant, DriveError> {
         let batch = self.batch(at);
-        self.send(at, request, batch)?;
+        self.submit(at, request, batch)?;
         Ok(self.finish(batch))
     }
 
@@ -157,11 +157,11 @@ impl<'d> Queue<'d> {
         through: bool,
         batch: Batch,
     ) -> Result<(), DriveError> {
-        let region = Queue::region(extent);
+        let region = RequestQueue::region(extent);
         self.sent.writes += 1;
         self.sent.written += region.length;
         let request = if through { Request::WriteThrough(region) } else { Request::Write(region) };
-        self.send(at, request, batch)
+        self.submit(at, request, batch)
     }
 
     /// Reads contiguous blocks from the drive. Returns the moment of the answer, and the number of blocks
@@ -176,13 +176,13 @@ impl<'d> Queue<'d> {
             counters.map_or((0, 0), |it| (it.unmapped_read_units, it.host_read_units))
         };
         let before = units(self.drive);
-        let end = self.ask(at, Request::Read(region))?;
+        let end = self.submit_and_wait(at, Request::Read(region))?;
         let after = units(self.drive);
-        let (nowhere, read) = (after.0 - before.0, after.1 - before.1);
+        let (unmapped, read) = (after.0 - before.0, after.1 - before.1);
         let blocks = region.length.whole(BLOCK);
         // With units larger than a block, a read of a part of an unmapped unit counts as an unmapped unit, but
         // not always as a unit read.
-        Ok((end, (blocks * nowhere).div_ceil(read.max(nowhere).max(1))))
+        Ok((end, (blocks * unmapped).div_ceil(read.max(unmapped).max(1))))
     }
 
     /// Flushes; returns the moment of the answer.
@@ -195,21 +195,21 @@ impl<'d> Queue<'d> {
     /// Flushes, as a part of `batch`.
     pub(super) fn flush_in(&mut self, at: Instant, batch: Batch) -> Result<(), DriveError> {
         self.sent.flushes += 1;
-        self.send(at, Request::Flush, batch)
+        self.submit(at, Request::Flush, batch)
     }
 
     /// Trims contiguous blocks; returns the moment of the answer.
     pub(super) fn trim(&mut self, at: Instant, extent: Extent) -> Result<Instant, DriveError> {
-        let region = Queue::region(extent);
+        let region = RequestQueue::region(extent);
         self.sent.trims += 1;
         self.sent.trimmed += region.length;
-        self.ask(at, Request::Trim(region))
+        self.submit_and_wait(at, Request::Trim(region))
     }
 }
 
 /// Cuts a run of blocks into requests.
-pub(super) fn requests(extent: Extent) -> impl Iterator<Item = Extent> {
-    let most = REQUEST.whole(BLOCK);
+pub(super) fn split_into_requests(extent: Extent) -> impl Iterator<Item = Extent> {
+    let most = MAX_REQUEST_SIZE.whole(BLOCK);
     (0..extent.count).step_by(most as usize).map(move |from| Extent {
         first: extent.first + from,
         count: most.min(extent.count - from),
@@ -217,7 +217,7 @@ pub(super) fn requests(extent: Extent) -> impl Iterator<Item = Extent> {
 }
 
 /// Merges blocks, in ascending order, into runs.
-pub(super) fn runs(blocks: impl IntoIterator<Item = u64>) -> Vec<Extent> {
+pub(super) fn merge_into_runs(blocks: impl IntoIterator<Item = u64>) -> Vec<Extent> {
     let mut runs: Vec<Extent> = Vec::new();
     for block in blocks {
         match runs.last_mut() {

@@ -227,7 +227,7 @@ proptest! {
         let mut files = FileSystem::new(&mut drive, MIB * 128, options).unwrap();
         let root = files.root();
         let free = |files: &FileSystem<'_>| (0..files.layout.groups())
-            .map(|group| files.space.free_in(group)).sum::<u64>();
+            .map(|group| files.allocator.free_blocks(group)).sum::<u64>();
         let all = free(&files);
         let mut expected: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
         let name = |file: usize| format!("file {file}");
@@ -282,6 +282,6 @@ proptest! {
 
 /// Returns true if no data or metadata of a file waits to be written.
 fn is_durable(files: &FileSystem<'_>, file: FileNumber) -> bool {
-    let node = files.node(file);
-    node.dirty.is_empty() && files.is_committed(node.sync_transaction)
+    let inode = files.inode(file);
+    inode.dirty.is_empty() && files.is_committed(inode.sync_transaction)
 }

@@ -8,11 +8,11 @@ use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::inodes::FileNumber;
 use super::layout::{BLOCK, Extent, Layout};
-use super::queue::{Batch, requests, runs};
-use super::{FileSystem, full};
+use super::queue::{Batch, merge_into_runs, split_into_requests};
+use super::{FileSystem, no_space};
 
 /// Interval at which writeback looks for pages that are old (`vm.dirty_writeback_centisecs`).
-const PERIOD: Nanoseconds = Nanoseconds::from_secs(5);
+const WRITEBACK_INTERVAL: Nanoseconds = Nanoseconds::from_secs(5);
 
 /// Background writeback.
 pub(super) struct Flusher {
@@ -21,7 +21,7 @@ pub(super) struct Flusher {
     /// Total number of dirty pages.
     dirty_blocks: u64,
     /// For each file, its dirty pages as counted in `dirty_blocks`.
-    counted: std::collections::BTreeMap<FileNumber, (Instant, u64)>,
+    dirty_by_file: std::collections::BTreeMap<FileNumber, (Instant, u64)>,
     /// Requests that wait to be sent.
     waiting: VecDeque<Extent>,
     /// Moment at which writeback next runs.
@@ -33,9 +33,9 @@ impl Flusher {
         Flusher {
             files: BTreeSet::new(),
             dirty_blocks: 0,
-            counted: Default::default(),
+            dirty_by_file: Default::default(),
             waiting: VecDeque::new(),
-            next: now + PERIOD,
+            next: now + WRITEBACK_INTERVAL,
         }
     }
 
@@ -50,14 +50,14 @@ impl Flusher {
         }
     }
 
-    fn count(&mut self, file: FileNumber, dirty: Option<(Instant, u64)>) {
-        if let Some((since, blocks)) = self.counted.remove(&file) {
+    fn set_dirty(&mut self, file: FileNumber, dirty: Option<(Instant, u64)>) {
+        if let Some((since, blocks)) = self.dirty_by_file.remove(&file) {
             self.files.remove(&(since, file));
             self.dirty_blocks -= blocks;
         }
         if let Some((since, blocks)) = dirty {
             self.files.insert((since, file));
-            self.counted.insert(file, (since, blocks));
+            self.dirty_by_file.insert(file, (since, blocks));
             self.dirty_blocks += blocks;
         }
     }
@@ -66,29 +66,29 @@ impl Flusher {
 impl FileSystem<'_> {
     /// Counts a file's dirty pages again.
     pub(super) fn recount_dirty(&mut self, file: FileNumber) {
-        let node = self.node(file);
-        let blocks: u64 = node.dirty.iter().map(|(first, end)| end - first).sum();
-        let dirty = (blocks > 0).then_some((node.dirty_since, blocks));
-        self.flusher.count(file, dirty);
+        let inode = self.inode(file);
+        let blocks: u64 = inode.dirty.iter().map(|(first, end)| end - first).sum();
+        let dirty = (blocks > 0).then_some((inode.dirty_since, blocks));
+        self.flusher.set_dirty(file, dirty);
     }
 
     /// Stops counting a file's dirty pages.
     pub(super) fn forget_dirty(&mut self, file: FileNumber) {
-        self.flusher.count(file, None);
+        self.flusher.set_dirty(file, None);
     }
 
     /// Allocates blocks for a file's dirty pages and returns the requests that write them. The pages are
     /// clean from now on.
-    fn take_dirty(&mut self, file: FileNumber) -> Result<Vec<Extent>, DriveError> {
-        let dirty = std::mem::take(&mut self.node_mut(file).dirty);
-        self.flusher.count(file, None);
+    fn start_writeback(&mut self, file: FileNumber) -> Result<Vec<Extent>, DriveError> {
+        let dirty = std::mem::take(&mut self.inode_mut(file).dirty);
+        self.flusher.set_dirty(file, None);
         let (mut runs, mut taken): (Vec<Extent>, bool) = (Vec::new(), false);
         let mut add = |extent: Extent| match runs.last_mut() {
             Some(last) if last.end() == extent.first => last.count += extent.count,
             _ => runs.push(extent),
         };
         for (first, end) in dirty {
-            for (at, count, place) in self.node(file).places(first, end) {
+            for (at, count, place) in self.inode(file).places(first, end) {
                 if let Some(place) = place {
                     add(Extent { first: place, count });
                     continue;
@@ -99,16 +99,16 @@ impl FileSystem<'_> {
                 }
             }
         }
-        let node = self.node_mut(file);
-        let has_grown = node.size_noted < node.size;
-        node.size_noted = node.size;
+        let inode = self.inode_mut(file);
+        let has_grown = inode.disk_size < inode.size;
+        inode.disk_size = inode.size;
         if taken {
             self.make_leaf(file)?;
         }
         if taken || has_grown {
-            self.change_inode(file, true);
+            self.mark_inode_dirty(file, true);
         }
-        Ok(runs.into_iter().flat_map(requests).collect())
+        Ok(runs.into_iter().flat_map(split_into_requests).collect())
     }
 
     fn allocate(
@@ -120,13 +120,16 @@ impl FileSystem<'_> {
         let (mut at, end, mut taken) = (at, at + count, Vec::new());
         let group = Layout::group_of_inode(file.0);
         while at < end {
-            let node = self.node(file);
-            let before = node.extents.iter().rfind(|mapped| mapped.at < at);
+            let inode = self.inode(file);
+            let before = inode.extents.iter().rfind(|mapped| mapped.file_block < at);
             let after = before.map(|mapped| mapped.extent.end() - 1);
-            let file_blocks = ByteLength::new(node.size).covering(BLOCK);
-            let extent = self.space.take(group, after, end - at, file_blocks).ok_or_else(full)?;
-            self.note_taken(extent);
-            self.node_mut(file).map(at, extent);
+            let file_blocks = ByteLength::new(inode.size).covering(BLOCK);
+            let extent = self
+                .allocator
+                .allocate(group, after, end - at, file_blocks)
+                .ok_or_else(no_space)?;
+            self.mark_bitmap_dirty(extent);
+            self.inode_mut(file).map(at, extent);
             at += extent.count;
             taken.push(extent);
         }
@@ -145,10 +148,10 @@ impl FileSystem<'_> {
     /// Waits until all of `batch` is answered. Background work that is due meanwhile is done.
     fn wait_for_batch(&mut self, batch: Batch) -> Result<(), DriveError> {
         loop {
-            let until = self.next_instant().max(self.now);
-            match self.queue.finished_by(batch, until) {
-                Some(end) => return self.pass_until(end),
-                None => self.pass_until(until)?,
+            let until = self.next_background_instant().max(self.now);
+            match self.queue.wait_for_batch_until(batch, until) {
+                Some(end) => return self.run_background_until(end),
+                None => self.run_background_until(until)?,
             }
         }
     }
@@ -162,17 +165,17 @@ impl FileSystem<'_> {
 
     fn wait_for_slot(&mut self) -> Result<(), DriveError> {
         loop {
-            let slot = self.queue.slot(self.now);
+            let slot = self.queue.next_free_slot(self.now);
             if slot <= self.now {
                 return Ok(());
             }
-            self.pass_until(slot)?;
+            self.run_background_until(slot)?;
         }
     }
 
     /// Sends the requests that wait in the background immediately, and waits for them: a caller may wait
     /// for pages among them.
-    fn hurry(&mut self) -> Result<(), DriveError> {
+    fn write_waiting(&mut self) -> Result<(), DriveError> {
         let waiting = std::mem::take(&mut self.flusher.waiting);
         self.flusher.next = self.flusher.next.max(self.now);
         let batch = self.queue.batch(self.now);
@@ -204,20 +207,20 @@ impl FileSystem<'_> {
 
     fn sync_file(&mut self, file: FileNumber, data_only: bool) -> Result<(), DriveError> {
         if !self.flusher.waiting.is_empty() {
-            self.hurry()?;
+            self.write_waiting()?;
         }
-        let requests = self.take_dirty(file)?;
+        let requests = self.start_writeback(file)?;
         let batch = self.queue.batch(self.now);
         self.write_out(requests, batch)?;
         self.wait_for_batch(batch)?;
-        let node = self.node(file);
+        let inode = self.inode(file);
         let transaction =
-            if data_only { node.data_sync_transaction } else { node.sync_transaction };
+            if data_only { inode.data_sync_transaction } else { inode.sync_transaction };
         if !self.is_committed(transaction) {
-            return self.wait_for(transaction);
+            return self.wait_for_commit(transaction);
         }
         // Measured: a directory whose last change has committed costs no flush of its own.
-        if self.options.barrier && !self.node(file).is_directory() {
+        if self.options.barrier && !self.inode(file).is_directory() {
             self.flush_drive()?;
         }
         Ok(())
@@ -228,24 +231,24 @@ impl FileSystem<'_> {
     /// # Errors
     /// Returns an error if the file system is full.
     pub fn sync(&mut self) -> Result<(), DriveError> {
-        self.hurry()?;
+        self.write_waiting()?;
         let files: Vec<FileNumber> = self.flusher.files.iter().map(|(_, file)| *file).collect();
         let batch = self.queue.batch(self.now);
         for file in files {
-            let requests = self.take_dirty(file)?;
+            let requests = self.start_writeback(file)?;
             self.write_out(requests, batch)?;
         }
         self.wait_for_batch(batch)?;
         let running = self.journal.running();
         if self.journal.started().is_some() || self.journal.commit_ready().is_some() {
             let last = if self.journal.started().is_some() { running } else { running - 1 };
-            self.wait_for(last)?;
+            self.wait_for_commit(last)?;
         } else if self.options.barrier {
             self.flush_drive()?;
         }
-        if !self.journal.away.is_empty() {
+        if !self.journal.uncheckpointed.is_empty() {
             let end = self.checkpoint(self.now)?;
-            self.pass_until(end)?;
+            self.run_background_until(end)?;
         }
         Ok(())
     }
@@ -254,16 +257,16 @@ impl FileSystem<'_> {
     pub(super) fn flusher_ready(&self) -> Option<Instant> {
         let has_work = !self.flusher.waiting.is_empty()
             || !self.flusher.files.is_empty()
-            || !self.journal.away.is_empty();
+            || !self.journal.uncheckpointed.is_empty();
         has_work.then_some(self.flusher.next)
     }
 
     pub(super) fn step_flusher(&mut self) -> Result<(), DriveError> {
         if self.flusher.waiting.is_empty() {
-            self.look_for_old()?;
+            self.collect_expired()?;
         }
         while !self.flusher.waiting.is_empty() {
-            let slot = self.queue.slot(self.now);
+            let slot = self.queue.next_free_slot(self.now);
             if slot > self.now {
                 self.flusher.next = slot;
                 return Ok(());
@@ -272,12 +275,12 @@ impl FileSystem<'_> {
             let batch = self.queue.background();
             self.queue.write(self.now, request, false, batch)?;
         }
-        self.flusher.next = self.now + PERIOD;
+        self.flusher.next = self.now + WRITEBACK_INTERVAL;
         Ok(())
     }
 
     /// Collects pages and metadata that have waited long enough; all pages if there is too much dirty data.
-    fn look_for_old(&mut self) -> Result<(), DriveError> {
+    fn collect_expired(&mut self) -> Result<(), DriveError> {
         let now = self.now;
         let all = self.flusher.dirty_bytes() > self.options.dirty_background;
         let expire = self.options.dirty_expire;
@@ -287,12 +290,16 @@ impl FileSystem<'_> {
             .map(|(_, file)| *file)
             .collect();
         for file in old {
-            let requests = self.take_dirty(file)?;
+            let requests = self.start_writeback(file)?;
             self.flusher.waiting.extend(requests);
         }
-        if !self.journal.away.is_empty() && self.journal.away_since + expire <= now {
-            let away = std::mem::take(&mut self.journal.away);
-            self.flusher.waiting.extend(runs(away).into_iter().flat_map(requests));
+        if !self.journal.uncheckpointed.is_empty()
+            && self.journal.uncheckpointed_since + expire <= now
+        {
+            let blocks = std::mem::take(&mut self.journal.uncheckpointed);
+            self.flusher
+                .waiting
+                .extend(merge_into_runs(blocks).into_iter().flat_map(split_into_requests));
         }
         Ok(())
     }
