@@ -11,7 +11,7 @@ mod skewed;
 use rand::Rng;
 use rand_pcg::Mcg128Xsl64;
 
-use permutation::Passes;
+use permutation::RandomPasses;
 use skewed::Skewed;
 
 use crate::phase::{Mix, Pattern, Phase};
@@ -41,7 +41,7 @@ pub struct Addresses {
 enum Order {
     Sequential { next: u64 },
     Random,
-    Once(Passes),
+    Once(RandomPasses),
     Skewed(Box<Skewed>),
 }
 
@@ -61,7 +61,7 @@ impl Addresses {
             Pattern::Sequential => Order::Sequential { next: 0 },
             Pattern::SequentialFrom(first) => Order::Sequential { next: first },
             Pattern::Random => Order::Random,
-            Pattern::RandomOnce => Order::Once(Passes::new(blocks, seeds)),
+            Pattern::RandomOnce => Order::Once(RandomPasses::new(blocks, seeds)),
             Pattern::Skewed(skew) => Order::Skewed(Box::new(Skewed::new(&skew, blocks))),
         };
         Addresses {
@@ -101,7 +101,10 @@ impl Addresses {
                 for place in places {
                     let block = *next;
                     *next = if block + 1 == blocks { 0 } else { block + 1 };
-                    put(place, BlockRequest { block, read: reads.decide(|| generator.next_u64()) });
+                    put(
+                        place,
+                        BlockRequest { block, read: reads.draw_is_read(|| generator.next_u64()) },
+                    );
                 }
             }
             Order::Random => {
@@ -109,20 +112,26 @@ impl Addresses {
                     // One draw is both: the high half of the product picks the block, the low
                     // half is the place within that block's share of the range, just as uniform.
                     let product = u128::from(generator.next_u64()) * u128::from(blocks);
-                    let read = reads.holds(product as u64);
+                    let read = reads.is_read(product as u64);
                     put(place, BlockRequest { block: (product >> 64) as u64, read });
                 }
             }
             Order::Skewed(skewed) => {
                 for place in places {
                     let block = skewed.draw(&mut generator);
-                    put(place, BlockRequest { block, read: reads.decide(|| generator.next_u64()) });
+                    put(
+                        place,
+                        BlockRequest { block, read: reads.draw_is_read(|| generator.next_u64()) },
+                    );
                 }
             }
             Order::Once(passes) => {
                 for place in places {
                     let block = passes.next();
-                    put(place, BlockRequest { block, read: reads.decide(|| generator.next_u64()) });
+                    put(
+                        place,
+                        BlockRequest { block, read: reads.draw_is_read(|| generator.next_u64()) },
+                    );
                 }
             }
         }
@@ -147,14 +156,14 @@ impl ReadShare {
 
     /// Returns true for a read, by the number `drawn`; without a branch.
     #[inline(always)]
-    fn holds(self, drawn: u64) -> bool {
+    fn is_read(self, drawn: u64) -> bool {
         (drawn < self.below) | self.all
     }
 
     /// Returns true for a read. Calls `draw` only if there are both reads and writes.
     #[inline]
-    fn decide(self, draw: impl FnOnce() -> u64) -> bool {
-        self.all || (self.below > 0 && self.holds(draw()))
+    fn draw_is_read(self, draw: impl FnOnce() -> u64) -> bool {
+        self.all || (self.below > 0 && self.is_read(draw()))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::addresses::SplitMix64;
 /// Moments of arrival, ascending, counted from the start of a phase.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
-    words: SplitMix64,
+    generator: SplitMix64,
     mean_gap: f64,
     /// The moment of the next arrival, in nanoseconds.
     next: f64,
@@ -21,8 +21,8 @@ impl Arrivals {
     /// Returns arrivals at an average rate of `per_second`.
     pub fn new(per_second: f64, seed: u64) -> Self {
         // Uses other random words than the addresses that are drawn with the same seed.
-        let words = SplitMix64::new(seed ^ 0x6172_7269_7661_6c73);
-        let mut this = Arrivals { words, mean_gap: 1e9 / per_second, next: 0.0 };
+        let generator = SplitMix64::new(seed ^ 0x6172_7269_7661_6c73);
+        let mut this = Arrivals { generator, mean_gap: 1e9 / per_second, next: 0.0 };
         this.advance();
         this
     }
@@ -41,7 +41,7 @@ impl Arrivals {
 
     /// Returns a uniform number from 0 to less than 1, with 53 random bits.
     fn uniform(&mut self) -> f64 {
-        (self.words.next_word() >> 11) as f64 / (1u64 << 53) as f64
+        (self.generator.next_word() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// Returns an exponential number with a mean of 1. A uniform number is the fractional part if the

@@ -83,12 +83,12 @@ pub struct LatencyCounts {
     /// Counts by step, in 32 bits each, so that few cache lines are touched.
     counts: Vec<u32>,
     /// Steps whose count has overflowed, once for each 2^32 requests.
-    full: Vec<usize>,
+    overflowed: Vec<usize>,
     /// Number of latencies of zero, and of those longer than the maximum.
     zero: u64,
     longer: u64,
     /// Sum of the latencies in nanoseconds: its low 64 bits, and the rest.
-    latest_sum: u64,
+    sum_low: u64,
     sum: u128,
 }
 
@@ -103,24 +103,24 @@ impl LatencyCounts {
     pub fn new() -> Self {
         let most = Self::step_of(LATENCY_MAX.nanos());
         let counts = vec![0; most as usize + 1];
-        let full = Vec::new();
-        LatencyCounts { counts, full, zero: 0, longer: 0, latest_sum: 0, sum: 0 }
+        let overflowed = Vec::new();
+        LatencyCounts { counts, overflowed, zero: 0, longer: 0, sum_low: 0, sum: 0 }
     }
 
     /// Counts one request that took `latency`.
     #[inline(always)]
     pub fn record(&mut self, latency: Nanoseconds) {
-        let (sum, is_full) = self.latest_sum.overflowing_add(latency.nanos());
-        self.latest_sum = sum;
-        if is_full {
-            self.begin_sum();
+        let (sum, has_overflowed) = self.sum_low.overflowing_add(latency.nanos());
+        self.sum_low = sum;
+        if has_overflowed {
+            self.carry_sum();
         }
         let step = Self::step_of(latency.nanos()) as usize;
         match self.counts.get_mut(step) {
             Some(count) => {
                 *count = count.wrapping_add(1);
                 if *count == 0 {
-                    self.full.push(step);
+                    self.overflowed.push(step);
                 }
             }
             None => self.record_extreme(latency),
@@ -135,7 +135,7 @@ impl LatencyCounts {
     }
 
     #[cold]
-    fn begin_sum(&mut self) {
+    fn carry_sum(&mut self) {
         self.sum += 1 << u64::BITS;
     }
 
@@ -150,7 +150,7 @@ impl LatencyCounts {
 
     /// Returns the number of requests counted.
     pub fn count(&self) -> u64 {
-        let full = (self.full.len() as u64) << u32::BITS;
+        let full = (self.overflowed.len() as u64) << u32::BITS;
         self.counts.iter().map(|&count| u64::from(count)).sum::<u64>()
             + full
             + self.zero
@@ -164,7 +164,7 @@ impl LatencyCounts {
         for (step, &count) in self.counts.iter().enumerate().filter(|&(_, &count)| count > 0) {
             latencies.histogram.saturating_record_n(nanos_of(step), count.into());
         }
-        for &step in &self.full {
+        for &step in &self.overflowed {
             latencies.histogram.saturating_record_n(nanos_of(step), 1 << u32::BITS);
         }
         for (nanos, count) in [(0, self.zero), (LATENCY_MAX.nanos(), self.longer)] {
@@ -172,7 +172,7 @@ impl LatencyCounts {
                 latencies.histogram.saturating_record_n(nanos, count);
             }
         }
-        latencies.sum += self.sum + u128::from(self.latest_sum);
+        latencies.sum += self.sum + u128::from(self.sum_low);
     }
 }
 
@@ -280,13 +280,13 @@ impl ThroughputMeter {
         if at.nanos().wrapping_sub(self.current_start) < self.current_length {
             self.current_bytes += bytes.bytes();
         } else if self.interval != Nanoseconds::ZERO {
-            self.record_elsewhere(at, bytes);
+            self.record_in_other_interval(at, bytes);
         }
     }
 
     #[inline(never)]
-    fn record_elsewhere(&mut self, at: Nanoseconds, bytes: ByteLength) {
-        self.count_current();
+    fn record_in_other_interval(&mut self, at: Nanoseconds, bytes: ByteLength) {
+        self.add_current_interval();
         let index = (at.nanos() / self.interval.nanos()) as usize;
         if index >= self.bytes.len() {
             self.bytes.resize(index + 1, 0);
@@ -296,7 +296,7 @@ impl ThroughputMeter {
     }
 
     /// Adds the bytes of the current interval to `bytes`.
-    fn count_current(&mut self) {
+    fn add_current_interval(&mut self) {
         if self.interval != Nanoseconds::ZERO {
             let index = (self.current_start / self.interval.nanos()) as usize;
             self.bytes[index] += std::mem::take(&mut self.current_bytes);
@@ -306,7 +306,7 @@ impl ThroughputMeter {
     /// Returns the series of a phase that took `elapsed`. The last interval is cut where the phase ended;
     /// nothing is extrapolated.
     pub fn finish(mut self, elapsed: Nanoseconds) -> Vec<ThroughputPoint> {
-        self.count_current();
+        self.add_current_interval();
         if self.interval == Nanoseconds::ZERO || elapsed == Nanoseconds::ZERO {
             return Vec::new();
         }

@@ -8,10 +8,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 
 /// Minimum size of an allocation for which large pages are asked for.
-const LARGE: usize = 8 << 20;
+const MIN_ADVISED_SIZE: usize = 8 << 20;
 
 /// Size of a large page on x86-64 and most 64-bit ARM systems.
-const LARGE_PAGE: usize = 2 << 20;
+const HUGE_PAGE_SIZE: usize = 2 << 20;
 
 /// The system's allocator, with large pages for large allocations.
 pub struct LargePages;
@@ -34,14 +34,14 @@ unsafe impl GlobalAlloc for LargePages {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         let pointer = unsafe { System.alloc(layout) };
-        advise_inside(pointer, layout.size());
+        advise_whole_pages(pointer, layout.size());
         pointer
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc_zeroed`.
         let pointer = unsafe { System.alloc_zeroed(layout) };
-        advise_inside(pointer, layout.size());
+        advise_whole_pages(pointer, layout.size());
         pointer
     }
 
@@ -57,13 +57,13 @@ unsafe impl GlobalAlloc for LargePages {
 }
 
 /// Asks for large pages for the whole large pages inside the range.
-fn advise_inside(pointer: *mut u8, size: usize) {
-    if size < LARGE || pointer.is_null() {
+fn advise_whole_pages(pointer: *mut u8, size: usize) {
+    if size < MIN_ADVISED_SIZE || pointer.is_null() {
         return;
     }
-    let skip = pointer.align_offset(LARGE_PAGE);
+    let skip = pointer.align_offset(HUGE_PAGE_SIZE);
     if skip < size {
-        let length = (size - skip) / LARGE_PAGE * LARGE_PAGE;
+        let length = (size - skip) / HUGE_PAGE_SIZE * HUGE_PAGE_SIZE;
         // SAFETY: `skip` is within the allocation.
         advise(unsafe { pointer.add(skip) }, length);
     }

@@ -124,7 +124,7 @@ impl Phase {
 
     /// Returns the minimum duration of the phase in seconds: its time, or the time that its requests take
     /// at its rate.
-    fn time_at_least(&self) -> f64 {
+    fn min_duration(&self) -> f64 {
         let gap = match self.rate {
             None => 0.0,
             Some(Rate::RequestsPerSecond(rate) | Rate::Open(rate)) => 1.0 / rate,
@@ -163,7 +163,7 @@ impl Phase {
             return wrong(format!("block {first} is not one of the region's {}", self.blocks()));
         }
         if let Pattern::Skewed(skew) = self.pattern
-            && self.blocks() < skew.blocks_at_least()
+            && self.blocks() < skew.min_blocks()
         {
             return wrong(format!(
                 "the {} blocks of the region are too few for {skew}",
@@ -187,10 +187,10 @@ impl Phase {
         {
             return wrong(format!("amount {bytes} is not a whole number of blocks"));
         }
-        if self.time_at_least() > Phase::LONGEST.seconds() {
+        if self.min_duration() > Phase::LONGEST.seconds() {
             return wrong(format!(
                 "it would last {:.0} days, and {:.0} are the most",
-                self.time_at_least() / 86_400.0,
+                self.min_duration() / 86_400.0,
                 Phase::LONGEST.seconds() / 86_400.0
             ));
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use ssdlab_units::text::QuantityError;
 
 /// Maximum number of zones of a region.
-pub const ZONES_MOST: usize = 16;
+pub const MAX_ZONES: usize = 16;
 
 /// All requests, or all blocks: shares are counted in ten-thousandths.
 const ALL: u16 = 10_000;
@@ -29,11 +29,11 @@ const ALL: u16 = 10_000;
 /// from one phase to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Skew(Law);
+pub struct Skew(Distribution);
 
 /// The laws, with parameters that were checked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Law {
+pub(crate) enum Distribution {
     Zipf { theta: f64 },
     Pareto { share: f64 },
     Normal { deviation: f64 },
@@ -43,7 +43,7 @@ pub(crate) enum Law {
 /// Parts of a region, each with a share of the requests of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Zones {
-    zones: [Zone; ZONES_MOST],
+    zones: [Zone; MAX_ZONES],
     count: usize,
     pub(crate) are_scattered: bool,
 }
@@ -66,17 +66,19 @@ impl Skew {
     /// thousand blocks. Values above ten thousand count as ten thousand.
     pub fn hot_and_cold(requests: u16, blocks: u16) -> Skew {
         let (requests, blocks) = (requests.min(ALL), blocks.min(ALL));
-        let mut zones = [Zone::default(); ZONES_MOST];
+        let mut zones = [Zone::default(); MAX_ZONES];
         zones[0] = Zone { requests, blocks };
         zones[1] = Zone { requests: ALL - requests, blocks: ALL - blocks };
-        Skew(Law::Zones(Zones { zones, count: 2, are_scattered: false }))
+        Skew(Distribution::Zones(Zones { zones, count: 2, are_scattered: false }))
     }
 
     /// Returns the minimum number of blocks that a region needs for this law.
-    pub fn blocks_at_least(&self) -> u64 {
+    pub fn min_blocks(&self) -> u64 {
         match self.0 {
-            Law::Zones(zones) => zones.count as u64,
-            Law::Zipf { .. } | Law::Pareto { .. } | Law::Normal { .. } => 1,
+            Distribution::Zones(zones) => zones.count as u64,
+            Distribution::Zipf { .. }
+            | Distribution::Pareto { .. }
+            | Distribution::Normal { .. } => 1,
         }
     }
 
@@ -84,12 +86,13 @@ impl Skew {
     /// with a theta of 1, which fio refuses.
     pub fn of_fio(&self) -> Option<String> {
         match self.0 {
-            Law::Zones(Zones { are_scattered: true, .. }) | Law::Zipf { theta: 1.0 } => None,
+            Distribution::Zones(Zones { are_scattered: true, .. })
+            | Distribution::Zipf { theta: 1.0 } => None,
             _ => Some(self.to_string()),
         }
     }
 
-    pub(crate) fn law(&self) -> &Law {
+    pub(crate) fn distribution(&self) -> &Distribution {
         &self.0
     }
 }
@@ -112,14 +115,14 @@ impl FromStr for Skew {
             number.ok_or_else(|| wrong(expected))
         };
         let law = match name {
-            "zipf" => Law::Zipf { theta: number(THETA, |it| (0.0..=10.0).contains(&it))? },
-            "pareto" => Law::Pareto { share: number(SHARE, |it| it > 0.0 && it < 1.0)? },
-            "normal" => {
-                Law::Normal { deviation: number(DEVIATION, |it| (0.0..100.0).contains(&it))? }
-            }
+            "zipf" => Distribution::Zipf { theta: number(THETA, |it| (0.0..=10.0).contains(&it))? },
+            "pareto" => Distribution::Pareto { share: number(SHARE, |it| it > 0.0 && it < 1.0)? },
+            "normal" => Distribution::Normal {
+                deviation: number(DEVIATION, |it| (0.0..100.0).contains(&it))?,
+            },
             "zoned" | "scattered" => {
                 let are_scattered = name == "scattered";
-                Law::Zones(zones_of(value, are_scattered).ok_or_else(|| wrong(SHARES))?)
+                Distribution::Zones(zones_of(value, are_scattered).ok_or_else(|| wrong(SHARES))?)
             }
             _ => return Err(wrong(EXPECTED)),
         };
@@ -128,7 +131,7 @@ impl FromStr for Skew {
 }
 
 fn zones_of(text: &str, are_scattered: bool) -> Option<Zones> {
-    let mut zones = [Zone::default(); ZONES_MOST];
+    let mut zones = [Zone::default(); MAX_ZONES];
     let mut count = 0;
     for part in text.split(':') {
         let (requests, blocks) = part.split_once('/')?;
@@ -154,10 +157,10 @@ fn share_of(text: &str) -> Option<u16> {
 impl fmt::Display for Skew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Law::Zipf { theta } => write!(f, "zipf:{theta}"),
-            Law::Pareto { share } => write!(f, "pareto:{share}"),
-            Law::Normal { deviation } => write!(f, "normal:{deviation}"),
-            Law::Zones(zones) => {
+            Distribution::Zipf { theta } => write!(f, "zipf:{theta}"),
+            Distribution::Pareto { share } => write!(f, "pareto:{share}"),
+            Distribution::Normal { deviation } => write!(f, "normal:{deviation}"),
+            Distribution::Zones(zones) => {
                 f.write_str(if zones.are_scattered { "scattered" } else { "zoned" })?;
                 for zone in zones.all() {
                     let percent = |parts: u16| f64::from(parts) / 100.0;
@@ -229,7 +232,7 @@ mod tests {
             assert!(error.contains(words), "{text}: {error}");
         }
         let many = format!("zoned:{}", ["6.25/6.25"; 16].join(":"));
-        assert_eq!(many.parse::<Skew>().unwrap().blocks_at_least(), 16);
+        assert_eq!(many.parse::<Skew>().unwrap().min_blocks(), 16);
         assert!(format!("{many}:0/0").parse::<Skew>().is_err());
     }
 }

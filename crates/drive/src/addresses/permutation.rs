@@ -6,27 +6,27 @@ use super::SplitMix64;
 
 /// Passes over all blocks, each in another random order.
 #[derive(Clone, Debug)]
-pub(super) struct Passes {
+pub(super) struct RandomPasses {
     seeds: SplitMix64,
     permutation: Permutation,
     left: u64,
     right: u64,
 }
 
-impl Passes {
+impl RandomPasses {
     pub(super) fn new(blocks: u64, mut seeds: SplitMix64) -> Self {
-        Passes { permutation: Permutation::new(blocks, &mut seeds), seeds, left: 0, right: 0 }
+        RandomPasses { permutation: Permutation::new(blocks, &mut seeds), seeds, left: 0, right: 0 }
     }
 
     #[inline]
     pub(super) fn next(&mut self) -> u64 {
         loop {
-            if self.left == self.permutation.lefts {
+            if self.left == self.permutation.rows {
                 self.start_over();
             }
             let (left, right) = (self.left, self.right);
             self.right += 1;
-            if self.right == self.permutation.rights {
+            if self.right == self.permutation.columns {
                 self.right = 0;
                 self.left += 1;
             }
@@ -58,32 +58,32 @@ const ROUNDS: usize = 6;
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     blocks: u64,
-    lefts: u64,
-    rights: u64,
+    rows: u64,
+    columns: u64,
     keys: [(u64, u64); ROUNDS],
 }
 
 impl Permutation {
     pub(super) fn new(blocks: u64, seeds: &mut SplitMix64) -> Self {
         let root = blocks.isqrt();
-        let lefts = if root * root == blocks { root } else { root + 1 };
+        let rows = if root * root == blocks { root } else { root + 1 };
         Permutation {
             blocks,
-            lefts,
-            rights: blocks.div_ceil(lefts),
+            rows,
+            columns: blocks.div_ceil(rows),
             // Odd multipliers lose no bits of the value that they multiply.
             keys: std::array::from_fn(|_| (seeds.next_word(), seeds.next_word() | 1)),
         }
     }
 
-    /// Returns the image of a place of the grid: below `lefts * rights`.
+    /// Returns the image of a place of the grid: below `rows * columns`.
     #[inline]
     fn image(&self, mut left: u64, mut right: u64) -> u64 {
         for pair in self.keys.chunks_exact(2) {
-            left = add_below(left, scaled_hash(right, pair[0], self.lefts), self.lefts);
-            right = add_below(right, scaled_hash(left, pair[1], self.rights), self.rights);
+            left = add_below(left, scaled_hash(right, pair[0], self.rows), self.rows);
+            right = add_below(right, scaled_hash(left, pair[1], self.columns), self.columns);
         }
-        left * self.rights + right
+        left * self.columns + right
     }
 
     /// Returns the block of `rank`, for a rank below the number of blocks.
@@ -93,7 +93,7 @@ impl Permutation {
         // permutation of the blocks that way (cycle walking).
         let mut place = rank;
         loop {
-            place = self.image(place / self.rights, place % self.rights);
+            place = self.image(place / self.columns, place % self.columns);
             if place < self.blocks {
                 return place;
             }

@@ -11,22 +11,22 @@
 
 use rand::Rng;
 
-use super::skewed::part_of;
+use super::skewed::scale_below;
 
 /// Number of ranges in each doubling of the rank; as many first ranks have a range each.
-const IN_A_DOUBLING: u64 = 64;
+const RANGES_PER_DOUBLING: u64 = 64;
 
 /// Draws ranks, which count from 0.
 #[derive(Clone, Debug)]
-pub(super) struct Ranks {
-    ranges: Vec<Range>,
+pub(super) struct RankSampler {
+    ranges: Vec<RankRange>,
     /// True if the probability rises with the rank.
-    rises: bool,
+    is_rising: bool,
 }
 
 /// A range of consecutive ranks.
 #[derive(Clone, Copy, Debug)]
-struct Range {
+struct RankRange {
     /// A draw below this selects this range; any other draw selects `alias`.
     below: u64,
     first: u64,
@@ -37,9 +37,9 @@ struct Range {
     tilt: u32,
 }
 
-impl Ranks {
+impl RankSampler {
     /// Returns the ranks below `blocks`, rank k in proportion to `1 / (k + 1)^theta`.
-    pub(super) fn zipf(blocks: u64, theta: f64) -> Ranks {
+    pub(super) fn zipf(blocks: u64, theta: f64) -> RankSampler {
         let weight = |from: u64, to: u64| match to - from {
             1 => libm::pow(from as f64, -theta),
             _ => {
@@ -49,39 +49,41 @@ impl Ranks {
                 integral_of_power(low, high, -theta) - (slope(high) - slope(low)) / 24.0
             }
         };
-        Ranks::new(blocks, false, weight, |rank| libm::pow(rank as f64, -theta))
+        RankSampler::new(blocks, false, weight, |rank| libm::pow(rank as f64, -theta))
     }
 
     /// Returns the ranks below `blocks` by fio's `pareto`: a share of `share` of the ranks gets the rest of
     /// the requests (a share of `1 - share`), and so on within that share. For a uniform u the rank is
     /// `blocks * u^(ln share / ln (1 - share))`.
-    pub(super) fn pareto(blocks: u64, share: f64) -> Ranks {
+    pub(super) fn pareto(blocks: u64, share: f64) -> RankSampler {
         let power = libm::log1p(-share) / libm::log(share);
         // The first ranks that make up the share x of all ranks get the share x^power of the requests.
         let up_to = |rank: u64| libm::pow(rank as f64 / blocks as f64, power);
         let weight = |from: u64, to: u64| up_to(to - 1) - up_to(from - 1);
-        Ranks::new(blocks, power > 1.0, weight, |rank| libm::pow(rank as f64 - 0.5, power - 1.0))
+        RankSampler::new(blocks, power > 1.0, weight, |rank| {
+            libm::pow(rank as f64 - 0.5, power - 1.0)
+        })
     }
 
     /// Returns the law that is given by the `weight` of the ranks from one to before another, and by its
     /// `density` at a rank. Both take ranks that count from 1.
     fn new(
         blocks: u64,
-        rises: bool,
+        is_rising: bool,
         weight: impl Fn(u64, u64) -> f64,
         density: impl Fn(u64) -> f64,
-    ) -> Ranks {
+    ) -> RankSampler {
         let (mut ranges, mut weights) = (Vec::new(), Vec::new());
         let mut from = 1;
         while from <= blocks {
             let width =
-                (from / IN_A_DOUBLING).checked_ilog2().map_or(1, |doublings| 1 << doublings);
+                (from / RANGES_PER_DOUBLING).checked_ilog2().map_or(1, |doublings| 1 << doublings);
             let to = (from + width).min(blocks + 1);
             let count = to - from;
             let (first, last) = (density(from), density(to - 1));
-            let steepness = if rises { last / first } else { first / last };
+            let steepness = if is_rising { last / first } else { first / last };
             weights.push(weight(from, to));
-            ranges.push(Range {
+            ranges.push(RankRange {
                 below: u64::MAX,
                 first: from - 1,
                 count,
@@ -91,7 +93,7 @@ impl Ranks {
             from = to;
         }
         add_aliases(&mut ranges, &weights);
-        Ranks { ranges, rises }
+        RankSampler { ranges, is_rising }
     }
 
     /// Returns the next rank.
@@ -105,11 +107,11 @@ impl Ranks {
         if range.count == 1 {
             return range.first;
         }
-        let mut place = part_of(range.count, generator.next_u64());
+        let mut place = scale_below(range.count, generator.next_u64());
         if (generator.next_u64() as u32) < range.tilt {
-            place = place.min(part_of(range.count, generator.next_u64()));
+            place = place.min(scale_below(range.count, generator.next_u64()));
         }
-        range.first + if self.rises { range.count - 1 - place } else { place }
+        range.first + if self.is_rising { range.count - 1 - place } else { place }
     }
 }
 
@@ -134,7 +136,7 @@ fn tilt(steepness: f64, count: u64) -> u32 {
 }
 
 /// Sets the part of a draw that each range takes itself, and the range that takes the rest (its alias).
-fn add_aliases(ranges: &mut [Range], weights: &[f64]) {
+fn add_aliases(ranges: &mut [RankRange], weights: &[f64]) {
     let sum: f64 = weights.iter().sum();
     let mut shares: Vec<f64> =
         weights.iter().map(|weight| weight / sum * ranges.len() as f64).collect();
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
 
     /// Returns the probability of each rank according to the table.
-    fn probabilities(ranks: &Ranks) -> Vec<f64> {
+    fn probabilities(ranks: &RankSampler) -> Vec<f64> {
         let mut of_range = vec![0.0; ranks.ranges.len()];
         for (index, range) in ranks.ranges.iter().enumerate() {
             let own = range.below as f64 / 2.0_f64.powi(64);
@@ -170,7 +172,7 @@ mod tests {
         for (range, weight) in ranks.ranges.iter().zip(of_range) {
             let (count, tilt) = (range.count as f64, f64::from(range.tilt) / f64::from(u32::MAX));
             let line = |place: u64| {
-                let place = if ranks.rises { range.count - 1 - place } else { place };
+                let place = if ranks.is_rising { range.count - 1 - place } else { place };
                 (1.0 - tilt) / count + tilt * (2.0 * (count - place as f64) - 1.0) / (count * count)
             };
             let places = (0..range.count).map(line);
@@ -179,7 +181,7 @@ mod tests {
         all
     }
 
-    fn assert_close(ranks: &Ranks, exact: &[f64], tolerance: f64, law: &str) {
+    fn assert_close(ranks: &RankSampler, exact: &[f64], tolerance: f64, law: &str) {
         let sum: f64 = exact.iter().sum();
         let table = probabilities(ranks);
         assert_eq!(table.len(), exact.len());
@@ -199,7 +201,7 @@ mod tests {
                 // A line instead of a power, over a sixty-fourth: the error is the square of that, times an
                 // eighth.
                 assert_close(
-                    &Ranks::zipf(blocks, theta),
+                    &RankSampler::zipf(blocks, theta),
                     &exact,
                     1e-4 * (1.0 + theta * theta),
                     &law,
@@ -217,15 +219,18 @@ mod tests {
                 let exact: Vec<f64> =
                     (1..=blocks).map(|rank| up_to(rank) - up_to(rank - 1)).collect();
                 let law = format!("pareto:{share} of {blocks}");
-                assert_close(&Ranks::pareto(blocks, share), &exact, 1e-3, &law);
+                assert_close(&RankSampler::pareto(blocks, share), &exact, 1e-3, &law);
             }
         }
     }
 
     #[test]
     fn what_is_drawn_follows_the_table() {
-        for ranks in [Ranks::zipf(3_000, 0.9), Ranks::pareto(3_000, 0.3), Ranks::pareto(3_000, 0.7)]
-        {
+        for ranks in [
+            RankSampler::zipf(3_000, 0.9),
+            RankSampler::pareto(3_000, 0.3),
+            RankSampler::pareto(3_000, 0.7),
+        ] {
             let mut generator = Mcg128Xsl64::new(7);
             let mut counts = vec![0_u32; 3_000];
             let draws = 3_000_000;
@@ -244,10 +249,10 @@ mod tests {
 
     #[test]
     fn a_large_region_has_few_ranges_and_all_its_ranks() {
-        let ranks = Ranks::zipf(1 << 40, 1.0);
+        let ranks = RankSampler::zipf(1 << 40, 1.0);
         assert!(ranks.ranges.len() < 3_000, "{}", ranks.ranges.len());
         let last = ranks.ranges.last().unwrap();
         assert_eq!(last.first + last.count, 1 << 40);
-        assert_eq!(size_of::<Range>(), 32);
+        assert_eq!(size_of::<RankRange>(), 32);
     }
 }

@@ -4,8 +4,8 @@ use rand::Rng;
 
 use super::SplitMix64;
 use super::permutation::Permutation;
-use super::ranks::Ranks;
-use crate::skew::{Law, Skew, Zones};
+use super::ranks::RankSampler;
+use crate::skew::{Distribution, Skew, Zones};
 
 /// Seed of every permutation of ranks over a region, so that all phases have the same popular blocks.
 const SCATTER: u64 = 0x5e55_1a6e_0f0b_10c5;
@@ -21,18 +21,18 @@ pub(super) struct Skewed {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Ranks(Ranks),
+    Ranks(RankSampler),
     /// The zones in order: a drawn number selects the first zone whose `below` is above the number.
-    Zones(Vec<PlacedZone>),
-    /// fio's normal distribution. `moved` is the width in blocks of the range over which the mean is
+    Zones(Vec<BlockZone>),
+    /// fio's normal distribution. `shift_range` is the width in blocks of the range over which the mean is
     /// shifted, both directions together.
     Normal {
-        moved: u64,
+        shift_range: u64,
     },
 }
 
 #[derive(Clone, Copy, Debug)]
-struct PlacedZone {
+struct BlockZone {
     below: u64,
     first: u64,
     count: u64,
@@ -40,14 +40,18 @@ struct PlacedZone {
 
 impl Skewed {
     pub(super) fn new(skew: &Skew, blocks: u64) -> Skewed {
-        let (kind, is_scattered) = match *skew.law() {
-            Law::Zipf { theta } => (Kind::Ranks(Ranks::zipf(blocks, theta)), true),
-            Law::Pareto { share } => (Kind::Ranks(Ranks::pareto(blocks, share)), true),
-            Law::Normal { deviation } => {
-                let moved = (blocks as f64 * deviation / 100.0).ceil() as u64;
-                (Kind::Normal { moved: moved.min(blocks / 2) }, true)
+        let (kind, is_scattered) = match *skew.distribution() {
+            Distribution::Zipf { theta } => (Kind::Ranks(RankSampler::zipf(blocks, theta)), true),
+            Distribution::Pareto { share } => {
+                (Kind::Ranks(RankSampler::pareto(blocks, share)), true)
             }
-            Law::Zones(zones) => (Kind::Zones(place(&zones, blocks)), zones.are_scattered),
+            Distribution::Normal { deviation } => {
+                let shift_range = (blocks as f64 * deviation / 100.0).ceil() as u64;
+                (Kind::Normal { shift_range: shift_range.min(blocks / 2) }, true)
+            }
+            Distribution::Zones(zones) => {
+                (Kind::Zones(place_zones(&zones, blocks)), zones.are_scattered)
+            }
         };
         let scatter = is_scattered.then(|| Permutation::new(blocks, &mut SplitMix64::new(SCATTER)));
         Skewed { blocks, kind, scatter }
@@ -62,9 +66,9 @@ impl Skewed {
                 let drawn = generator.next_u64();
                 let zone = zones.iter().find(|zone| drawn < zone.below).or(zones.last());
                 let zone = zone.expect("there is a zone");
-                zone.first + part_of(zone.count, generator.next_u64())
+                zone.first + scale_below(zone.count, generator.next_u64())
             }
-            Kind::Normal { moved } => normal(self.blocks, *moved, generator),
+            Kind::Normal { shift_range } => normal(self.blocks, *shift_range, generator),
         };
         self.scatter.as_ref().map_or(rank, |scatter| scatter.block_of(rank))
     }
@@ -72,11 +76,11 @@ impl Skewed {
 
 /// Returns the number below `count` that the 64 random bits `drawn` select.
 #[inline(always)]
-pub(super) fn part_of(count: u64, drawn: u64) -> u64 {
+pub(super) fn scale_below(count: u64, drawn: u64) -> u64 {
     ((u128::from(drawn) * u128::from(count)) >> 64) as u64
 }
 
-fn place(zones: &Zones, blocks: u64) -> Vec<PlacedZone> {
+fn place_zones(zones: &Zones, blocks: u64) -> Vec<BlockZone> {
     let share = |of: u64, parts: u32| (u128::from(of) * u128::from(parts) / 10_000) as u64;
     let (mut requests, mut parts, mut first) = (0, 0, 0);
     let mut left = zones.all().len() as u64;
@@ -88,7 +92,7 @@ fn place(zones: &Zones, blocks: u64) -> Vec<PlacedZone> {
         // that rounding leaves over.
         let least = (first + 1).min(blocks);
         let end = share(blocks, parts).clamp(least, blocks.saturating_sub(left).max(least));
-        let placed = PlacedZone { below: share(u64::MAX, requests), first, count: end - first };
+        let placed = BlockZone { below: share(u64::MAX, requests), first, count: end - first };
         first = end;
         placed
     });
@@ -97,8 +101,8 @@ fn place(zones: &Zones, blocks: u64) -> Vec<PlacedZone> {
 }
 
 /// Returns a block by fio's normal distribution: the mean of twelve uniform draws, shifted uniformly by up
-/// to half of `moved` in either direction, and by less if the result would leave the region.
-fn normal(blocks: u64, moved: u64, generator: &mut impl Rng) -> u64 {
+/// to half of `shift_range` in either direction, and by less if the result would leave the region.
+fn normal(blocks: u64, shift_range: u64, generator: &mut impl Rng) -> u64 {
     const DRAWS: u64 = 12;
     let sum: u64 = (0..DRAWS / 2)
         .map(|_| {
@@ -107,10 +111,10 @@ fn normal(blocks: u64, moved: u64, generator: &mut impl Rng) -> u64 {
         })
         .sum();
     let mean = ((u128::from(sum) * u128::from(blocks)) / u128::from(DRAWS << 32)) as i64;
-    if moved == 0 {
+    if shift_range == 0 {
         return mean as u64;
     }
-    let mut by = part_of(moved, generator.next_u64()) as i64 - (moved / 2) as i64;
+    let mut by = scale_below(shift_range, generator.next_u64()) as i64 - (shift_range / 2) as i64;
     while !(0..blocks as i64).contains(&(mean + by)) {
         by /= 2;
     }
