@@ -20,13 +20,13 @@
 //! The two tables are not read but mapped, copy on write, so that a drive of 4 TiB is loaded as fast as one
 //! of 4 GiB. To check them they would have to be read. So they are checked once: a file that was found
 //! sound, or was written here, is marked so, with its length, its inode and the time at which it was last
-//! written (`saved/sound.rs`). It is read and checked again when one of these has changed.
+//! written (`saved/verified_state.rs`). It is read and checked again when one of these has changed.
 //!
 //! In version 3, which is still read, the map is part of the rest of the state, and the reverse map is
 //! computed.
 
-mod sound;
 mod tables;
+mod verified_state;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Write};
@@ -39,8 +39,8 @@ use ssdlab_model::profile::Profile;
 use ssdlab_model::snapshot::{Decoder, Encoder, SnapshotError};
 use ssdlab_units::Instant;
 
-use sound::Sound;
-use tables::{Draft, MappedTables};
+use tables::{ChecksummedFile, MappedTables};
+use verified_state::VerifiedState;
 
 use super::SimulatedDrive;
 use super::model::{Model, restored_model};
@@ -74,7 +74,7 @@ pub struct SavedDrive {
     file: Arc<File>,
     version: u32,
     /// The state of the file before it was checked.
-    seen: Option<Sound>,
+    file_state: Option<VerifiedState>,
     /// True if the whole file is known to be as it was written.
     is_known_sound: bool,
     /// Range of bytes in the file that holds the state.
@@ -111,7 +111,7 @@ pub fn save(
     drive.now = drive.model.shut_down(drive.now);
     let draft = draft_beside(&place);
     let outcome = write_draft(drive, profile, history, &draft, path)
-        .and_then(|()| give_name(&draft, &place, replace));
+        .and_then(|()| move_into_place(&draft, &place, replace));
     if outcome.is_err() {
         // The unfinished file is of no use. If removing it fails too, the first error is the one to report.
         let _ = fs::remove_file(&draft);
@@ -147,7 +147,7 @@ pub fn refuse_existing(path: &Path, replace: bool) -> Result<(), DriveError> {
     Err(DriveError::new(ErrorKind::Refused, message))
 }
 
-fn failed(
+fn io_error(
     what: &str,
     path: &Path,
     error: impl std::error::Error + Send + Sync + 'static,
@@ -168,9 +168,9 @@ fn write_draft(
     path: &Path,
 ) -> Result<(), DriveError> {
     // Errors name the final file, not the draft, which is gone when the message is read.
-    let cannot = |error| failed("write", path, error);
+    let cannot = |error| io_error("write", path, error);
     let file = OpenOptions::new().write(true).create_new(true).open(draft).map_err(cannot)?;
-    let mut out = Draft::new(file);
+    let mut out = ChecksummedFile::new(file);
     write_header(&mut out, VERSION, drive, profile, history).map_err(cannot)?;
     let mut state = Vec::new();
     let mut to = Encoder::with_tables_apart(&mut state, &mut out);
@@ -183,14 +183,16 @@ fn write_draft(
     out.write_all(&begin.to_le_bytes()).map_err(cannot)?;
     let file = out.finish().map_err(cannot)?;
     file.sync_all().map_err(cannot)?;
-    if let (Some(seen), Ok(configuration)) = (Sound::of(&file), profile.configuration()) {
-        seen.mark(&file, shape_of(&configuration));
+    if let (Some(file_state), Ok(configuration)) =
+        (VerifiedState::of(&file), profile.configuration())
+    {
+        file_state.mark(&file, geometry_checksum(&configuration));
     }
     Ok(())
 }
 
 /// Returns a number that distinguishes drives of different shapes, whose tables differ in length.
-fn shape_of(configuration: &Configuration) -> u32 {
+fn geometry_checksum(configuration: &Configuration) -> u32 {
     crc32fast::hash(format!("{:?}", configuration.geometry.parameters()).as_bytes())
 }
 
@@ -225,8 +227,8 @@ fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
 }
 
 /// Gives the finished draft its final name, durably.
-fn give_name(draft: &Path, path: &Path, replace: bool) -> Result<(), DriveError> {
-    let cannot = |error| failed("create", path, error);
+fn move_into_place(draft: &Path, path: &Path, replace: bool) -> Result<(), DriveError> {
+    let cannot = |error| io_error("create", path, error);
     if replace {
         fs::rename(draft, path).map_err(cannot)?;
     } else {
@@ -248,12 +250,12 @@ impl SavedDrive {
     pub fn open(path: &Path) -> Result<SavedDrive, DriveError> {
         let wrong =
             |what: String| DriveError::new(ErrorKind::Usage, format!("{}: {what}", path.display()));
-        let cannot = |error| failed("read", path, error);
+        let cannot = |error| io_error("read", path, error);
         let file = File::open(path).map_err(cannot)?;
         let length = file.metadata().map_err(cannot)?.len();
         let file = Arc::new(file);
-        let seen = Sound::of(&file);
-        let mut from = Counting { inner: BufReader::new(&*file), count: 0 };
+        let file_state = VerifiedState::of(&file);
+        let mut from = CountingReader { inner: BufReader::new(&*file), count: 0 };
         let early = |error: io::Error| match error.kind() {
             io::ErrorKind::UnexpectedEof => wrong("the file ends too early".to_owned()),
             _ => cannot(error),
@@ -265,15 +267,15 @@ impl SavedDrive {
                     .to_owned(),
             ));
         }
-        let version = read_word(&mut from).map_err(early)?;
+        let version = read_u32(&mut from).map_err(early)?;
         if !(OLDEST..=VERSION).contains(&version) {
             return Err(wrong(format!(
                 "the drive was saved in form {version}, and this ssdlab reads forms {OLDEST} to \
                  {VERSION}; make it anew with ssdlab precondition"
             )));
         }
-        let is_marked = seen.as_ref().is_some_and(|it| it.is_marked(&file));
-        let is_sound = is_marked || check_sum(&file, length).map_err(cannot)?;
+        let is_marked = file_state.as_ref().is_some_and(|it| it.is_marked(&file));
+        let is_sound = is_marked || is_checksum_right(&file, length).map_err(cannot)?;
         let damaged =
             || wrong("the file is damaged or cut short: its checksum is wrong".to_owned());
         is_sound.then_some(()).ok_or_else(damaged)?;
@@ -281,7 +283,7 @@ impl SavedDrive {
         let seed = u64::from_le_bytes(read_bytes(&mut from).map_err(early)?);
         let mut text = || read_text(&mut from).map_err(early);
         let (name, history, profile_name, profile_text) = (text()?, text()?, text()?, text()?);
-        let changes = read_word(&mut from).map_err(early)?;
+        let changes = read_u32(&mut from).map_err(early)?;
         let origin = format!("{}, the profile in it", path.display());
         let sound = |error: ssdlab_model::profile::ProfileError| wrong(error.to_string());
         let mut profile = Profile::parse(&profile_name, &origin, &profile_text).map_err(sound)?;
@@ -293,15 +295,15 @@ impl SavedDrive {
         profile.set_seed(seed);
         profile.check().map_err(sound)?;
         let configuration = Box::new(profile.configuration().map_err(sound)?);
-        let shape = shape_of(&configuration);
-        let is_known_sound = seen.as_ref().is_some_and(|it| it.is_marked_for(&file, shape));
+        let shape = geometry_checksum(&configuration);
+        let is_known_sound = file_state.as_ref().is_some_and(|it| it.is_marked_for(&file, shape));
         let header = from.count;
         let state = match version {
             3 => header..length - CHECKSUM_BYTES,
             _ => {
                 let end = length - CHECKSUM_BYTES - BEGIN_BYTES;
-                let begin =
-                    read_bytes(&mut FileFrom { file: &file, place: end }).map_err(cannot)?;
+                let begin = read_bytes(&mut PositionedReader { file: &file, position: end })
+                    .map_err(cannot)?;
                 let begin = u64::from_le_bytes(begin);
                 if !(header..=end).contains(&begin) {
                     return Err(damaged());
@@ -320,7 +322,7 @@ impl SavedDrive {
             clock,
             file,
             version,
-            seen,
+            file_state,
             is_known_sound,
             state,
         })
@@ -355,7 +357,7 @@ impl SavedDrive {
     pub(crate) fn restore(&self) -> Result<(Box<dyn Model>, Instant), DriveError> {
         let path = &self.path;
         let length = self.state.end.saturating_sub(self.state.start);
-        let file = FileFrom { file: &self.file, place: self.state.start };
+        let file = PositionedReader { file: &self.file, position: self.state.start };
         let mut from = BufReader::with_capacity(1 << 16, file).take(length);
         let mut tables = MappedTables::of(&self.file, self.state.start, self.is_known_sound);
         let mut decoder = match self.version {
@@ -363,22 +365,22 @@ impl SavedDrive {
             _ => Decoder::with_tables_apart(&mut from, &mut tables),
         };
         let model = restored_model(&self.configuration, &mut decoder)
-            .map_err(|error| failed("restore the drive in", path, error))?;
+            .map_err(|error| io_error("restore the drive in", path, error))?;
         if from.limit() > 0 {
             let message = format!("{}: the file holds more than a state", path.display());
             return Err(DriveError::new(ErrorKind::Usage, message));
         }
-        if let Some(seen) = self.seen.as_ref().filter(|_| !self.is_known_sound) {
-            seen.mark(&self.file, shape_of(&self.configuration));
+        if let Some(file_state) = self.file_state.as_ref().filter(|_| !self.is_known_sound) {
+            file_state.mark(&self.file, geometry_checksum(&self.configuration));
         }
         Ok((model, self.clock))
     }
 }
 
 /// Returns true if the last bytes of the file are the checksum of those before.
-fn check_sum(file: &File, length: u64) -> io::Result<bool> {
+fn is_checksum_right(file: &File, length: u64) -> io::Result<bool> {
     let Some(covered) = length.checked_sub(CHECKSUM_BYTES) else { return Ok(false) };
-    let mut from = FileFrom { file, place: 0 };
+    let mut from = PositionedReader { file, position: 0 };
     let (mut sum, mut piece) = (Hasher::new(), vec![0; 1 << 18]);
     let mut left = covered;
     while left > 0 {
@@ -387,7 +389,7 @@ fn check_sum(file: &File, length: u64) -> io::Result<bool> {
         sum.update(piece);
         left -= piece.len() as u64;
     }
-    Ok(read_word(&mut from)? == sum.finalize())
+    Ok(read_u32(&mut from)? == sum.finalize())
 }
 
 fn read_bytes<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENGTH]> {
@@ -397,28 +399,28 @@ fn read_bytes<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENG
 }
 
 /// Reads a file from `place` on, independently of other readers.
-struct FileFrom<'a> {
+struct PositionedReader<'a> {
     file: &'a File,
-    place: u64,
+    position: u64,
 }
 
-impl Read for FileFrom<'_> {
+impl Read for PositionedReader<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         #[cfg(unix)]
-        let count = std::os::unix::fs::FileExt::read_at(self.file, bytes, self.place)?;
+        let count = std::os::unix::fs::FileExt::read_at(self.file, bytes, self.position)?;
         #[cfg(windows)]
-        let count = std::os::windows::fs::FileExt::seek_read(self.file, bytes, self.place)?;
-        self.place += count as u64;
+        let count = std::os::windows::fs::FileExt::seek_read(self.file, bytes, self.position)?;
+        self.position += count as u64;
         Ok(count)
     }
 }
 
-fn read_word(from: &mut impl Read) -> io::Result<u32> {
+fn read_u32(from: &mut impl Read) -> io::Result<u32> {
     Ok(u32::from_le_bytes(read_bytes(from)?))
 }
 
 fn read_text(from: &mut impl Read) -> io::Result<String> {
-    let length = read_word(from)?;
+    let length = read_u32(from)?;
     if length > TEXT_MAX {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -428,12 +430,12 @@ fn read_text(from: &mut impl Read) -> io::Result<String> {
 }
 
 /// Counts the bytes that are read.
-struct Counting<R> {
+struct CountingReader<R> {
     inner: R,
     count: u64,
 }
 
-impl<R: Read> Read for Counting<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(bytes)?;
         self.count += count as u64;
@@ -520,7 +522,7 @@ mod tests {
         let (old, new) = (place.path().join("old.ssd"), place.path().join("new.ssd"));
         let mut drive = used();
         save(&mut drive, &profile(), "", &new, false).unwrap();
-        let mut out = Draft::new(File::create(&old).unwrap());
+        let mut out = ChecksummedFile::new(File::create(&old).unwrap());
         write_header(&mut out, 3, &drive, &profile(), "").unwrap();
         drive.model.save(&mut Encoder::new(&mut out)).unwrap();
         out.finish().unwrap();

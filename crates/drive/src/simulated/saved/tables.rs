@@ -15,16 +15,16 @@ const ALIGNMENT: u64 = 4096;
 const PIECE: usize = 1 << 16;
 
 /// A file that is being written, with a checksum computed at the same time.
-pub(super) struct Draft {
+pub(super) struct ChecksummedFile {
     out: BufWriter<File>,
     sum: Hasher,
     position: u64,
 }
 
-impl Draft {
+impl ChecksummedFile {
     pub(super) fn new(file: File) -> Self {
         let out = BufWriter::with_capacity(PIECE, file);
-        Draft { out, sum: Hasher::new(), position: 0 }
+        ChecksummedFile { out, sum: Hasher::new(), position: 0 }
     }
 
     /// Returns the number of bytes written.
@@ -48,7 +48,7 @@ impl Draft {
     }
 }
 
-impl Write for Draft {
+impl Write for ChecksummedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.out.write(bytes)?;
         self.sum.update(&bytes[..count]);
@@ -61,7 +61,7 @@ impl Write for Draft {
     }
 }
 
-impl TableStore for Draft {
+impl TableStore for ChecksummedFile {
     fn keep(&mut self, table: &[u32]) -> io::Result<u64> {
         self.skip(self.position.next_multiple_of(ALIGNMENT) - self.position)?;
         let begin = self.position;
@@ -79,7 +79,7 @@ impl TableStore for Draft {
     }
 }
 
-/// Lends tables that a [`Draft`] wrote, from before `end` in `file`.
+/// Lends tables that a [`ChecksummedFile`] wrote, from before `end` in `file`.
 pub(super) struct MappedTables<'a> {
     file: &'a File,
     end: u64,

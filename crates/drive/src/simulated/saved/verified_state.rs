@@ -6,10 +6,10 @@ use std::fs::File;
 /// states the same has the content that was checked.
 #[cfg(target_os = "linux")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sound(String);
+pub(super) struct VerifiedState(String);
 
 #[cfg(target_os = "linux")]
-impl Sound {
+impl VerifiedState {
     /// Name of the extended attribute that holds the mark.
     const NAME: &str = "user.ssdlab.sound";
 
@@ -19,32 +19,32 @@ impl Sound {
 
     /// Returns the state of `file` now, or `None` if the file system does not record the time finely
     /// enough.
-    pub(super) fn of(file: &File) -> Option<Sound> {
+    pub(super) fn of(file: &File) -> Option<VerifiedState> {
         use std::os::unix::fs::MetadataExt;
         let found = file.metadata().ok()?;
         let (inode, length, nanoseconds) = (found.ino(), found.len(), found.mtime_nsec());
         let state = format!("{inode} {length} {}.{nanoseconds:09}", found.mtime());
-        (nanoseconds != 0).then_some(Sound(state))
+        (nanoseconds != 0).then_some(VerifiedState(state))
     }
 
     fn mark_of(file: &File) -> Option<String> {
         let mut marked = [0; 128];
-        let length = rustix::fs::fgetxattr(file, Sound::NAME, &mut marked[..]).ok()?;
+        let length = rustix::fs::fgetxattr(file, VerifiedState::NAME, &mut marked[..]).ok()?;
         Some(std::str::from_utf8(marked.get(..length)?).ok()?.to_owned())
     }
 
     /// Returns true if `file` was checked in this state.
     pub(super) fn is_marked(&self, file: &File) -> bool {
-        Sound::mark_of(file)
+        VerifiedState::mark_of(file)
             .is_some_and(|mark| mark.rsplit_once(' ').is_some_and(|it| it.0 == self.0))
     }
 
     /// Returns true if `file` was also checked to be a drive of this `shape`.
     pub(super) fn is_marked_for(&self, file: &File, shape: u32) -> bool {
-        Sound::mark_of(file).is_some_and(|mark| mark == self.words(shape))
+        VerifiedState::mark_of(file).is_some_and(|mark| mark == self.mark_text(shape))
     }
 
-    fn words(&self, shape: u32) -> String {
+    fn mark_text(&self, shape: u32) -> String {
         format!("{} {shape:08x}", self.0)
     }
 
@@ -54,10 +54,17 @@ impl Sound {
     pub(super) fn mark(&self, file: &File, shape: u32) {
         let written = file.metadata().and_then(|found| found.modified());
         let Ok(written) = written else { return };
-        std::thread::sleep(Sound::TICK.saturating_sub(written.elapsed().unwrap_or_default()));
-        if Sound::of(file).as_ref() == Some(self) {
+        std::thread::sleep(
+            VerifiedState::TICK.saturating_sub(written.elapsed().unwrap_or_default()),
+        );
+        if VerifiedState::of(file).as_ref() == Some(self) {
             let flags = rustix::fs::XattrFlags::empty();
-            let _ = rustix::fs::fsetxattr(file, Sound::NAME, self.words(shape).as_bytes(), flags);
+            let _ = rustix::fs::fsetxattr(
+                file,
+                VerifiedState::NAME,
+                self.mark_text(shape).as_bytes(),
+                flags,
+            );
         }
     }
 }
@@ -65,11 +72,11 @@ impl Sound {
 /// On other systems no file can be marked: each is checked whenever it is opened.
 #[cfg(not(target_os = "linux"))]
 #[derive(Clone, Debug)]
-pub(super) enum Sound {}
+pub(super) enum VerifiedState {}
 
 #[cfg(not(target_os = "linux"))]
-impl Sound {
-    pub(super) fn of(_: &File) -> Option<Sound> {
+impl VerifiedState {
+    pub(super) fn of(_: &File) -> Option<VerifiedState> {
         None
     }
 
