@@ -22,7 +22,7 @@ pub const PICTURES_MAX: usize = 120;
 pub const CELLS_MAX: usize = 2048;
 
 /// Bytes written between two checks whether a picture is due, and initially between two pictures.
-pub(crate) const LOOK_EVERY: ByteLength = ByteLength::new(4 << 20);
+pub(crate) const SNAPSHOT_INTERVAL: ByteLength = ByteLength::new(4 << 20);
 
 /// One picture, and the drive's counters at that moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,11 +112,11 @@ pub(crate) struct Camera {
     /// The next picture is due when the total of units written, programmed and trimmed reaches this number.
     due: u64,
     /// Units written, programmed and trimmed between two pictures; zero before the first.
-    every: u64,
+    interval: u64,
 }
 
 /// Returns the total of units written, programmed and trimmed: these are all changes that a picture shows.
-fn happened(counters: &Counters) -> u64 {
+fn changed_units(counters: &Counters) -> u64 {
     counters.host_write_units + counters.flash_write_units() + counters.host_trim_units
 }
 
@@ -124,7 +124,7 @@ impl Camera {
     pub(crate) fn new(recorder: Recorder) -> Camera {
         let track = SharedTrack::default();
         lock(&recorder.tracks).push(track.clone());
-        Camera { recorder, track, step: 0, due: 0, every: 0 }
+        Camera { recorder, track, step: 0, due: 0, interval: 0 }
     }
 
     /// Returns a camera for a copy of the drive. Its track begins with the copy.
@@ -134,10 +134,10 @@ impl Camera {
 
     /// Begins the step `name`. Takes a picture first if anything has changed since the last picture.
     pub(crate) fn begin_step<M: Mapping>(&mut self, name: &str, ssd: &Ssd<M>) {
-        let has_changed = happened(&ssd.counters()) + self.every > self.due;
-        if self.every > 0 && has_changed {
+        let has_changed = changed_units(&ssd.counters()) + self.interval > self.due;
+        if self.interval > 0 && has_changed {
             self.due = 0;
-            self.look(ssd);
+            self.record_if_due(ssd);
         }
         let steps = &mut lock(&self.track).steps;
         self.step = steps.iter().position(|it| it == name).unwrap_or_else(|| {
@@ -147,17 +147,17 @@ impl Camera {
     }
 
     /// Takes a picture of `ssd` if one is due.
-    pub(crate) fn look<M: Mapping>(&mut self, ssd: &Ssd<M>) {
+    pub(crate) fn record_if_due<M: Mapping>(&mut self, ssd: &Ssd<M>) {
         let counters = ssd.counters();
-        let happened = happened(&counters);
-        if happened < self.due {
+        let changed = changed_units(&counters);
+        if changed < self.due {
             return;
         }
         let mut track = lock(&self.track);
         let geometry = ssd.geometry();
         let unit = geometry.unit_size();
-        if self.every == 0 {
-            self.every = LOOK_EVERY.covering(unit);
+        if self.interval == 0 {
+            self.interval = SNAPSHOT_INTERVAL.covering(unit);
             track.blocks = geometry.blocks();
             track.block = unit * u64::from(geometry.units_per_block());
         }
@@ -180,9 +180,9 @@ impl Camera {
                 number += 1;
                 number % 2 == 1
             });
-            self.every *= 2;
+            self.interval *= 2;
         }
-        self.due = happened + self.every;
+        self.due = changed + self.interval;
         *lock(&self.recorder.newest) = Some(self.track.clone());
     }
 }

@@ -5,12 +5,12 @@
 //! loop. Time passes from event to event, so virtual hours take seconds. Addresses are drawn some requests
 //! ahead, so that the model's maps can be prefetched into the processor's cache.
 
-pub(crate) mod answers;
+pub(crate) mod answer_queue;
 mod as_drive;
 mod closed_loop;
+mod durability;
 mod in_flight;
 mod lanes;
-mod lasting;
 pub(crate) mod model;
 mod open_loop;
 mod processors;
@@ -18,7 +18,7 @@ pub(crate) mod responder;
 pub mod saved;
 #[cfg(test)]
 pub(crate) mod scripted;
-mod single;
+mod single_ssd;
 mod trim_path;
 
 pub use trim_path::{TrimEnd, TrimPath};
@@ -33,12 +33,12 @@ use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 use crate::error::{DriveError, ErrorKind};
 use crate::phase::Region;
 use crate::recording::Recorder;
-use crate::stack::{Built, Composition, Condition, Level, StackError};
+use crate::stack::{Built, Composition, InitialState, Level, StackError};
 use crate::{Drive, Template};
 pub use in_flight::Ticket;
 
 use in_flight::InFlight;
-use model::{Model, aged_model};
+use model::{Model, preconditioned_model};
 use responder::Kind;
 
 /// One request of a host that keeps its own time.
@@ -98,12 +98,12 @@ pub struct SimulatedDrive {
     in_flight: InFlight,
     now: Instant,
     /// Moment at which the drive was made or opened.
-    since: Instant,
+    powered_on_at: Instant,
     /// Time since then in which at least one request was with the drive.
     busy: Nanoseconds,
-    make_new: MakeNew,
+    purge_method: MakeNew,
     /// Duration of the latest purge; `None` if there was none, or it took no time.
-    made_new_in: Option<Nanoseconds>,
+    purge_duration: Option<Nanoseconds>,
     /// Records the internal state of the drive, and of the drives that replace it.
     recorder: Option<Recorder>,
 }
@@ -130,7 +130,7 @@ impl SimulatedDrive {
     /// # Errors
     /// Returns an error if the drive cannot be built.
     pub fn of(name: impl Into<String>, composition: Composition) -> Result<Self, StackError> {
-        let Built { model, from } = composition.build(Instant::START, Condition::AsFound)?;
+        let Built { model, ready_at } = composition.build(Instant::START, InitialState::AsSaved)?;
         Ok(SimulatedDrive {
             name: name.into(),
             facts: Vec::new(),
@@ -139,11 +139,11 @@ impl SimulatedDrive {
             composition,
             model,
             in_flight: InFlight::default(),
-            now: from,
-            since: from,
+            now: ready_at,
+            powered_on_at: ready_at,
             busy: Nanoseconds::ZERO,
-            make_new: MakeNew::default(),
-            made_new_in: None,
+            purge_method: MakeNew::default(),
+            purge_duration: None,
             recorder: None,
         })
     }
@@ -153,12 +153,12 @@ impl SimulatedDrive {
     ///
     /// # Errors
     /// Returns an error if there is no closed form for the drive, or if no such drive can exist.
-    pub fn aged(
+    pub fn preconditioned(
         name: impl Into<String>,
         configuration: Configuration,
         past: Past,
     ) -> Result<Self, AgeError> {
-        let model = aged_model(&configuration, past)?;
+        let model = preconditioned_model(&configuration, past)?;
         Ok(SimulatedDrive {
             name: name.into(),
             facts: Vec::new(),
@@ -168,10 +168,10 @@ impl SimulatedDrive {
             model,
             in_flight: InFlight::default(),
             now: Instant::START,
-            since: Instant::START,
+            powered_on_at: Instant::START,
             busy: Nanoseconds::ZERO,
-            make_new: MakeNew::default(),
-            made_new_in: None,
+            purge_method: MakeNew::default(),
+            purge_duration: None,
             recorder: None,
         })
     }
@@ -247,14 +247,14 @@ impl SimulatedDrive {
 
     /// Returns true if all answered writes survive a power cut, flushed or not: on every drive the write
     /// cache has power-loss protection, or is off.
-    pub fn writes_last(&self) -> bool {
-        lasting::writes_last(&self.composition)
+    pub fn writes_survive_power_cut(&self) -> bool {
+        durability::writes_survive_power_cut(&self.composition)
     }
 
     /// Returns true if some drive answers flushes without doing them, and loses the data that they should
     /// have made durable.
     pub fn ignores_flushes(&self) -> bool {
-        lasting::ignores_flushes(&self.composition)
+        durability::ignores_flushes(&self.composition)
     }
 
     /// Returns true if trim reaches a drive (which may ignore it).
@@ -292,11 +292,11 @@ impl Template for SimulatedDrive {
     }
 
     fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError> {
-        if self.make_new == MakeNew::Factory {
-            return Ok(Box::new(self.new_of(self.name.clone(), self.composition.clone())?));
+        if self.purge_method == MakeNew::Factory {
+            return Ok(Box::new(self.rebuild_as(self.name.clone(), self.composition.clone())?));
         }
         let mut copy = self.clone();
-        if self.make_new != MakeNew::Nothing {
+        if self.purge_method != MakeNew::Nothing {
             copy.make_new()?;
         }
         Ok(Box::new(copy))
@@ -313,10 +313,10 @@ impl Template for SimulatedDrive {
             composition: Composition::Array(array),
             in_flight: InFlight::default(),
             now: self.now,
-            since: self.now,
+            powered_on_at: self.now,
             busy: Nanoseconds::ZERO,
-            make_new: self.make_new,
-            made_new_in: None,
+            purge_method: self.purge_method,
+            purge_duration: None,
             recorder: self.recorder.clone(),
         })
     }
@@ -324,8 +324,8 @@ impl Template for SimulatedDrive {
 
 impl SimulatedDrive {
     /// Returns a new drive like this one, of another composition and name.
-    fn new_of(&self, name: String, composition: Composition) -> Result<Self, DriveError> {
-        let Built { mut model, from } = built(&composition, self.now)?;
+    fn rebuild_as(&self, name: String, composition: Composition) -> Result<Self, DriveError> {
+        let Built { mut model, ready_at } = build_new(&composition, self.now)?;
         if let Some(recorder) = &self.recorder {
             model.record_inside(recorder);
         }
@@ -339,11 +339,11 @@ impl SimulatedDrive {
             composition,
             model,
             in_flight: InFlight::default(),
-            now: from,
-            since: from,
+            now: ready_at,
+            powered_on_at: ready_at,
             busy,
-            make_new: self.make_new,
-            made_new_in: None,
+            purge_method: self.purge_method,
+            purge_duration: None,
             recorder: self.recorder.clone(),
         })
     }
@@ -352,18 +352,18 @@ impl SimulatedDrive {
 impl SimulatedDrive {
     /// Returns the purge method that is used when a protocol asks for a purge.
     pub fn way_to_make_new(&self) -> MakeNew {
-        self.make_new
+        self.purge_method
     }
 
     /// Returns true if a purge replaces the drive by one from the factory although it was loaded from a
     /// saved state, so that the saved state has no effect any more.
     pub fn forgets_what_was_saved(&self) -> bool {
-        self.make_new == MakeNew::Factory && self.composition.has_saved()
+        self.purge_method == MakeNew::Factory && self.composition.has_saved()
     }
 
     /// Returns the purge method and the duration of the purge as a fact for the report.
-    fn made_new_fact(&self) -> Option<(String, String)> {
-        let words = match (self.make_new, self.made_new_in) {
+    fn purge_fact(&self) -> Option<(String, String)> {
+        let words = match (self.purge_method, self.purge_duration) {
             (MakeNew::Factory, _) => return None,
             (how, None) => format!("{} where the protocol has a new drive", how.words()),
             (how, Some(took)) => format!("{}, which took {took}", how.words()),
@@ -390,7 +390,7 @@ impl SimulatedDrive {
     }
 
     /// Formats the drive, or erases all of it; returns the moment at which that is done.
-    fn erased(&mut self, all: bool) -> Result<Instant, DriveError> {
+    fn format_or_secure_erase(&mut self, all: bool) -> Result<Instant, DriveError> {
         let outcome = match all {
             true => self.model.secure_erase(self.now),
             false => self.model.format(self.now),
@@ -422,8 +422,8 @@ impl SimulatedDrive {
 }
 
 /// Builds a drive of this composition, as new.
-fn built(composition: &Composition, at: Instant) -> Result<Built, DriveError> {
+fn build_new(composition: &Composition, at: Instant) -> Result<Built, DriveError> {
     composition
-        .build(at, Condition::New)
+        .build(at, InitialState::New)
         .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))
 }

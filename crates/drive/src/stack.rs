@@ -6,9 +6,9 @@
 //! Events of the members are processed in the order of time. Operations that must precede a request to a
 //! member (reading old parity, encrypting) are done before the request is sent.
 
+mod array_geometry;
 mod crypt;
 mod layered;
-mod members;
 mod mirror;
 mod parity;
 mod runs;
@@ -24,9 +24,9 @@ use ssdlab_units::{ByteLength, Instant, KIB, Nanoseconds};
 
 use crate::simulated::model::{Model, model_of};
 use crate::simulated::saved::SavedDrive;
+use array_geometry::ArrayGeometry;
 use crypt::Encrypted;
 use layered::Layered;
-use members::Used;
 use mirror::Mirrored;
 use parity::Parity;
 use striping::Striped;
@@ -207,7 +207,7 @@ pub enum StackError {
 }
 
 /// Returns an error and its causes, in one sentence.
-fn words_of(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
@@ -257,7 +257,10 @@ pub(crate) struct Shape {
 
 /// Returns the part of each member that an array uses: whole chunks of the smallest member, or all of it
 /// without chunks.
-fn used_of_each(members: &[Shape], chunk: Option<ByteLength>) -> Result<Shape, StackError> {
+fn usable_part_of_members(
+    members: &[Shape],
+    chunk: Option<ByteLength>,
+) -> Result<Shape, StackError> {
     let unit = members[0].unit;
     if let Some(other) = members.iter().map(|it| it.unit).find(|&it| it != unit) {
         return Err(StackError::Units { one: unit, other });
@@ -275,17 +278,17 @@ fn used_of_each(members: &[Shape], chunk: Option<ByteLength>) -> Result<Shape, S
 
 /// Condition of drives that are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
+pub(crate) enum InitialState {
     /// As new, saved drives included.
     New,
     /// As new; saved drives as they were saved.
-    AsFound,
+    AsSaved,
 }
 
 /// A drive that was built, and the instant from which it can be used.
 pub(crate) struct Built {
     pub(crate) model: Box<dyn Model>,
-    pub(crate) from: Instant,
+    pub(crate) ready_at: Instant,
 }
 
 impl Composition {
@@ -314,36 +317,38 @@ impl Composition {
         }
     }
 
-    /// Builds the drive or stack at `at`. [`Built::from`] is the end of the initial synchronisation.
-    pub(crate) fn build(&self, at: Instant, condition: Condition) -> Result<Built, StackError> {
+    /// Builds the drive or stack at `at`. [`Built::ready_at`] is the end of the initial synchronisation.
+    pub(crate) fn build(&self, at: Instant, state: InitialState) -> Result<Built, StackError> {
         self.check()?;
         match self {
             Composition::Ssd(configuration) => {
-                Ok(Built { model: model_of(configuration)?, from: at })
+                Ok(Built { model: model_of(configuration)?, ready_at: at })
             }
-            Composition::Saved(saved) => match condition {
-                Condition::New => Ok(Built { model: model_of(saved.configuration())?, from: at }),
-                Condition::AsFound => {
+            Composition::Saved(saved) => match state {
+                InitialState::New => {
+                    Ok(Built { model: model_of(saved.configuration())?, ready_at: at })
+                }
+                InitialState::AsSaved => {
                     let (model, clock) = saved.restore().map_err(|error| StackError::State {
                         path: saved.path().to_owned(),
-                        why: words_of(&error),
+                        why: error_chain(&error),
                     })?;
-                    Ok(Built { model, from: at.max(clock) })
+                    Ok(Built { model, ready_at: at.max(clock) })
                 }
             },
-            Composition::Array(array) => array.build(at, condition),
+            Composition::Array(array) => array.build(at, state),
             Composition::Usb(member, bridge) => {
-                let Built { model, from } = member.build(at, condition)?;
+                let Built { model, ready_at } = member.build(at, state)?;
                 Ok(Built {
                     model: Box::new(Layered::new(Bridged::new(*bridge), vec![model])),
-                    from,
+                    ready_at,
                 })
             }
             Composition::Crypt(member, encryption) => {
-                let Built { model, from } = member.build(at, condition)?;
+                let Built { model, ready_at } = member.build(at, state)?;
                 Ok(Built {
                     model: Box::new(Layered::new(Encrypted::new(*encryption), vec![model])),
-                    from,
+                    ready_at,
                 })
             }
         }
@@ -356,7 +361,7 @@ impl Array {
         let members: Vec<Shape> =
             self.members.iter().map(Composition::shape).collect::<Result<_, _>>()?;
         let chunk = (self.level != Level::Raid1).then_some(self.chunk);
-        let each = used_of_each(&members, chunk)?;
+        let each = usable_part_of_members(&members, chunk)?;
         let count = members.len() as u64;
         let with_data = match self.level {
             Level::Raid0 => count,
@@ -367,69 +372,75 @@ impl Array {
         Ok(Shape { capacity: each.capacity * with_data, unit: each.unit })
     }
 
-    fn build(&self, at: Instant, condition: Condition) -> Result<Built, StackError> {
+    fn build(&self, at: Instant, state: InitialState) -> Result<Built, StackError> {
         let mut models = Vec::with_capacity(self.members.len());
-        let mut from = at;
+        let mut ready_at = at;
         for member in &self.members {
-            let built = member.build(at, condition)?;
-            from = from.max(built.from);
+            let built = member.build(at, state)?;
+            ready_at = ready_at.max(built.ready_at);
             models.push(built.model);
         }
         match self.level {
-            Level::Raid0 => Ok(Built { model: self.striped(models)?, from }),
+            Level::Raid0 => Ok(Built { model: self.striped(models)?, ready_at }),
             Level::Raid1 => {
-                let (mirror, from) = self.mirror(models, from)?;
-                Ok(Built { model: Box::new(mirror), from })
+                let (mirror, ready_at) = self.mirror(models, ready_at)?;
+                Ok(Built { model: Box::new(mirror), ready_at })
             }
             Level::Raid10 => {
                 let mut pairs: Vec<Box<dyn Model>> = Vec::new();
-                let (begun, mut models) = (from, models.into_iter());
+                let (begun, mut models) = (ready_at, models.into_iter());
                 while let (Some(one), Some(two)) = (models.next(), models.next()) {
                     let (pair, ready) = self.mirror(vec![one, two], begun)?;
-                    from = from.max(ready);
+                    ready_at = ready_at.max(ready);
                     pairs.push(Box::new(pair));
                 }
-                Ok(Built { model: self.striped(pairs)?, from })
+                Ok(Built { model: self.striped(pairs)?, ready_at })
             }
             Level::Raid5 => {
-                let used = Used::of(&models, Some(self.chunk), self.trim)?;
-                let mut parity = Layered::new(Parity::new(used), models);
+                let geometry = ArrayGeometry::of(&models, Some(self.chunk), self.trim)?;
+                let mut parity = Layered::new(Parity::new(geometry), models);
                 // The last member is rebuilt from the others, as mdadm does with a new array.
-                let last = used.members - 1;
+                let last = geometry.members - 1;
                 if self.synchronisation == Synchronisation::Full {
-                    from = parity.synchronise(from, used.each, |member| member != last);
+                    ready_at =
+                        parity.synchronise(ready_at, geometry.sectors_per_member, |member| {
+                            member != last
+                        });
                 }
-                Ok(Built { model: Box::new(parity), from })
+                Ok(Built { model: Box::new(parity), ready_at })
             }
         }
     }
 
     fn striped(&self, models: Vec<Box<dyn Model>>) -> Result<Box<dyn Model>, StackError> {
-        let used = Used::of(&models, Some(self.chunk), self.trim)?;
-        Ok(Box::new(Layered::new(Striped::new(used), models)))
+        let geometry = ArrayGeometry::of(&models, Some(self.chunk), self.trim)?;
+        Ok(Box::new(Layered::new(Striped::new(geometry), models)))
     }
 
     /// Returns a mirror of two drives, each a copy of `drive`.
     pub(crate) fn mirror_of(&self, drive: &dyn Model) -> Box<dyn Model> {
         let models = vec![drive.boxed_clone(), drive.boxed_clone()];
-        let used = Used::of(&models, None, self.trim).expect("drives that are alike fit together");
-        Box::new(Layered::new(Mirrored::new(used, self.reads), models))
+        let geometry = ArrayGeometry::of(&models, None, self.trim)
+            .expect("drives that are alike fit together");
+        Box::new(Layered::new(Mirrored::new(geometry, self.reads), models))
     }
 
     /// Returns a mirror, and the instant at which its members agree.
     fn mirror(
         &self,
         models: Vec<Box<dyn Model>>,
-        from: Instant,
+        ready_at: Instant,
     ) -> Result<(Layered<Mirrored>, Instant), StackError> {
-        let used = Used::of(&models, None, self.trim)?;
-        let mut mirror = Layered::new(Mirrored::new(used, self.reads), models);
-        let from = match self.synchronisation {
-            Synchronisation::None => from,
+        let geometry = ArrayGeometry::of(&models, None, self.trim)?;
+        let mut mirror = Layered::new(Mirrored::new(geometry, self.reads), models);
+        let ready_at = match self.synchronisation {
+            Synchronisation::None => ready_at,
             // The first member is copied to all others (md's initial synchronisation).
-            Synchronisation::Full => mirror.synchronise(from, used.each, |member| member == 0),
+            Synchronisation::Full => {
+                mirror.synchronise(ready_at, geometry.sectors_per_member, |member| member == 0)
+            }
         };
-        Ok((mirror, from))
+        Ok((mirror, ready_at))
     }
 }
 

@@ -169,14 +169,13 @@ pub fn age(
     let configuration = profile.configuration()?;
     let wrong = |why: String| LabError::Target { text: name.to_owned(), why };
     let mut drive = match ageing.state {
-        State::Steady => SimulatedDrive::aged(name, configuration, ageing.past()).map_err(
-            |error| match error {
+        State::Steady => SimulatedDrive::preconditioned(name, configuration, ageing.past())
+            .map_err(|error| match error {
                 AgeError::NoTheory { .. } => LabError::Unsupported(format!(
                     "target '{name}': {error} (--state random --written 3x)"
                 )),
                 error => wrong(error.to_string()),
-            },
-        )?,
+            })?,
         _ => SimulatedDrive::new(name, configuration).map_err(|error| wrong(error.to_string()))?,
     };
     let once = Written::Capacities(1.0);

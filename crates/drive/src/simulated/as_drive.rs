@@ -5,7 +5,7 @@ use ssdlab_model::health::Service;
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector};
 
 use super::responder::{Kind, Request};
-use super::{MakeNew, SimulatedDrive, TrimEnd, built, lanes};
+use super::{MakeNew, SimulatedDrive, TrimEnd, build_new, lanes};
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
@@ -29,7 +29,7 @@ impl Drive for SimulatedDrive {
             measures_flash: true,
             began_new: self.began_new,
             caveats: self.caveats.clone(),
-            facts: self.facts.iter().cloned().chain(self.made_new_fact()).collect(),
+            facts: self.facts.iter().cloned().chain(self.purge_fact()).collect(),
         }
     }
 
@@ -64,7 +64,7 @@ impl Drive for SimulatedDrive {
         self.busy += busy_time(phase, &result, self.now.since(started));
         self.check_alive(refused)?;
         if phase.flush_at_end && !outcome.cancelled {
-            self.now = self.model.answer_to(self.now, Request::FLUSH);
+            self.now = self.model.submit_and_wait(self.now, Request::FLUSH);
         }
         result.elapsed = self.now.since(started);
         result.throughput = meter.finish(result.elapsed);
@@ -90,7 +90,7 @@ impl Drive for SimulatedDrive {
 
     fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
         let before = self.now;
-        self.now = self.model.answer_to(before, Request::FLUSH);
+        self.now = self.model.submit_and_wait(before, Request::FLUSH);
         self.busy += self.now.since(before);
         Ok(self.now.since(before))
     }
@@ -107,8 +107,8 @@ impl Drive for SimulatedDrive {
             Durability::Cached => Kind::Write,
             Durability::Through => Kind::WriteThrough,
         };
-        self.now = self.model.answer_to(before, Request { kind, first, count });
-        self.model.look_inside();
+        self.now = self.model.submit_and_wait(before, Request { kind, first, count });
+        self.model.record_if_due();
         self.busy += self.now.since(before);
         self.check_alive(refused)?;
         Ok(self.now.since(before))
@@ -123,8 +123,8 @@ impl Drive for SimulatedDrive {
         }
         let before = self.now;
         self.model.begin_step("trim");
-        self.now = self.model.answer_to(before, Request { kind: Kind::Trim, first, count });
-        self.model.look_inside();
+        self.now = self.model.submit_and_wait(before, Request { kind: Kind::Trim, first, count });
+        self.model.record_if_due();
         self.busy += self.now.since(before);
         Ok(self.now.since(before))
     }
@@ -155,14 +155,14 @@ impl Drive for SimulatedDrive {
 
     fn make_new(&mut self) -> Result<(), DriveError> {
         let before = self.now;
-        self.now = match self.make_new {
+        self.now = match self.purge_method {
             MakeNew::Factory => {
-                let built = built(&self.composition, self.now)?;
-                (self.model, self.now) = (built.model, built.from);
+                let built = build_new(&self.composition, self.now)?;
+                (self.model, self.now) = (built.model, built.ready_at);
                 if let Some(recorder) = &self.recorder {
                     self.model.record_inside(recorder);
                 }
-                (self.since, self.busy) = (self.now, Nanoseconds::ZERO);
+                (self.powered_on_at, self.busy) = (self.now, Nanoseconds::ZERO);
                 return Ok(());
             }
             MakeNew::Nothing => {
@@ -171,12 +171,12 @@ impl Drive for SimulatedDrive {
             }
             MakeNew::Discard => {
                 self.trim(Region::first(self.model.capacity()))?;
-                self.model.answer_to(self.now, Request::FLUSH)
+                self.model.submit_and_wait(self.now, Request::FLUSH)
             }
-            MakeNew::Format => self.erased(false)?,
-            MakeNew::SecureErase => self.erased(true)?,
+            MakeNew::Format => self.format_or_secure_erase(false)?,
+            MakeNew::SecureErase => self.format_or_secure_erase(true)?,
         };
-        self.made_new_in = Some(self.now.since(before));
+        self.purge_duration = Some(self.now.since(before));
         Ok(())
     }
 
@@ -189,7 +189,7 @@ impl Drive for SimulatedDrive {
             );
             return Err(DriveError::new(ErrorKind::Usage, message));
         }
-        self.make_new = how;
+        self.purge_method = how;
         Ok(())
     }
 
@@ -209,7 +209,7 @@ impl Drive for SimulatedDrive {
             wear,
             spare: self.model.spare_blocks(),
             busy: self.busy,
-            powered_on: self.now.since(self.since),
+            powered_on: self.now.since(self.powered_on_at),
         };
         let health = configuration.map(|it| it.health(&service));
         let expectation = configuration.and_then(Configuration::expectation);

@@ -2,16 +2,18 @@
 
 use ssdlab_units::{Instant, Nanoseconds, Sector, SectorCount};
 
-use super::responder::{Answer, Client, Kind, LATEST, Port, Request, Responder, Steps, Tag};
+use super::responder::{
+    Answer, Client, Kind, LATEST, Port, Request, Responder, StepResponder, Tag,
+};
 use crate::addresses::Addresses;
 use crate::measure::{LatencyCounts, PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase, Rate};
-use crate::recording::LOOK_EVERY;
+use crate::recording::SNAPSHOT_INTERVAL;
 use crate::{Control, Observer, Progress};
 
 /// Number of requests that are drawn ahead of the one being sent: early enough to hide a miss of all caches
 /// (about 100 ns) behind the requests in between.
-const AHEAD: usize = 32;
+const DRAWN_AHEAD: usize = 32;
 
 /// Number of requests between two calls of the observer: well under a tenth of a second of real time.
 pub(super) const OBSERVE_EVERY: u64 = 1 << 16;
@@ -42,7 +44,7 @@ impl Drawn {
 /// Requests drawn ahead, in two halves: while one is sent, the other has been drawn.
 pub(super) struct LookAhead {
     addresses: Addresses,
-    drawn: [Drawn; 2 * AHEAD],
+    drawn: [Drawn; 2 * DRAWN_AHEAD],
     next: usize,
     first: Sector,
     sectors_per_block: u64,
@@ -53,7 +55,7 @@ impl LookAhead {
         let first = Sector::at(phase.region.offset);
         let mut this = LookAhead {
             addresses: Addresses::new(phase),
-            drawn: [Drawn { first, is_read: true }; 2 * AHEAD],
+            drawn: [Drawn { first, is_read: true }; 2 * DRAWN_AHEAD],
             next: 0,
             first,
             sectors_per_block: SectorCount::of(phase.block_size).0,
@@ -62,22 +64,22 @@ impl LookAhead {
         this
     }
 
-    /// Returns the next request, and the first sector of the one that follows [`AHEAD`] requests later.
+    /// Returns the next request, and the first sector of the one that follows [`DRAWN_AHEAD`] requests later.
     #[inline(always)]
     pub(super) fn next(&mut self) -> (Drawn, Sector) {
-        let next = self.next % (2 * AHEAD);
-        if next.is_multiple_of(AHEAD) {
-            self.draw_from((next + AHEAD) % (2 * AHEAD));
+        let next = self.next % (2 * DRAWN_AHEAD);
+        if next.is_multiple_of(DRAWN_AHEAD) {
+            self.draw_from((next + DRAWN_AHEAD) % (2 * DRAWN_AHEAD));
         }
         self.next = next + 1;
-        (self.drawn[next], self.drawn[(next + AHEAD) % (2 * AHEAD)].first)
+        (self.drawn[next], self.drawn[(next + DRAWN_AHEAD) % (2 * DRAWN_AHEAD)].first)
     }
 
     /// Draws the half of the requests that begins at `from`.
     #[inline(never)]
     fn draw_from(&mut self, from: usize) {
         let (first, sectors_per_block) = (self.first.0, self.sectors_per_block);
-        let places = &mut self.drawn[from..from + AHEAD];
+        let places = &mut self.drawn[from..from + DRAWN_AHEAD];
         self.addresses.draw_into(places, |place, request| {
             let first = Sector(first + request.block * sectors_per_block);
             *place = Drawn { first, is_read: request.read };
@@ -86,14 +88,14 @@ impl LookAhead {
 }
 
 /// Limits the rate of requests to that of the phase.
-pub(super) struct Pace {
+pub(super) struct RateLimit {
     /// Minimum time between two requests; zero for no limit.
     interval: Nanoseconds,
     /// Moment at which the next request may be sent, since the phase began.
     next: Nanoseconds,
 }
 
-impl Pace {
+impl RateLimit {
     pub(super) fn new(phase: &Phase) -> Self {
         let per_second = match phase.rate {
             // An open loop has its own file, `open_loop.rs`.
@@ -102,7 +104,7 @@ impl Pace {
             Some(Rate::BytesPerSecond(rate)) => Some(rate / phase.block_size.bytes() as f64),
         };
         let interval = per_second.map(|rate| Nanoseconds::from_secs_f64(1.0 / rate));
-        Pace { interval: interval.unwrap_or(Nanoseconds::ZERO), next: Nanoseconds::ZERO }
+        RateLimit { interval: interval.unwrap_or(Nanoseconds::ZERO), next: Nanoseconds::ZERO }
     }
 
     /// Returns true if there is no limit.
@@ -112,11 +114,11 @@ impl Pace {
 
     #[inline(always)]
     pub(super) fn send_at(&mut self, earliest: Nanoseconds) -> Nanoseconds {
-        if self.is_none() { earliest } else { self.hold_back(earliest) }
+        if self.is_none() { earliest } else { self.delay(earliest) }
     }
 
     #[inline(never)]
-    fn hold_back(&mut self, earliest: Nanoseconds) -> Nanoseconds {
+    fn delay(&mut self, earliest: Nanoseconds) -> Nanoseconds {
         let at = self.next.max(earliest);
         self.next = at + self.interval;
         at
@@ -124,9 +126,9 @@ impl Pace {
 }
 
 /// A closed loop: each answered request is followed by another.
-struct Loop<'a> {
+struct ClosedLoop<'a> {
     ahead: LookAhead,
-    pace: Pace,
+    rate_limit: RateLimit,
     phase: &'a Phase,
     count: SectorCount,
     start: Instant,
@@ -145,7 +147,7 @@ struct Loop<'a> {
     latest: Instant,
 }
 
-impl Loop<'_> {
+impl ClosedLoop<'_> {
     /// Sends the next request, not before `earliest`, unless the phase is over. Returns the first sector of
     /// a later one.
     #[inline(always)]
@@ -155,17 +157,17 @@ impl Loop<'_> {
             self.sent = self.sent.max(earliest);
             return None;
         }
-        let sent = self.pace.send_at(earliest);
+        let sent = self.rate_limit.send_at(earliest);
         self.sent = sent;
         if sent >= self.deadline {
             return None;
         }
-        let (drawn, soon) = self.ahead.next();
+        let (drawn, upcoming) = self.ahead.next();
         self.requests += 1;
         self.in_flight += 1;
         self.reads[tag.0 as usize] = drawn.is_read;
         port.submit(self.start + sent, tag, drawn.request(self.count));
-        Some(soon)
+        Some(upcoming)
     }
 
     fn stop(&mut self) {
@@ -173,7 +175,7 @@ impl Loop<'_> {
     }
 }
 
-impl Client for Loop<'_> {
+impl Client for ClosedLoop<'_> {
     const SENDS_WHEN_ANSWERED: bool = true;
 
     #[inline(always)]
@@ -192,24 +194,24 @@ impl Client for Loop<'_> {
 }
 
 /// Sends requests to a drive outside of its events.
-struct Directly<'a, R>(&'a mut R);
+struct DirectPort<'a, R>(&'a mut R);
 
-impl<R: Responder> Port for Directly<'_, R> {
+impl<R: Responder> Port for DirectPort<'_, R> {
     fn submit(&mut self, at: Instant, tag: Tag, request: Request) {
         self.0.submit(at, tag, request);
     }
 }
 
 /// Returns the number of requests between two checks whether a picture of the internal state is due.
-pub(super) fn looks_every(drive: &impl Responder, phase: &Phase) -> u64 {
+pub(super) fn requests_per_snapshot_check(drive: &impl Responder, phase: &Phase) -> u64 {
     match drive.is_recorded() {
-        true => LOOK_EVERY.whole(phase.block_size).clamp(1, OBSERVE_EVERY),
+        true => SNAPSHOT_INTERVAL.whole(phase.block_size).clamp(1, OBSERVE_EVERY),
         false => OBSERVE_EVERY,
     }
 }
 
 /// Runs `phase` from `start`, adding the measurements to `result` and `meter`.
-pub(super) fn run<R: Steps>(
+pub(super) fn run<R: StepResponder>(
     drive: &mut R,
     phase: &Phase,
     start: Instant,
@@ -221,9 +223,9 @@ pub(super) fn run<R: Steps>(
         Amount::Bytes(bytes) => (bytes.whole(phase.block_size), None),
         Amount::Time(time) => (u64::MAX, Some(time)),
     };
-    let mut client = Loop {
+    let mut client = ClosedLoop {
         ahead: LookAhead::new(phase),
-        pace: Pace::new(phase),
+        rate_limit: RateLimit::new(phase),
         phase,
         count: SectorCount::of(phase.block_size),
         start,
@@ -240,21 +242,21 @@ pub(super) fn run<R: Steps>(
     };
     let refused = drive.counters().refused_writes;
     for tag in 0..phase.depth {
-        if let Some(soon) = client.send(&mut Directly(drive), Tag(tag), start) {
-            drive.prefetch(soon);
+        if let Some(upcoming) = client.send(&mut DirectPort(drive), Tag(tag), start) {
+            drive.prefetch(upcoming);
         }
     }
     let mut cancelled = false;
-    let look_every = looks_every(drive, phase);
+    let check_every = requests_per_snapshot_check(drive, phase);
     while client.in_flight > 0 {
         let observe_at = client.requests + OBSERVE_EVERY;
         while client.in_flight > 0 && client.requests < observe_at {
-            let look_at = observe_at.min(client.requests + look_every);
-            while client.in_flight > 0 && client.requests < look_at {
-                let has_happened = drive.step(LATEST, &mut client);
-                assert!(has_happened, "every request is answered");
+            let check_at = observe_at.min(client.requests + check_every);
+            while client.in_flight > 0 && client.requests < check_at {
+                let was_processed = drive.step(LATEST, &mut client);
+                assert!(was_processed, "every request is answered");
             }
-            drive.look_inside();
+            drive.record_if_due();
         }
         let progress = Progress {
             bytes_done: phase.block_size * client.requests,
@@ -267,7 +269,7 @@ pub(super) fn run<R: Steps>(
             client.stop();
         }
     }
-    let Loop { requests, read_latencies, write_latencies, latest, .. } = client;
+    let ClosedLoop { requests, read_latencies, write_latencies, latest, .. } = client;
     result.requests = requests;
     result.bytes_read = phase.block_size * read_latencies.count();
     result.bytes_written = phase.block_size * write_latencies.count();

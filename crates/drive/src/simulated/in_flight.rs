@@ -2,7 +2,7 @@
 
 use ssdlab_units::Instant;
 
-use super::answers::Answers;
+use super::answer_queue::AnswerQueue;
 use super::responder::{Request, Responder, Tag};
 
 /// A request that was submitted. The ticket may be used again for another request when that one is
@@ -13,7 +13,7 @@ pub struct Ticket(u32);
 /// The requests in flight of a host that keeps its own time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InFlight {
-    answers: Answers,
+    answers: AnswerQueue,
     free: Vec<u32>,
     tickets: u32,
 }

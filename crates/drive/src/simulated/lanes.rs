@@ -3,7 +3,7 @@
 
 use ssdlab_units::{Instant, Nanoseconds, Sector, SectorCount};
 
-use super::answers::Answers;
+use super::answer_queue::AnswerQueue;
 use super::responder::{Answer, Kind, LATEST, Request, Responder, Tag};
 use crate::error::{DriveError, ErrorKind};
 use crate::lanes::{Lane, LaneRequest, LaneResult, Operation, check_request};
@@ -25,18 +25,18 @@ struct Sent {
 }
 
 /// A running lane.
-struct Running<'a> {
+struct RunningLane<'a> {
     lane: Lane<'a>,
     /// The first tag of the lane, and the request in flight with each of its tags.
-    tags_from: u32,
+    first_tag: u32,
     in_flight: Vec<Option<Sent>>,
     free: Vec<Tag>,
     /// The next request, and the earliest moment at which it is sent.
     next: Option<(Instant, LaneRequest)>,
     /// True if a flush is in flight: later requests wait for it.
-    is_held: bool,
+    is_flush_in_flight: bool,
     /// True if a flush is to be sent when all other requests are answered.
-    owes_flush: bool,
+    needs_final_flush: bool,
     result: LaneResult,
     meter: ThroughputMeter,
     /// Moments at which measuring began and ended.
@@ -44,16 +44,16 @@ struct Running<'a> {
     last_answer: Instant,
 }
 
-impl<'a> Running<'a> {
-    fn new(lane: Lane<'a>, tags_from: u32, start: Instant) -> Running<'a> {
+impl<'a> RunningLane<'a> {
+    fn new(lane: Lane<'a>, first_tag: u32, start: Instant) -> RunningLane<'a> {
         let from = start + lane.ramp;
-        Running {
-            tags_from,
+        RunningLane {
+            first_tag,
             in_flight: vec![None; lane.depth as usize],
-            free: (tags_from..tags_from + lane.depth).rev().map(Tag).collect(),
+            free: (first_tag..first_tag + lane.depth).rev().map(Tag).collect(),
             next: None,
-            is_held: false,
-            owes_flush: lane.flush_at_end,
+            is_flush_in_flight: false,
+            needs_final_flush: lane.flush_at_end,
             result: LaneResult::begun(PhaseResult::begun(from)),
             meter: ThroughputMeter::new(lane.interval),
             measured: (from, from),
@@ -63,7 +63,7 @@ impl<'a> Running<'a> {
     }
 
     /// Takes the next request from the source. It is sent at `at` or when it is due.
-    fn fetch(
+    fn fetch_next(
         &mut self,
         drive: &dyn Responder,
         start: Instant,
@@ -72,16 +72,16 @@ impl<'a> Running<'a> {
         self.next = None;
         if let Some(request) = self.lane.source.next_request()? {
             check_request(&self.lane.name, &request, drive.capacity(), drive.block_size())?;
-            self.check_length(request.due.unwrap_or_default().max(request.pause))?;
+            self.check_duration(request.due.unwrap_or_default().max(request.pause))?;
             let due = request.due.map_or(start, |due| start + due);
             self.next = Some((at.max(due), request));
-            self.check_time(start);
+            self.drop_if_after_end(start);
         }
         Ok(())
     }
 
     /// Returns an error for a request that would be sent later than a lane can last.
-    fn check_length(&self, since_start: Nanoseconds) -> Result<(), DriveError> {
+    fn check_duration(&self, since_start: Nanoseconds) -> Result<(), DriveError> {
         if since_start <= Phase::LONGEST {
             return Ok(());
         }
@@ -93,7 +93,7 @@ impl<'a> Running<'a> {
     }
 
     /// Drops the next request if it would be sent after the lane's time is over.
-    fn check_time(&mut self, start: Instant) {
+    fn drop_if_after_end(&mut self, start: Instant) {
         let over = |at| self.lane.time.is_some_and(|time| at >= start + time);
         if self.next.is_some_and(|(at, _)| over(at)) {
             self.next = None;
@@ -101,11 +101,11 @@ impl<'a> Running<'a> {
     }
 
     fn is_blocked(&self) -> bool {
-        self.is_held || self.free.is_empty()
+        self.is_flush_in_flight || self.free.is_empty()
     }
 
     /// Returns the moment at which the next request is sent, or `None` if none can be sent.
-    fn sends_at(&self) -> Option<Instant> {
+    fn next_send_time(&self) -> Option<Instant> {
         let (at, _) = self.next?;
         (!self.is_blocked()).then_some(at)
     }
@@ -113,7 +113,7 @@ impl<'a> Running<'a> {
     /// Sends the next request, and takes another from the source.
     fn send(&mut self, drive: &mut dyn Responder, start: Instant) -> Result<(), DriveError> {
         let (at, request) = self.next.take().expect("what is sent was fetched");
-        self.check_length(at.since(start))?;
+        self.check_duration(at.since(start))?;
         let intended = request.due.map_or(at, |due| start + due);
         let sent = Sent { request: Some(request), intended, at };
         let (first, count) =
@@ -128,27 +128,27 @@ impl<'a> Running<'a> {
             }
             Operation::Trim => Kind::Trim,
         };
-        self.is_held = kind == Kind::Flush;
+        self.is_flush_in_flight = kind == Kind::Flush;
         self.submit(drive, at, Request { kind, first, count }, sent);
-        self.fetch(drive, start, at)
+        self.fetch_next(drive, start, at)
     }
 
     fn submit(&mut self, drive: &mut dyn Responder, at: Instant, request: Request, sent: Sent) {
         let tag = self.free.pop().expect("there is room");
-        self.in_flight[(tag.0 - self.tags_from) as usize] = Some(sent);
+        self.in_flight[(tag.0 - self.first_tag) as usize] = Some(sent);
         drive.submit(at, tag, request);
     }
 
     /// Returns true if `tag` belongs to this lane.
     fn owns(&self, tag: Tag) -> bool {
-        (self.tags_from..self.tags_from + self.lane.depth).contains(&tag.0)
+        (self.first_tag..self.first_tag + self.lane.depth).contains(&tag.0)
     }
 
     /// Notes that a request of the lane is answered.
     fn note_answered(&mut self, answer: Answer, start: Instant) {
         let (tag, end) = (answer.tag, answer.at);
-        let sent = self.in_flight[(tag.0 - self.tags_from) as usize].take().expect("it was sent");
-        let was_blocked = self.is_held || self.free.is_empty();
+        let sent = self.in_flight[(tag.0 - self.first_tag) as usize].take().expect("it was sent");
+        let was_blocked = self.is_flush_in_flight || self.free.is_empty();
         self.free.push(tag);
         self.last_answer = end;
         let Some(request) = sent.request else {
@@ -156,7 +156,7 @@ impl<'a> Running<'a> {
             return;
         };
         let is_flush = request.operation == Operation::Flush;
-        self.is_held &= !is_flush;
+        self.is_flush_in_flight &= !is_flush;
         if sent.at >= self.measured.0 {
             self.result.count(&request, end.since(sent.intended));
             if !is_flush {
@@ -166,17 +166,18 @@ impl<'a> Running<'a> {
         }
         if was_blocked && let Some((at, request)) = &mut self.next {
             *at = (*at).max(end + request.pause);
-            self.check_time(start);
+            self.drop_if_after_end(start);
         }
     }
 
     /// Sends the flush at the lane's end, if all its requests are answered. Other lanes need not have
     /// ended.
     fn flush_if_done(&mut self, drive: &mut dyn Responder) {
-        if !self.owes_flush || self.next.is_some() || self.free.len() < self.in_flight.len() {
+        if !self.needs_final_flush || self.next.is_some() || self.free.len() < self.in_flight.len()
+        {
             return;
         }
-        self.owes_flush = false;
+        self.needs_final_flush = false;
         let at = self.last_answer;
         self.submit(drive, at, Request::FLUSH, Sent { request: None, intended: at, at });
     }
@@ -190,13 +191,13 @@ pub(super) fn run(
     start: Instant,
     observer: &mut dyn Observer,
 ) -> (Result<Vec<LaneResult>, DriveError>, Instant) {
-    let mut running: Vec<Running> = Vec::with_capacity(lanes.len());
+    let mut running: Vec<RunningLane> = Vec::with_capacity(lanes.len());
     for lane in lanes {
-        let tags_from = running.last().map_or(0, |it| it.tags_from + it.lane.depth);
-        running.push(Running::new(lane, tags_from, start));
+        let first_tag = running.last().map_or(0, |it| it.first_tag + it.lane.depth);
+        running.push(RunningLane::new(lane, first_tag, start));
     }
-    let mut answers = Answers::default();
-    let outcome = carry_out(drive, &mut running, &mut answers, start, observer);
+    let mut answers = AnswerQueue::default();
+    let outcome = run_requests(drive, &mut running, &mut answers, start, observer);
     while running.iter().any(|one| one.free.len() < one.in_flight.len()) {
         let answer = answers.next(drive, LATEST).expect("every request is answered");
         owner_of(answer.tag, &mut running).note_answered(answer, start);
@@ -216,25 +217,27 @@ pub(super) fn run(
 }
 
 /// Returns the lane that sent the request with `tag`.
-fn owner_of<'r, 'a>(tag: Tag, running: &'r mut [Running<'a>]) -> &'r mut Running<'a> {
+fn owner_of<'r, 'a>(tag: Tag, running: &'r mut [RunningLane<'a>]) -> &'r mut RunningLane<'a> {
     running.iter_mut().find(|one| one.owns(tag)).expect("some lane sent it")
 }
 
 /// Returns the lane that sends next, and the moment at which it does.
-fn next_to_send<'r, 'a>(running: &'r mut [Running<'a>]) -> Option<(Instant, &'r mut Running<'a>)> {
-    let next = |one: &'r mut Running<'a>| one.sends_at().map(|at| (at, one));
+fn next_to_send<'r, 'a>(
+    running: &'r mut [RunningLane<'a>],
+) -> Option<(Instant, &'r mut RunningLane<'a>)> {
+    let next = |one: &'r mut RunningLane<'a>| one.next_send_time().map(|at| (at, one));
     running.iter_mut().filter_map(next).min_by_key(|(at, _)| *at)
 }
 
-fn carry_out(
+fn run_requests(
     drive: &mut dyn Responder,
-    running: &mut [Running<'_>],
-    answers: &mut Answers,
+    running: &mut [RunningLane<'_>],
+    answers: &mut AnswerQueue,
     start: Instant,
     observer: &mut dyn Observer,
 ) -> Result<(), DriveError> {
     for one in running.iter_mut() {
-        one.fetch(drive, start, start)?;
+        one.fetch_next(drive, start, start)?;
         one.flush_if_done(drive);
     }
     let expected = running.iter().map(|one| one.lane.expected).sum();
@@ -243,9 +246,9 @@ fn carry_out(
     let mut answered = 0u64;
     let is_recorded = drive.is_recorded();
     loop {
-        let sends_at = next_to_send(running).map(|(at, _)| at);
+        let next_send_time = next_to_send(running).map(|(at, _)| at);
         let is_waiting = running.iter().any(|one| one.free.len() < one.in_flight.len());
-        let until = sends_at.unwrap_or(LATEST);
+        let until = next_send_time.unwrap_or(LATEST);
         let answer = is_waiting.then(|| answers.next(drive, until)).flatten();
         let Some(answer) = answer else {
             let Some((_, one)) = next_to_send(running) else { return Ok(()) };
@@ -257,7 +260,7 @@ fn carry_out(
         one.flush_if_done(drive);
         answered += 1;
         if is_recorded {
-            drive.look_inside();
+            drive.record_if_due();
         }
         if answered.is_multiple_of(OBSERVE_EVERY) {
             let bytes_done =

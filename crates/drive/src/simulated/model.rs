@@ -13,8 +13,8 @@ use ssdlab_units::Instant;
 use super::closed_loop::{self, Outcome};
 use super::open_loop;
 use super::processors::Processors;
-use super::responder::{Responder, Steps};
-use super::single::Single;
+use super::responder::{Responder, StepResponder};
+use super::single_ssd::SingleSsd;
 use crate::Observer;
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Rate};
@@ -30,11 +30,11 @@ pub(crate) fn model_of(configuration: &Configuration) -> Result<Box<dyn Model>, 
 }
 
 fn boxed<M: Mapping + Clone + Send + Sync + 'static>(ssd: Ssd<M>) -> Box<dyn Model> {
-    Box::new(Single::new(ssd))
+    Box::new(SingleSsd::new(ssd))
 }
 
 /// Returns a used drive: one with the history `past`.
-pub(crate) fn aged_model(
+pub(crate) fn preconditioned_model(
     configuration: &Configuration,
     past: Past,
 ) -> Result<Box<dyn Model>, AgeError> {
@@ -87,7 +87,7 @@ pub(crate) trait Model: Responder + Send + Sync {
     fn boxed_clone(&self) -> Box<dyn Model>;
 }
 
-impl<R: Steps + Clone + Send + Sync + 'static> Model for R {
+impl<R: StepResponder + Clone + Send + Sync + 'static> Model for R {
     fn run(
         &mut self,
         phase: &Phase,

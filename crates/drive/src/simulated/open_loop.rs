@@ -7,9 +7,9 @@
 
 use ssdlab_units::{Instant, SectorCount};
 
-use super::answers::Answers;
-use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome, looks_every};
-use super::responder::{LATEST, Steps, Tag};
+use super::answer_queue::AnswerQueue;
+use super::closed_loop::{LookAhead, OBSERVE_EVERY, Outcome, requests_per_snapshot_check};
+use super::responder::{LATEST, StepResponder, Tag};
 use crate::arrivals::Arrivals;
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Amount, Phase};
@@ -17,7 +17,7 @@ use crate::{Control, Observer, Progress};
 
 /// Runs `phase` from `start` with `per_second` arrivals on average, adding the measurements to `result` and
 /// `meter`. All requests that arrive within the phase's time are answered.
-pub(super) fn run<R: Steps>(
+pub(super) fn run<R: StepResponder>(
     drive: &mut R,
     phase: &Phase,
     per_second: f64,
@@ -33,7 +33,7 @@ pub(super) fn run<R: Steps>(
     let deadline = time_max.unwrap_or(Phase::LONGEST);
     let mut arrivals = Arrivals::new(per_second, phase.seed);
     let mut ahead = LookAhead::new(phase);
-    let mut answers = Answers::default();
+    let mut answers = AnswerQueue::default();
     let count = SectorCount::of(phase.block_size);
     // For each request in flight, its arrival, and true if it reads; and the free tags.
     let mut open = vec![(start, true); phase.depth as usize];
@@ -50,7 +50,7 @@ pub(super) fn run<R: Steps>(
         latest = end;
     };
     let refused = drive.counters().refused_writes;
-    let look_every = looks_every(drive, phase);
+    let check_every = requests_per_snapshot_check(drive, phase);
     while requests < requests_max && arrivals.next() < deadline && !cancelled {
         let batch_end = requests_max.min(requests + OBSERVE_EVERY);
         while requests < batch_end && arrivals.next() < deadline {
@@ -69,16 +69,16 @@ pub(super) fn run<R: Steps>(
                 free.push(answer.tag);
                 at = at.max(answer.at);
             }
-            let (drawn, soon) = ahead.next();
-            drive.prefetch(soon);
+            let (drawn, upcoming) = ahead.next();
+            drive.prefetch(upcoming);
             let tag = free.pop().expect("there is room");
             open[tag.0 as usize] = (arrival, drawn.is_read);
             reads += u64::from(drawn.is_read);
             drive.submit(at, tag, drawn.request(count));
             sent = at;
             requests += 1;
-            if requests.is_multiple_of(look_every) {
-                drive.look_inside();
+            if requests.is_multiple_of(check_every) {
+                drive.record_if_due();
             }
         }
         let progress = Progress {
@@ -112,7 +112,7 @@ mod tests {
     use ssdlab_units::{KIB, MIB, Nanoseconds};
 
     /// Runs random reads for 100 seconds.
-    fn run_on(drive: &mut impl Steps, rate: f64, depth: u32) -> PhaseResult {
+    fn run_on(drive: &mut impl StepResponder, rate: f64, depth: u32) -> PhaseResult {
         let phase = Phase {
             name: "arrivals".to_owned(),
             pattern: Pattern::Random,

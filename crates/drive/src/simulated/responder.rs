@@ -172,7 +172,7 @@ pub trait Responder {
     /// Completes all work, so that the state can be saved; returns the moment at which that is done. No
     /// request may be in flight.
     fn shut_down(&mut self, at: Instant) -> Instant {
-        self.answer_to(at, Request::FLUSH)
+        self.submit_and_wait(at, Request::FLUSH)
     }
 
     /// Writes the state of a drive that was shut down.
@@ -194,24 +194,25 @@ pub trait Responder {
     /// Begins a protocol step of this name in the recording.
     fn begin_step(&mut self, _name: &str) {}
 
-    /// Takes a picture if one is due. To be called after every few megabytes.
-    fn look_inside(&mut self) {}
+    /// Takes a picture if one is due, and copies lent tables once enough requests came. To be called after
+    /// every few megabytes.
+    fn record_if_due(&mut self) {}
 
     /// Sends a request at `at`, or now if `at` is past, and lets time pass until it is answered. No other
     /// request may be in flight. Returns the moment of the answer.
-    fn answer_to(&mut self, at: Instant, request: Request) -> Instant {
+    fn submit_and_wait(&mut self, at: Instant, request: Request) -> Instant {
         let mut answers = Vec::with_capacity(1);
         self.submit(at.max(self.latest_event()), Tag(0), request);
         while answers.is_empty() {
-            let has_happened = self.advance(LATEST, &mut answers);
-            assert!(has_happened, "every request is answered");
+            let was_processed = self.advance(LATEST, &mut answers);
+            assert!(was_processed, "every request is answered");
         }
         answers[0].at
     }
 }
 
 /// A [`Responder`] that reports its answers to a client of any type.
-pub trait Steps: Responder {
+pub trait StepResponder: Responder {
     /// Processes the next event, if it is due until `until`. Returns true if one was.
     fn step(&mut self, until: Instant, client: &mut impl Client) -> bool;
 }

@@ -4,7 +4,7 @@ use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_units::{ByteLength, Instant, KIB, MIB, Nanoseconds};
 
-use super::responder::{Answer, Client, Request, Responder, Steps, Tag};
+use super::responder::{Answer, Client, Request, Responder, StepResponder, Tag};
 
 /// A drive of 16 MiB that answers a request, given the instant at which it was sent, at the instant that
 /// the function returns.
@@ -65,7 +65,7 @@ impl<F: FnMut(Instant, Request) -> Instant> Responder for Scripted<F> {
     }
 }
 
-impl<F: FnMut(Instant, Request) -> Instant> Steps for Scripted<F> {
+impl<F: FnMut(Instant, Request) -> Instant> StepResponder for Scripted<F> {
     fn step(&mut self, _: Instant, _: &mut impl Client) -> bool {
         unimplemented!("loops of phases that look only at answers ask with `advance`")
     }

@@ -5,7 +5,7 @@ use ssdlab_model::attribution::Attribution;
 use ssdlab_units::{ByteLength, Instant};
 
 use super::Encryption;
-use super::layered::{Layer, Parts, TakenUp};
+use super::layered::{Accepted, Layer, Parts};
 use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
 
@@ -46,23 +46,23 @@ impl Layer for Encrypted {
         members[0].capacity()
     }
 
-    fn trims(&self) -> bool {
+    fn passes_trim(&self) -> bool {
         self.encryption.trim
     }
 
-    fn take_up(&mut self, request: &Request, _: Instant, at: Instant) -> TakenUp {
-        let passed_on = match request.kind {
+    fn accept(&mut self, request: &Request, _: Instant, at: Instant) -> Accepted {
+        let forwarded_at = match request.kind {
             Kind::Write | Kind::WriteThrough => self.process(request, at),
             Kind::Read | Kind::Trim | Kind::Flush => at,
         };
-        TakenUp { passed_on, not_before: passed_on }
+        Accepted { forwarded_at, earliest_answer: forwarded_at }
     }
 
-    fn divide(&mut self, request: &Request, parts: &mut Parts) {
+    fn split(&mut self, request: &Request, parts: &mut Parts) {
         parts.send(request.kind, 0, request.first.0, request.count.0);
     }
 
-    fn answered(&mut self, request: &Request, _: TakenUp, at: Instant) -> Instant {
+    fn answered(&mut self, request: &Request, _: Accepted, at: Instant) -> Instant {
         if request.kind == Kind::Read { self.process(request, at) } else { at }
     }
 
@@ -70,7 +70,7 @@ impl Layer for Encrypted {
         Some((0, sector))
     }
 
-    fn own_time(&self) -> Attribution {
+    fn time_in_layer(&self) -> Attribution {
         self.own
     }
 }

@@ -1,7 +1,7 @@
 //! Drives below a layer: the layer passes each request on to its members, and answers when they have
 //! answered.
 //!
-//! A [`Layer`] divides a request into parts. Parts that have to be answered first (reads of old data and
+//! A [`Layer`] splits a request into parts. Parts that have to be answered first (reads of old data and
 //! parity) are sent immediately, the others when those are answered. Events of the members are processed in
 //! the order of time, so that an answer of one member can lead to a request to another.
 
@@ -12,16 +12,16 @@ use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
 use crate::recording::Recorder;
-use crate::simulated::answers::Answers;
+use crate::simulated::answer_queue::AnswerQueue;
 use crate::simulated::model::Model;
 use crate::simulated::responder::{
-    Answer, Client, Kind, LATEST, Port, Request, Responder, Steps, Tag,
+    Answer, Client, Kind, LATEST, Port, Request, Responder, StepResponder, Tag,
 };
 
 /// Length of the requests of an initial synchronisation, and the number of them in flight. md reads ahead
 /// of its writes by a window of a few megabytes.
-const PIECE: ByteLength = ByteLength::new(512 << 10);
-const UNDER_WAY: u32 = 16;
+const SYNC_REQUEST_SIZE: ByteLength = ByteLength::new(512 << 10);
+const SYNC_DEPTH: u32 = 16;
 
 /// A part of a request, for one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub(super) struct Part {
 
 /// Moment at which a layer passes a request on, and the earliest moment at which it answers.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TakenUp {
-    pub(super) passed_on: Instant,
-    pub(super) not_before: Instant,
+pub(super) struct Accepted {
+    pub(super) forwarded_at: Instant,
+    pub(super) earliest_answer: Instant,
 }
 
 /// Parts of a request: those that are sent first, and those that are sent when all of the first are
@@ -71,28 +71,28 @@ pub(super) trait Layer: Clone + Send + Sync {
     fn capacity(&self, members: &[Box<dyn Model>]) -> ByteLength;
 
     /// Returns true if the layer passes trims on.
-    fn trims(&self) -> bool;
+    fn passes_trim(&self) -> bool;
 
     /// Returns true if another request can be passed on while some are in flight.
-    fn takes_more(&self) -> bool {
+    fn can_accept_more(&self) -> bool {
         true
     }
 
     /// Accepts a request that was sent at `sent`, from `at` on.
-    fn take_up(&mut self, _request: &Request, _sent: Instant, at: Instant) -> TakenUp {
-        TakenUp { passed_on: at, not_before: at }
+    fn accept(&mut self, _request: &Request, _sent: Instant, at: Instant) -> Accepted {
+        Accepted { forwarded_at: at, earliest_answer: at }
     }
 
-    /// Divides a request. A request without parts is answered at the moment at which it would be passed on.
-    fn divide(&mut self, request: &Request, parts: &mut Parts);
+    /// Splits a request. A request without parts is answered at the moment at which it would be passed on.
+    fn split(&mut self, request: &Request, parts: &mut Parts);
 
     /// Notes that a part is answered.
     fn note_part(&mut self, _part: &Part) {}
 
     /// Called when the members have answered all of `request` at `at`; returns the moment at which the
     /// layer answers.
-    fn answered(&mut self, _request: &Request, taken_up: TakenUp, at: Instant) -> Instant {
-        at.max(taken_up.not_before)
+    fn answered(&mut self, _request: &Request, accepted: Accepted, at: Instant) -> Instant {
+        at.max(accepted.earliest_answer)
     }
 
     /// Returns the member that holds `sector`, and the sector there. `None` if the sector lies on several
@@ -100,18 +100,18 @@ pub(super) trait Layer: Clone + Send + Sync {
     fn locate(&self, sector: u64) -> Option<(usize, u64)>;
 
     /// Returns the time that requests took in the layer rather than in its members.
-    fn own_time(&self) -> Attribution {
+    fn time_in_layer(&self) -> Attribution {
         Attribution::default()
     }
 }
 
 /// A request of the host in flight.
 #[derive(Clone, Debug)]
-struct Open {
+struct RequestInFlight {
     tag: Tag,
     sent: Instant,
     request: Request,
-    taken_up: TakenUp,
+    accepted: Accepted,
     /// Number of parts that are not answered, and the moment of the latest answer.
     left: u32,
     latest: Instant,
@@ -124,7 +124,7 @@ pub(super) struct Layered<L> {
     layer: L,
     members: Vec<Box<dyn Model>>,
     /// Requests in flight by place, and the free places.
-    open: Vec<Option<Open>>,
+    in_flight: Vec<Option<RequestInFlight>>,
     free: Vec<usize>,
     /// For each part in flight, by the tag that its member has for it: the place of the request, and the
     /// part.
@@ -143,7 +143,7 @@ impl<L: Layer> Layered<L> {
         Layered {
             layer,
             members,
-            open: Vec::new(),
+            in_flight: Vec::new(),
             free: Vec::new(),
             parts: Vec::new(),
             free_parts: Vec::new(),
@@ -154,45 +154,45 @@ impl<L: Layer> Layered<L> {
         }
     }
 
-    fn takes_request(&self) -> bool {
-        let is_idle = self.free.len() == self.open.len();
-        is_idle || self.layer.takes_more()
+    fn can_accept(&self) -> bool {
+        let is_idle = self.free.len() == self.in_flight.len();
+        is_idle || self.layer.can_accept_more()
     }
 
     /// Passes on a request that was sent at `sent`, from `at` on.
-    fn begin(&mut self, sent: Instant, at: Instant, tag: Tag, request: Request) {
-        let taken_up = self.layer.take_up(&request, sent, at);
+    fn forward(&mut self, sent: Instant, at: Instant, tag: Tag, request: Request) {
+        let accepted = self.layer.accept(&request, sent, at);
         let mut parts = Parts::default();
         if request.kind != Kind::Trim || self.passes_trim() {
-            self.layer.divide(&request, &mut parts);
+            self.layer.split(&request, &mut parts);
         }
-        self.begin_parts(sent, tag, request, taken_up, parts);
+        self.forward_parts(sent, tag, request, accepted, parts);
     }
 
-    fn begin_parts(
+    fn forward_parts(
         &mut self,
         sent: Instant,
         tag: Tag,
         request: Request,
-        taken_up: TakenUp,
+        accepted: Accepted,
         parts: Parts,
     ) {
-        let (Parts { first, then }, at) = (parts, taken_up.passed_on);
-        let open = Open { tag, sent, request, taken_up, left: 0, latest: at, then };
+        let (Parts { first, then }, at) = (parts, accepted.forwarded_at);
+        let entry = RequestInFlight { tag, sent, request, accepted, left: 0, latest: at, then };
         let place = match self.free.pop() {
             Some(place) => place,
             None => {
-                self.open.push(None);
-                self.open.len() - 1
+                self.in_flight.push(None);
+                self.in_flight.len() - 1
             }
         };
-        self.open[place] = Some(open);
+        self.in_flight[place] = Some(entry);
         self.send(place, at, first);
-        self.go_on(place);
+        self.advance_request(place);
     }
 
     fn send(&mut self, place: usize, at: Instant, parts: Vec<Part>) {
-        self.open[place].as_mut().expect("it is under way").left += parts.len() as u32;
+        self.in_flight[place].as_mut().expect("it is in flight").left += parts.len() as u32;
         for part in parts {
             let tag = match self.free_parts.pop() {
                 Some(tag) => tag,
@@ -207,56 +207,56 @@ impl<L: Layer> Layered<L> {
     }
 
     /// Sends the second parts of a request, or answers it, if no part of it is in flight.
-    fn go_on(&mut self, place: usize) {
-        let open = self.open[place].as_mut().expect("it is under way");
-        if open.left > 0 {
+    fn advance_request(&mut self, place: usize) {
+        let entry = self.in_flight[place].as_mut().expect("it is in flight");
+        if entry.left > 0 {
             return;
         }
-        let then = std::mem::take(&mut open.then);
+        let then = std::mem::take(&mut entry.then);
         if !then.is_empty() {
-            let at = open.latest;
+            let at = entry.latest;
             return self.send(place, at, then);
         }
-        let Open { tag, sent, request, taken_up, latest, .. } =
-            self.open[place].take().expect("it is under way");
+        let RequestInFlight { tag, sent, request, accepted, latest, .. } =
+            self.in_flight[place].take().expect("it is in flight");
         self.free.push(place);
-        let at = self.layer.answered(&request, taken_up, latest);
+        let at = self.layer.answered(&request, accepted, latest);
         self.answered.push(Answer { tag, sent, at });
-        if self.takes_request()
+        if self.can_accept()
             && let Some((sent, tag, request)) = self.waiting.pop_front()
         {
-            self.begin(sent, sent.max(at), tag, request);
+            self.forward(sent, sent.max(at), tag, request);
         }
     }
 
     /// Notes that a member has answered a part.
-    fn note_part(&mut self, answer: Answer) {
+    fn end_part(&mut self, answer: Answer) {
         let (place, part) = self.parts[answer.tag.0 as usize];
         self.free_parts.push(answer.tag.0);
         self.layer.note_part(&part);
-        let open = self.open[place].as_mut().expect("it is under way");
-        open.left -= 1;
-        open.latest = open.latest.max(answer.at);
-        self.go_on(place);
+        let entry = self.in_flight[place].as_mut().expect("it is in flight");
+        entry.left -= 1;
+        entry.latest = entry.latest.max(answer.at);
+        self.advance_request(place);
     }
 
-    /// Reads the first `each` sectors of the members for which `is_read` returns true and writes those of
-    /// the others, from `at` on. Returns the moment at which the writes are durable.
+    /// Reads the first `sectors_per_member` sectors of the members for which `is_read` returns true and
+    /// writes those of the others, from `at` on. Returns the moment at which the writes are durable.
     pub(super) fn synchronise(
         &mut self,
         at: Instant,
-        each: SectorCount,
+        sectors_per_member: SectorCount,
         is_read: impl Fn(usize) -> bool,
     ) -> Instant {
-        let piece = SectorCount::of(PIECE.max(self.block_size())).0;
-        let mut answers = Answers::default();
-        let mut free: Vec<Tag> = (0..UNDER_WAY).map(Tag).collect();
+        let piece = SectorCount::of(SYNC_REQUEST_SIZE.max(self.block_size())).0;
+        let mut answers = AnswerQueue::default();
+        let mut free: Vec<Tag> = (0..SYNC_DEPTH).map(Tag).collect();
         let (mut now, mut first) = (at, 0);
-        while first < each.0 || free.len() < UNDER_WAY as usize {
-            if first < each.0
+        while first < sectors_per_member.0 || free.len() < SYNC_DEPTH as usize {
+            if first < sectors_per_member.0
                 && let Some(tag) = free.pop()
             {
-                let count = piece.min(each.0 - first);
+                let count = piece.min(sectors_per_member.0 - first);
                 let mut parts = Parts::default();
                 for member in 0..self.members.len() {
                     match is_read(member) {
@@ -266,8 +266,8 @@ impl<L: Layer> Layered<L> {
                 }
                 let request =
                     Request { kind: Kind::Write, first: Sector(first), count: SectorCount(count) };
-                let taken_up = TakenUp { passed_on: now, not_before: now };
-                self.begin_parts(now, tag, request, taken_up, parts);
+                let accepted = Accepted { forwarded_at: now, earliest_answer: now };
+                self.forward_parts(now, tag, request, accepted, parts);
                 first += count;
                 continue;
             }
@@ -275,14 +275,14 @@ impl<L: Layer> Layered<L> {
             now = now.max(answer.at);
             free.push(answer.tag);
         }
-        self.answer_to(now, Request::FLUSH)
+        self.submit_and_wait(now, Request::FLUSH)
     }
 }
 
 impl<L: Layer> Port for Layered<L> {
     fn submit(&mut self, at: Instant, tag: Tag, request: Request) {
-        if self.waiting.is_empty() && self.takes_request() {
-            self.begin(at, at, tag, request);
+        if self.waiting.is_empty() && self.can_accept() {
+            self.forward(at, at, tag, request);
         } else {
             self.waiting.push_back((at, tag, request));
         }
@@ -327,7 +327,7 @@ impl<L: Layer> Responder for Layered<L> {
     }
 
     fn passes_trim(&self) -> bool {
-        self.layer.trims() && self.members.iter().all(|it| it.passes_trim())
+        self.layer.passes_trim() && self.members.iter().all(|it| it.passes_trim())
     }
 
     fn rest(&mut self, from: Instant, duration: Nanoseconds) {
@@ -359,7 +359,7 @@ impl<L: Layer> Responder for Layered<L> {
     }
 
     fn attribution(&self) -> Attribution {
-        let mut sum = self.layer.own_time();
+        let mut sum = self.layer.time_in_layer();
         for member in &self.members {
             sum += member.attribution();
         }
@@ -378,12 +378,12 @@ impl<L: Layer> Responder for Layered<L> {
         self.members.iter_mut().for_each(|it| it.begin_step(name));
     }
 
-    fn look_inside(&mut self) {
-        self.members.iter_mut().for_each(|it| it.look_inside());
+    fn record_if_due(&mut self) {
+        self.members.iter_mut().for_each(|it| it.record_if_due());
     }
 }
 
-impl<L: Layer> Steps for Layered<L> {
+impl<L: Layer> StepResponder for Layered<L> {
     fn step(&mut self, until: Instant, client: &mut impl Client) -> bool {
         if self.answered.is_empty() {
             let next = self.members.iter_mut().filter_map(|it| it.next_due().map(|at| (at, it)));
@@ -395,14 +395,14 @@ impl<L: Layer> Steps for Layered<L> {
             member.advance(due, &mut inbox);
             self.latest_event = self.latest_event.max(due);
             for answer in inbox.drain(..) {
-                self.note_part(answer);
+                self.end_part(answer);
             }
             self.inbox = inbox;
         }
         let mut answered = std::mem::take(&mut self.answered);
         for answer in answered.drain(..) {
-            if let Some(soon) = client.answered(self, answer) {
-                self.prefetch(soon);
+            if let Some(upcoming) = client.answered(self, answer) {
+                self.prefetch(upcoming);
             }
         }
         // Requests that the layer alone has answered meanwhile are reported at the next step.

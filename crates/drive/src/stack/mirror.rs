@@ -4,15 +4,15 @@
 use ssdlab_units::ByteLength;
 
 use super::ReadPolicy;
+use super::array_geometry::ArrayGeometry;
 use super::layered::{Layer, Part, Parts};
-use super::members::Used;
 use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
 
 /// Reads of a member.
 #[derive(Clone, Debug, Default)]
 struct Reads {
-    under_way: u32,
+    in_flight: u32,
     /// Sector behind the latest read.
     next: u64,
 }
@@ -20,16 +20,16 @@ struct Reads {
 /// An array whose members all hold the same data.
 #[derive(Clone)]
 pub(super) struct Mirrored {
-    used: Used,
+    geometry: ArrayGeometry,
     policy: ReadPolicy,
     reads: Vec<Reads>,
-    turn: usize,
+    next_member: usize,
 }
 
 impl Mirrored {
-    pub(super) fn new(used: Used, policy: ReadPolicy) -> Self {
-        let reads = vec![Reads::default(); used.members];
-        Mirrored { used, policy, reads, turn: 0 }
+    pub(super) fn new(geometry: ArrayGeometry, policy: ReadPolicy) -> Self {
+        let reads = vec![Reads::default(); geometry.members];
+        Mirrored { geometry, policy, reads, next_member: 0 }
     }
 
     /// Returns the member for a read that begins at `first`.
@@ -38,12 +38,12 @@ impl Mirrored {
         match self.policy {
             ReadPolicy::First => 0,
             ReadPolicy::RoundRobin => {
-                let turn = self.turn;
-                self.turn = (turn + 1) % members;
-                turn
+                let member = self.next_member;
+                self.next_member = (member + 1) % members;
+                member
             }
             ReadPolicy::FreeFirst => {
-                let cost = |reads: &Reads| (reads.under_way, reads.next != first);
+                let cost = |reads: &Reads| (reads.in_flight, reads.next != first);
                 let cheapest = (0..members).min_by_key(|&member| cost(&self.reads[member]));
                 cheapest.expect("some member")
             }
@@ -53,20 +53,20 @@ impl Mirrored {
 
 impl Layer for Mirrored {
     fn capacity(&self, _: &[Box<dyn Model>]) -> ByteLength {
-        self.used.each.length()
+        self.geometry.sectors_per_member.length()
     }
 
-    fn trims(&self) -> bool {
-        self.used.trim
+    fn passes_trim(&self) -> bool {
+        self.geometry.trim
     }
 
-    fn divide(&mut self, request: &Request, parts: &mut Parts) {
+    fn split(&mut self, request: &Request, parts: &mut Parts) {
         let Request { kind, first, count } = *request;
         if kind != Kind::Read {
-            return parts.send_to_all(self.used.members, request);
+            return parts.send_to_all(self.geometry.members, request);
         }
         let member = self.choose(first.0);
-        self.reads[member].under_way += 1;
+        self.reads[member].in_flight += 1;
         self.reads[member].next = first.0 + count.0;
         parts.send(kind, member, first.0, count.0);
     }
@@ -75,7 +75,7 @@ impl Layer for Mirrored {
         if part.request.kind == Kind::Read {
             let reads = &mut self.reads[part.member];
             // Reads of a synchronisation are not counted.
-            reads.under_way = reads.under_way.saturating_sub(1);
+            reads.in_flight = reads.in_flight.saturating_sub(1);
         }
     }
 

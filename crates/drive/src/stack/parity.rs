@@ -11,8 +11,8 @@
 
 use ssdlab_units::ByteLength;
 
+use super::array_geometry::ArrayGeometry;
 use super::layered::{Layer, Parts};
-use super::members::Used;
 use super::runs::Runs;
 use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
@@ -20,7 +20,7 @@ use crate::simulated::responder::{Kind, Request};
 /// An array with rotating parity.
 #[derive(Clone)]
 pub(super) struct Parity {
-    used: Used,
+    geometry: ArrayGeometry,
     layout: Layout,
     runs: Runs,
 }
@@ -90,9 +90,9 @@ impl Layout {
 }
 
 impl Parity {
-    pub(super) fn new(used: Used) -> Self {
-        let layout = Layout { members: used.members, chunk: used.chunk.0 };
-        Parity { used, layout, runs: Runs::new(used.members) }
+    pub(super) fn new(geometry: ArrayGeometry) -> Self {
+        let layout = Layout { members: geometry.members, chunk: geometry.chunk.0 };
+        Parity { geometry, layout, runs: Runs::new(geometry.members) }
     }
 
     fn read(&mut self, first: u64, count: u64, parts: &mut Parts) {
@@ -115,7 +115,7 @@ impl Parity {
             let (stripe, within) = (next / stripe_length, next % stripe_length);
             if within == 0 && end - next >= stripe_length {
                 let stripes = (end - next) / stripe_length;
-                self.whole_stripes(kind, stripe, stripes, parts);
+                self.send_whole_stripes(kind, stripe, stripes, parts);
                 next += stripes * stripe_length;
             } else {
                 let until = stripe_length.min(within + end - next);
@@ -128,7 +128,7 @@ impl Parity {
     }
 
     /// Sends requests for all of `stripes` stripes from `stripe` on, parity included.
-    fn whole_stripes(&self, kind: Kind, stripe: u64, stripes: u64, parts: &mut Parts) {
+    fn send_whole_stripes(&self, kind: Kind, stripe: u64, stripes: u64, parts: &mut Parts) {
         let chunk = self.layout.chunk;
         for member in 0..self.layout.members {
             parts.send(kind, member, stripe * chunk, stripes * chunk);
@@ -161,25 +161,25 @@ impl Parity {
 
 impl Layer for Parity {
     fn capacity(&self, _: &[Box<dyn Model>]) -> ByteLength {
-        self.used.each.length() * self.layout.data_chunks() as u64
+        self.geometry.sectors_per_member.length() * self.layout.data_chunks() as u64
     }
 
-    fn trims(&self) -> bool {
-        self.used.trim
+    fn passes_trim(&self) -> bool {
+        self.geometry.trim
     }
 
-    fn divide(&mut self, request: &Request, parts: &mut Parts) {
+    fn split(&mut self, request: &Request, parts: &mut Parts) {
         let Request { kind, first, count } = *request;
         match kind {
             Kind::Read => self.read(first.0, count.0, parts),
             Kind::Write | Kind::WriteThrough => self.write(kind, first.0, count.0, parts),
-            Kind::Flush => parts.send_to_all(self.used.members, request),
+            Kind::Flush => parts.send_to_all(self.geometry.members, request),
             // Only whole stripes are trimmed: the parity of any other would be wrong.
             Kind::Trim => {
                 let stripe = first.0.div_ceil(self.layout.stripe());
                 let end = (first.0 + count.0) / self.layout.stripe();
                 if stripe < end {
-                    self.whole_stripes(kind, stripe, end - stripe, parts);
+                    self.send_whole_stripes(kind, stripe, end - stripe, parts);
                 }
             }
         }

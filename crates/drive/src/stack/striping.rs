@@ -2,8 +2,8 @@
 
 use ssdlab_units::ByteLength;
 
+use super::array_geometry::ArrayGeometry;
 use super::layered::{Layer, Parts};
-use super::members::Used;
 use super::runs::Runs;
 use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
@@ -11,18 +11,18 @@ use crate::simulated::responder::{Kind, Request};
 /// An array without redundancy.
 #[derive(Clone)]
 pub(super) struct Striped {
-    used: Used,
+    geometry: ArrayGeometry,
     runs: Runs,
 }
 
 impl Striped {
-    pub(super) fn new(used: Used) -> Self {
-        Striped { runs: Runs::new(used.members), used }
+    pub(super) fn new(geometry: ArrayGeometry) -> Self {
+        Striped { runs: Runs::new(geometry.members), geometry }
     }
 
     /// Returns the member that holds `sector`, and the sector there.
     fn place_of(&self, sector: u64) -> (usize, u64) {
-        let (chunk, members) = (self.used.chunk.0, self.used.members as u64);
+        let (chunk, members) = (self.geometry.chunk.0, self.geometry.members as u64);
         let (index, within) = (sector / chunk, sector % chunk);
         ((index % members) as usize, index / members * chunk + within)
     }
@@ -30,19 +30,19 @@ impl Striped {
 
 impl Layer for Striped {
     fn capacity(&self, _: &[Box<dyn Model>]) -> ByteLength {
-        self.used.each.length() * self.used.members as u64
+        self.geometry.sectors_per_member.length() * self.geometry.members as u64
     }
 
-    fn trims(&self) -> bool {
-        self.used.trim
+    fn passes_trim(&self) -> bool {
+        self.geometry.trim
     }
 
-    fn divide(&mut self, request: &Request, parts: &mut Parts) {
+    fn split(&mut self, request: &Request, parts: &mut Parts) {
         let Request { kind, first, count } = *request;
         if kind == Kind::Flush {
-            return parts.send_to_all(self.used.members, request);
+            return parts.send_to_all(self.geometry.members, request);
         }
-        let chunk = self.used.chunk.0;
+        let chunk = self.geometry.chunk.0;
         let (mut next, end) = (first.0, first.0 + count.0);
         while next < end {
             let count = (chunk - next % chunk).min(end - next);

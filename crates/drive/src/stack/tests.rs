@@ -8,30 +8,30 @@ use ssdlab_units::{GIB, MIB, Sector, SectorCount};
 
 use super::*;
 use crate::simulated::SimulatedDrive;
-use crate::simulated::answers::Answers;
+use crate::simulated::answer_queue::AnswerQueue;
 use crate::simulated::responder::{Kind, LATEST, Request, Responder, Tag};
 use crate::simulated::scripted::Scripted;
 use crate::{Amount, Drive, ErrorKind, Mix, Pattern, Phase, PhaseResult, Region, Unobserved};
 
 /// A logged request: member, kind, time, first sector, number of sectors.
-type Asked = (usize, Kind, u64, u64, u64);
-type Log = Arc<Mutex<Vec<Asked>>>;
+type LoggedRequest = (usize, Kind, u64, u64, u64);
+type Log = Arc<Mutex<Vec<LoggedRequest>>>;
 
 /// Nanoseconds that a member takes for any request.
-const TAKES: u64 = 1_000;
+const SERVICE_TIME: u64 = 1_000;
 
 /// Returns members that log their requests.
-fn scribes(count: usize) -> (Vec<Box<dyn Model>>, Log) {
+fn logging_members(count: usize) -> (Vec<Box<dyn Model>>, Log) {
     let log = Log::default();
-    let scribe = |number| -> Box<dyn Model> {
+    let logging_member = |number| -> Box<dyn Model> {
         let log = log.clone();
         Box::new(Scripted::new(move |at: Instant, request: Request| {
             let Request { kind, first, count } = request;
             log.lock().unwrap().push((number, kind, at.nanos(), first.0, count.0));
-            at + Nanoseconds::new(TAKES)
+            at + Nanoseconds::new(SERVICE_TIME)
         }))
     };
-    ((0..count).map(scribe).collect(), log)
+    ((0..count).map(logging_member).collect(), log)
 }
 
 /// Sends one request, and waits for the answer.
@@ -42,7 +42,7 @@ fn ask(
     first: Sector,
     count: SectorCount,
 ) -> Instant {
-    drive.answer_to(at, Request { kind, first, count })
+    drive.submit_and_wait(at, Request { kind, first, count })
 }
 
 /// Sends several requests at one instant; returns the nanoseconds at which each is answered.
@@ -50,7 +50,7 @@ fn ask_together(drive: &mut impl Responder, requests: &[Request]) -> Vec<u64> {
     for (request, tag) in requests.iter().zip(0..) {
         drive.submit(Instant::START, Tag(tag), *request);
     }
-    let mut answers = Answers::default();
+    let mut answers = AnswerQueue::default();
     let mut ends = vec![0; requests.len()];
     while let Some(answer) = answers.next(drive, LATEST) {
         ends[answer.tag.0 as usize] = answer.at.nanos();
@@ -62,9 +62,9 @@ const CHUNK: ByteLength = ByteLength::new(64 << 10);
 const CHUNK_SECTORS: u64 = 128;
 
 fn parity(members: usize) -> (Layered<Parity>, Log) {
-    let (drives, log) = scribes(members);
-    let used = Used::of(&drives, Some(CHUNK), true).unwrap();
-    (Layered::new(Parity::new(used), drives), log)
+    let (drives, log) = logging_members(members);
+    let geometry = ArrayGeometry::of(&drives, Some(CHUNK), true).unwrap();
+    (Layered::new(Parity::new(geometry), drives), log)
 }
 
 /// Returns the member and the sector where left-symmetric RAID 5 keeps a data sector, and the member with
@@ -136,16 +136,16 @@ proptest! {
         }
         prop_assert_eq!(read.len(), needed, "nothing is read in vain");
         let steps = if needed > 0 { 2 } else { 1 };
-        prop_assert_eq!(end, at + Nanoseconds::new(TAKES * steps));
+        prop_assert_eq!(end, at + Nanoseconds::new(SERVICE_TIME * steps));
     }
 
     #[test]
     fn raid0_cuts_requests_at_chunks_and_sends_each_member_one(
         members in 2usize..6, first in 0u64..2_000, count in 1u64..600,
     ) {
-        let (drives, log) = scribes(members);
-        let used = Used::of(&drives, Some(CHUNK), true).unwrap();
-        let mut array = Layered::new(Striped::new(used), drives);
+        let (drives, log) = logging_members(members);
+        let geometry = ArrayGeometry::of(&drives, Some(CHUNK), true).unwrap();
+        let mut array = Layered::new(Striped::new(geometry), drives);
         ask(&mut array, Instant::START, Kind::Write, Sector(first * 8), SectorCount(count * 8));
         let mut expected: Vec<_> = (first * 8..(first + count) * 8)
             .map(|sector| {
@@ -182,14 +182,14 @@ fn raid5_trims_whole_stripes_only() {
 
 #[test]
 fn a_mirror_writes_everywhere_and_reads_where_least_is_under_way() {
-    let (drives, log) = scribes(2);
-    let used = Used::of(&drives, None, true).unwrap();
-    let mut mirror = Layered::new(Mirrored::new(used, ReadPolicy::FreeFirst), drives);
+    let (drives, log) = logging_members(2);
+    let geometry = ArrayGeometry::of(&drives, None, true).unwrap();
+    let mut mirror = Layered::new(Mirrored::new(geometry, ReadPolicy::FreeFirst), drives);
     ask(&mut mirror, Instant::START, Kind::Write, Sector(0), SectorCount(8));
     assert_eq!(sectors(&log, Kind::Write).len(), 16);
     let read = |first| Request { kind: Kind::Read, first: Sector(first), count: SectorCount(8) };
     for request in 0..4 {
-        let at = Instant::from_nanos(TAKES);
+        let at = Instant::from_nanos(SERVICE_TIME);
         mirror.submit(at, Tag(request), read(u64::from(request) * 800));
     }
     let readers = |log: &Log| -> Vec<usize> {
@@ -200,8 +200,8 @@ fn a_mirror_writes_everywhere_and_reads_where_least_is_under_way() {
     while mirror.advance(LATEST, &mut Vec::new()) {}
     log.lock().unwrap().clear();
     for request in 0..4 {
-        let at = Instant::from_nanos((10 + request) * TAKES);
-        mirror.answer_to(at, read(8_000 + request * 8));
+        let at = Instant::from_nanos((10 + request) * SERVICE_TIME);
+        mirror.submit_and_wait(at, read(8_000 + request * 8));
     }
     assert_eq!(readers(&log), [0; 4], "a stream stays where it is read ahead");
 }
@@ -216,7 +216,7 @@ fn a_bridge_with_one_command_at_a_time_keeps_the_next_waiting() {
         one_at_a_time: true,
     };
     let ends = |bridge| {
-        let (drives, _) = scribes(1);
+        let (drives, _) = logging_members(1);
         let mut enclosure = Layered::new(Bridged::new(bridge), drives);
         let read = Request { kind: Kind::Read, first: Sector(0), count: SectorCount(1) };
         let ends = ask_together(&mut enclosure, &[read, read, Request::FLUSH]);
@@ -236,7 +236,7 @@ fn encryption_costs_processor_time() {
         per_processor: TransferRate::from_mb_per_second(1_000.0),
         processors: 2,
     };
-    let (drives, _) = scribes(1);
+    let (drives, _) = logging_members(1);
     let mut drive = Layered::new(Encrypted::new(encryption), drives);
     let write = Request { kind: Kind::Write, first: Sector(0), count: SectorCount(8) };
     assert_eq!(ask_together(&mut drive, &[write; 3]), [5_096, 5_096, 9_192]);

@@ -8,7 +8,7 @@ use ssdlab_model::attribution::{Attribution, Parts as Time};
 use ssdlab_units::{ByteLength, Instant};
 
 use super::UsbBridge;
-use super::layered::{Layer, Parts, TakenUp};
+use super::layered::{Accepted, Layer, Parts};
 use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
 
@@ -47,31 +47,33 @@ impl Layer for Bridged {
         members[0].capacity()
     }
 
-    fn trims(&self) -> bool {
+    fn passes_trim(&self) -> bool {
         self.bridge.trim
     }
 
-    fn takes_more(&self) -> bool {
+    fn can_accept_more(&self) -> bool {
         !self.bridge.one_at_a_time
     }
 
-    fn take_up(&mut self, request: &Request, sent: Instant, at: Instant) -> TakenUp {
+    fn accept(&mut self, request: &Request, sent: Instant, at: Instant) -> Accepted {
         let (free, per_command) = (self.ready.max(at), self.bridge.per_command);
         let time = self.own(request.kind);
         time.queue += free.since(sent);
         time.command += per_command;
         self.ready = free + per_command;
-        let passed_on = self.ready;
+        let forwarded_at = self.ready;
         let link = match request.kind {
             Kind::Read => &mut self.to_host,
             Kind::Write | Kind::WriteThrough => &mut self.to_drive,
-            Kind::Trim | Kind::Flush => return TakenUp { passed_on, not_before: passed_on },
+            Kind::Trim | Kind::Flush => {
+                return Accepted { forwarded_at, earliest_answer: forwarded_at };
+            }
         };
-        *link = passed_on.max(*link) + self.bridge.link.duration(request.count.length());
-        TakenUp { passed_on, not_before: *link }
+        *link = forwarded_at.max(*link) + self.bridge.link.duration(request.count.length());
+        Accepted { forwarded_at, earliest_answer: *link }
     }
 
-    fn divide(&mut self, request: &Request, parts: &mut Parts) {
+    fn split(&mut self, request: &Request, parts: &mut Parts) {
         let Request { kind, first, count } = *request;
         let kind = match kind {
             Kind::Flush if !self.bridge.flush => return,
@@ -81,10 +83,10 @@ impl Layer for Bridged {
         parts.send(kind, 0, first.0, count.0);
     }
 
-    fn answered(&mut self, request: &Request, taken_up: TakenUp, at: Instant) -> Instant {
+    fn answered(&mut self, request: &Request, accepted: Accepted, at: Instant) -> Instant {
         // The link transfers while the drive works: only the time beyond the drive's answer counts as link
         // time.
-        let answered = at.max(taken_up.not_before);
+        let answered = at.max(accepted.earliest_answer);
         self.own(request.kind).link += answered.since(at);
         answered
     }
@@ -93,7 +95,7 @@ impl Layer for Bridged {
         Some((0, sector))
     }
 
-    fn own_time(&self) -> Attribution {
+    fn time_in_layer(&self) -> Attribution {
         self.own
     }
 }

@@ -374,7 +374,7 @@ impl Experiment for Barrier {
         let mut course = Course::new(drive, watcher, trials.len() as f64 + 7.0);
         let mut emptied = Emptied::New;
         let known = match course.drive.simulated() {
-            Some(drive) if drive.writes_last() => Known::Lasts,
+            Some(drive) if drive.writes_survive_power_cut() => Known::Lasts,
             Some(drive) if drive.ignores_flushes() => Known::Ignored,
             _ => Known::Nothing,
         };

@@ -13,13 +13,13 @@ use super::responder::{Answer, Responder, Tag};
 
 /// Answers that were reported, ordered by their time and then by the order in which they were reported.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Answers {
-    told: BinaryHeap<Reverse<(Instant, u64, Tag, Instant)>>,
+pub(crate) struct AnswerQueue {
+    reported: BinaryHeap<Reverse<(Instant, u64, Tag, Instant)>>,
     count: u64,
     inbox: Vec<Answer>,
 }
 
-impl Answers {
+impl AnswerQueue {
     /// Returns the next answer that comes until `until`, that instant included, and lets time pass until
     /// then; until `until` if there is none.
     pub(crate) fn next(
@@ -28,16 +28,16 @@ impl Answers {
         until: Instant,
     ) -> Option<Answer> {
         loop {
-            let first = self.told.peek().map_or(until, |it| it.0.0.min(until));
+            let first = self.reported.peek().map_or(until, |it| it.0.0.min(until));
             if drive.advance(first, &mut self.inbox) {
                 for Answer { tag, sent, at } in self.inbox.drain(..) {
-                    self.told.push(Reverse((at, self.count, tag, sent)));
+                    self.reported.push(Reverse((at, self.count, tag, sent)));
                     self.count += 1;
                 }
                 continue;
             }
-            self.told.peek().filter(|it| it.0.0 <= until)?;
-            let Reverse((at, _, tag, sent)) = self.told.pop().expect("there is one");
+            self.reported.peek().filter(|it| it.0.0 <= until)?;
+            let Reverse((at, _, tag, sent)) = self.reported.pop().expect("there is one");
             return Some(Answer { tag, sent, at });
         }
     }

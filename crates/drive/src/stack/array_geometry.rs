@@ -2,22 +2,22 @@
 
 use ssdlab_units::{ByteLength, SectorCount};
 
-use super::{Shape, StackError, used_of_each};
+use super::{Shape, StackError, usable_part_of_members};
 use crate::simulated::model::Model;
 
 /// Members of an array, of which an equal part is used.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Used {
+pub(super) struct ArrayGeometry {
     pub(super) members: usize,
     /// Number of sectors of each member that are used.
-    pub(super) each: SectorCount,
+    pub(super) sectors_per_member: SectorCount,
     /// Number of sectors of a chunk; zero if data is not striped.
     pub(super) chunk: SectorCount,
     /// True if trims are passed on.
     pub(super) trim: bool,
 }
 
-impl Used {
+impl ArrayGeometry {
     /// Returns the used part of `drives`: whole chunks of `chunk`, or all of the smallest drive.
     ///
     /// # Errors
@@ -31,10 +31,10 @@ impl Used {
             .iter()
             .map(|it| Shape { capacity: it.capacity(), unit: it.block_size() })
             .collect();
-        let each = used_of_each(&shapes, chunk)?;
-        Ok(Used {
+        let each = usable_part_of_members(&shapes, chunk)?;
+        Ok(ArrayGeometry {
             members: drives.len(),
-            each: SectorCount::of(each.capacity),
+            sectors_per_member: SectorCount::of(each.capacity),
             chunk: SectorCount::of(chunk.unwrap_or(ByteLength::ZERO)),
             trim,
         })

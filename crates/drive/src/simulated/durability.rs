@@ -8,12 +8,14 @@ use crate::stack::Composition;
 
 /// Returns true if all answered writes are durable, flushed or not: on every drive the write cache has
 /// power-loss protection, or is off.
-pub(super) fn writes_last(composition: &Composition) -> bool {
+pub(super) fn writes_survive_power_cut(composition: &Composition) -> bool {
     match composition {
         Composition::Ssd(configuration) => Contract::of(configuration).writes,
         Composition::Saved(saved) => Contract::of(saved.configuration()).writes,
-        Composition::Usb(member, _) | Composition::Crypt(member, _) => writes_last(member),
-        Composition::Array(array) => array.members.iter().all(writes_last),
+        Composition::Usb(member, _) | Composition::Crypt(member, _) => {
+            writes_survive_power_cut(member)
+        }
+        Composition::Array(array) => array.members.iter().all(writes_survive_power_cut),
     }
 }
 
@@ -48,11 +50,11 @@ mod tests {
     }
 
     fn lasts(composition: Composition) -> bool {
-        SimulatedDrive::of("sim:", composition).unwrap().writes_last()
+        SimulatedDrive::of("sim:", composition).unwrap().writes_survive_power_cut()
     }
 
     #[test]
-    fn writes_last_where_every_drive_has_capacitors_or_no_write_cache() {
+    fn writes_survive_a_power_cut_where_every_drive_has_capacitors_or_no_write_cache() {
         let capacitors = || drive(&[("controller.power_loss_protection", "on")]);
         assert!(!lasts(drive(&[])));
         assert!(lasts(capacitors()));

@@ -11,7 +11,7 @@ use ssdlab_units::{ByteLength, Instant, LogicalUnit, Nanoseconds, Sector, Sector
 
 use crate::recording::{Camera, Recorder};
 
-use super::responder::{Answer, Client, Kind, Port, Request, Responder, Steps, Tag};
+use super::responder::{Answer, Client, Kind, Port, Request, Responder, StepResponder, Tag};
 
 /// A trim of more than one command. The commands are sent one after the other, each when the one before is
 /// answered, as a host does that keeps to the drive's limits.
@@ -28,30 +28,30 @@ struct LongTrim {
 const UNITS_PER_REQUEST: u64 = 128;
 
 /// A simulated SSD, the long trims in flight on it, and the camera that records it.
-pub(crate) struct Single<M: Mapping> {
+pub(crate) struct SingleSsd<M: Mapping> {
     ssd: Ssd<M>,
     /// Number of requests after which the drive copies its tables to its own memory.
-    borrows_until: u64,
+    lent_tables_until: u64,
     trims: Vec<LongTrim>,
     camera: Option<Box<Camera>>,
 }
 
-impl<M: Mapping + Clone> Clone for Single<M> {
+impl<M: Mapping + Clone> Clone for SingleSsd<M> {
     fn clone(&self) -> Self {
-        Single {
+        SingleSsd {
             ssd: self.ssd.clone(),
-            borrows_until: self.borrows_until,
+            lent_tables_until: self.lent_tables_until,
             trims: self.trims.clone(),
             camera: self.camera.as_ref().map(|it| Box::new(it.of_copy())),
         }
     }
 }
 
-impl<M: Mapping> Single<M> {
-    pub(crate) fn new(ssd: Ssd<M>) -> Single<M> {
+impl<M: Mapping> SingleSsd<M> {
+    pub(crate) fn new(ssd: Ssd<M>) -> SingleSsd<M> {
         let units = u64::from(ssd.geometry().physical_units());
-        let borrows_until = ssd.counters().requests + units / UNITS_PER_REQUEST;
-        Single { ssd, borrows_until, trims: Vec::new(), camera: None }
+        let lent_tables_until = ssd.counters().requests + units / UNITS_PER_REQUEST;
+        SingleSsd { ssd, lent_tables_until, trims: Vec::new(), camera: None }
     }
 }
 
@@ -89,7 +89,7 @@ impl SectorPort<'_, '_> {
     /// Sends the next command of the trim that `answer` belongs to, if the trim has several commands.
     /// Returns the answer if it completes the whole request.
     #[cold]
-    fn go_on_trimming(&mut self, answer: Answer) -> Option<Answer> {
+    fn continue_trim(&mut self, answer: Answer) -> Option<Answer> {
         let Some(place) = self.trims.iter().position(|it| it.tag == answer.tag) else {
             return Some(answer);
         };
@@ -107,13 +107,13 @@ impl SectorPort<'_, '_> {
 }
 
 /// Presents a client as the model's host.
-struct Sectors<'a, C> {
+struct SectorHost<'a, C> {
     client: &'a mut C,
     trims: &'a mut Vec<LongTrim>,
     shift: u32,
 }
 
-impl<C: Client> Host for Sectors<'_, C> {
+impl<C: Client> Host for SectorHost<'_, C> {
     const IS_ALONE: bool = C::SENDS_WHEN_ANSWERED;
 
     #[inline(always)]
@@ -121,14 +121,14 @@ impl<C: Client> Host for Sectors<'_, C> {
         let mut answer = Answer { tag: Tag(answer.tag.0), sent: answer.sent, at: answer.at };
         let port = &mut SectorPort { port, trims: self.trims };
         if !port.trims.is_empty() {
-            answer = port.go_on_trimming(answer)?;
+            answer = port.continue_trim(answer)?;
         }
-        let soon = self.client.answered(port, answer)?;
-        Some(LogicalUnit((soon.0 >> self.shift) as u32))
+        let upcoming = self.client.answered(port, answer)?;
+        Some(LogicalUnit((upcoming.0 >> self.shift) as u32))
     }
 }
 
-impl<M: Mapping> Responder for Single<M> {
+impl<M: Mapping> Responder for SingleSsd<M> {
     fn capacity(&self) -> ByteLength {
         self.ssd.geometry().capacity()
     }
@@ -222,11 +222,11 @@ impl<M: Mapping> Responder for Single<M> {
         }
     }
 
-    fn look_inside(&mut self) {
+    fn record_if_due(&mut self) {
         if let Some(camera) = &mut self.camera {
-            camera.look(&self.ssd);
+            camera.record_if_due(&self.ssd);
         }
-        if self.ssd.has_lent_tables() && self.ssd.counters().requests > self.borrows_until {
+        if self.ssd.has_lent_tables() && self.ssd.counters().requests > self.lent_tables_until {
             self.ssd.take_tables_home();
         }
     }
@@ -236,10 +236,10 @@ impl<M: Mapping> Responder for Single<M> {
     }
 }
 
-impl<M: Mapping> Steps for Single<M> {
+impl<M: Mapping> StepResponder for SingleSsd<M> {
     #[inline(always)]
     fn step(&mut self, until: Instant, client: &mut impl Client) -> bool {
         let shift = self.ssd.geometry().sectors_per_unit_shift();
-        self.ssd.step(until, &mut Sectors { client, trims: &mut self.trims, shift })
+        self.ssd.step(until, &mut SectorHost { client, trims: &mut self.trims, shift })
     }
 }
