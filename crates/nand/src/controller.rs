@@ -2,11 +2,11 @@
 //!
 //! Commands may be submitted before they arrive, and in any order: when it is known when a request will be
 //! answered, it is known when the host sends the next. The moment at which the controller acts on a command
-//! is computed once the command is first in line.
+//! is computed once the command is first in the queue.
 
 use ssdlab_units::{Instant, Nanoseconds};
 
-use crate::ring::Ring;
+use crate::sorted_ring::SortedRing;
 
 /// A command that the host has sent, or will send.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,14 +15,14 @@ struct Command {
     tag: u32,
     /// Nanoseconds that the command keeps the controller busy, in addition to the occupancy of each
     /// command.
-    longer: u32,
+    extra_busy: u32,
 }
 
 /// The controller's queue of commands.
 #[derive(Clone, Debug)]
 pub(crate) struct Controller {
     /// Commands, sorted by arrival and tag.
-    commands: Ring<Command>,
+    commands: SortedRing<Command>,
     free_at: Instant,
     occupancy: Nanoseconds,
     latency: Nanoseconds,
@@ -39,7 +39,7 @@ impl Controller {
     /// after that.
     pub(crate) fn new(occupancy: Nanoseconds, latency: Nanoseconds) -> Controller {
         Controller {
-            commands: Ring::default(),
+            commands: SortedRing::default(),
             free_at: Instant::START,
             occupancy,
             latency,
@@ -49,22 +49,22 @@ impl Controller {
     }
 
     #[inline(always)]
-    pub(crate) fn submit(&mut self, arrival: Instant, tag: u32, longer: u32) {
+    pub(crate) fn submit(&mut self, arrival: Instant, tag: u32, extra_busy: u32) {
         // Of equal arrivals the lower tag goes first, so that the order of submission makes no difference.
         let is_before =
             |it: &Command| it.arrival < arrival || it.arrival == arrival && it.tag <= tag;
-        if self.commands.insert(Command { arrival, tag, longer }, 0, is_before) {
-            self.work_out_due();
+        if self.commands.insert(Command { arrival, tag, extra_busy }, 0, is_before) {
+            self.update_due();
         }
     }
 
     #[inline(always)]
-    fn work_out_due(&mut self) {
+    fn update_due(&mut self) {
         let Some(first) = self.commands.first() else {
             self.due = NEVER;
             return;
         };
-        let busy = self.occupancy + Nanoseconds::new(first.longer.into());
+        let busy = self.occupancy + Nanoseconds::new(first.extra_busy.into());
         self.due = first.arrival.later(self.free_at) + busy + self.latency;
         self.tag = first.tag;
     }
@@ -84,14 +84,14 @@ impl Controller {
         let tag = self.tag;
         self.free_at = Instant::START + (self.due.since(Instant::START) - self.latency);
         self.commands.remove_first();
-        self.work_out_due();
+        self.update_due();
         tag
     }
 
-    /// Keeps the controller busy for `longer` with the command that it fetched last.
-    pub(crate) fn hold(&mut self, longer: Nanoseconds) {
-        self.free_at += longer;
-        self.work_out_due();
+    /// Keeps the controller busy for `extra_busy` with the command that it fetched last.
+    pub(crate) fn extend_busy(&mut self, extra_busy: Nanoseconds) {
+        self.free_at += extra_busy;
+        self.update_due();
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -113,15 +113,15 @@ mod tests {
         ) {
             let (occupancy, latency) = (Nanoseconds::new(5), Nanoseconds::new(70));
             let mut controller = Controller::new(occupancy, latency);
-            for (tag, &(at, longer)) in commands.iter().enumerate() {
-                controller.submit(Instant::from_nanos(at), tag as u32, longer);
+            for (tag, &(at, extra_busy)) in commands.iter().enumerate() {
+                controller.submit(Instant::from_nanos(at), tag as u32, extra_busy);
             }
-            controller.hold(Nanoseconds::new(held.into()));
+            controller.extend_busy(Nanoseconds::new(held.into()));
             let mut sorted: Vec<(u64, u32, u32)> = (0..).zip(&commands).map(|(tag, it)| (it.0, tag, it.1)).collect();
             sorted.sort();
             let mut free = u64::from(held);
-            for (at, tag, longer) in sorted {
-                free = free.max(at) + 5 + u64::from(longer);
+            for (at, tag, extra_busy) in sorted {
+                free = free.max(at) + 5 + u64::from(extra_busy);
                 prop_assert_eq!(controller.due(), Instant::from_nanos(free + 70));
                 prop_assert_eq!(controller.fetch(), tag);
             }

@@ -9,7 +9,7 @@ use crate::pool::NONE;
 #[repr(transparent)]
 pub struct CopyNumber(pub(crate) u32);
 
-const NUMBERS: u32 = u32::MAX >> 1;
+const NUMBER_MASK: u32 = u32::MAX >> 1;
 
 impl CopyNumber {
     /// Returns the number of program units that were begun before this one, modulo 2^31.
@@ -19,13 +19,13 @@ impl CopyNumber {
 
     /// Returns true if this program unit was begun before `other`, or is the same. Both must be among the 2^30 latest.
     pub fn is_not_after(self, other: CopyNumber) -> bool {
-        other.0.wrapping_sub(self.0) & NUMBERS <= NUMBERS / 2
+        other.0.wrapping_sub(self.0) & NUMBER_MASK <= NUMBER_MASK / 2
     }
 }
 
 /// A program unit that is being filled, or waits for its data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Filling {
+pub(crate) struct PendingProgram {
     pub(crate) die: u16,
     /// The erase that the program waits for, or [`NONE`].
     pub(crate) after: u32,
@@ -33,13 +33,13 @@ pub(crate) struct Filling {
     pub(crate) codewords: u16,
     /// Number of senses that have not delivered their data, plus one until the program unit is declared
     /// complete.
-    waits_for: u32,
+    outstanding: u32,
 }
 
 /// Program units of copies that are not yet on the way to their dies, in order.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Copies {
-    filling: VecDeque<Filling>,
+pub(crate) struct GcCopies {
+    pending: VecDeque<PendingProgram>,
     /// Number of the first program unit.
     first: u32,
     /// Last program unit that the host waits for, with all before it. `None` if there is none among the
@@ -48,9 +48,9 @@ pub(crate) struct Copies {
 }
 
 /// The program units of copies in flight at a time are fewer than this.
-const UNDER_WAY_MOST: u32 = 1 << 24;
+const MAX_IN_FLIGHT: u32 = 1 << 24;
 
-impl Copies {
+impl GcCopies {
     pub(crate) fn begin(
         &mut self,
         die: u16,
@@ -58,63 +58,64 @@ impl Copies {
         duration: u32,
         codewords: u16,
     ) -> CopyNumber {
-        self.filling.push_back(Filling { die, after, duration, codewords, waits_for: 1 });
-        let number = self.first.wrapping_add(self.filling.len() as u32 - 1) & NUMBERS;
-        let is_late = |it: &CopyNumber| number.wrapping_sub(it.0) & NUMBERS <= UNDER_WAY_MOST;
+        self.pending.push_back(PendingProgram { die, after, duration, codewords, outstanding: 1 });
+        let number = self.first.wrapping_add(self.pending.len() as u32 - 1) & NUMBER_MASK;
+        let is_late = |it: &CopyNumber| number.wrapping_sub(it.0) & NUMBER_MASK <= MAX_IN_FLIGHT;
         self.urgent = self.urgent.filter(is_late);
         CopyNumber(number)
     }
 
     #[inline(always)]
-    fn at(&mut self, number: u32) -> &mut Filling {
-        &mut self.filling[(number.wrapping_sub(self.first) & NUMBERS) as usize]
+    fn pending_mut(&mut self, number: u32) -> &mut PendingProgram {
+        &mut self.pending[(number.wrapping_sub(self.first) & NUMBER_MASK) as usize]
     }
 
     /// Adds a sense that will deliver to a program unit, and to `second` if there is one.
     #[inline(always)]
-    pub(crate) fn await_sense(&mut self, first: CopyNumber, second: Option<CopyNumber>) {
-        self.at(first.0).waits_for += 1;
-        self.at(second.unwrap_or(first).0).waits_for += u32::from(second.is_some());
+    pub(crate) fn add_sense(&mut self, first: CopyNumber, second: Option<CopyNumber>) {
+        self.pending_mut(first.0).outstanding += 1;
+        self.pending_mut(second.unwrap_or(first).0).outstanding += u32::from(second.is_some());
     }
 
     /// Notes that a sense has delivered to program unit `first`, and to `second` unless that is [`NONE`].
     /// Returns true if the oldest program unit is complete.
     #[inline(always)]
-    pub(crate) fn sensed(&mut self, first: u32, second: u32) -> bool {
+    pub(crate) fn note_sensed(&mut self, first: u32, second: u32) -> bool {
         let has_second = second != NONE;
-        self.at(first).waits_for -= 1;
-        self.at(if has_second { second } else { first }).waits_for -= u32::from(has_second);
-        self.filling[0].waits_for == 0
+        self.pending_mut(first).outstanding -= 1;
+        self.pending_mut(if has_second { second } else { first }).outstanding -=
+            u32::from(has_second);
+        self.pending[0].outstanding == 0
     }
 
     /// Declares that a program unit gets no more senses. Returns true if the oldest program unit is
     /// complete.
     #[inline(always)]
     pub(crate) fn complete(&mut self, number: CopyNumber) -> bool {
-        self.sensed(number.0, NONE)
+        self.note_sensed(number.0, NONE)
     }
 
     /// Removes and returns the oldest program unit, if it is complete.
     #[inline(always)]
-    pub(crate) fn take_complete(&mut self) -> Option<(u32, Filling)> {
-        let oldest = self.filling.front()?;
-        if oldest.waits_for > 0 {
+    pub(crate) fn take_complete(&mut self) -> Option<(u32, PendingProgram)> {
+        let oldest = self.pending.front()?;
+        if oldest.outstanding > 0 {
             return None;
         }
-        let oldest = self.filling.pop_front()?;
+        let oldest = self.pending.pop_front()?;
         let number = self.first;
-        self.first = self.first.wrapping_add(1) & NUMBERS;
+        self.first = self.first.wrapping_add(1) & NUMBER_MASK;
         Some((number, oldest))
     }
 
     /// Returns the program units that wait for their data, with their dies.
-    pub(crate) fn filling(&self) -> impl Iterator<Item = (CopyNumber, u16)> {
-        let number = |place| CopyNumber(self.first.wrapping_add(place) & NUMBERS);
-        (0..).zip(&self.filling).map(move |(place, it)| (number(place), it.die))
+    pub(crate) fn pending(&self) -> impl Iterator<Item = (CopyNumber, u16)> {
+        let number = |place| CopyNumber(self.first.wrapping_add(place) & NUMBER_MASK);
+        (0..).zip(&self.pending).map(move |(place, it)| (number(place), it.die))
     }
 
     /// Makes all program units up to `through` urgent.
-    pub(crate) fn hurry(&mut self, through: CopyNumber) {
+    pub(crate) fn prioritise(&mut self, through: CopyNumber) {
         if self.urgent.is_none_or(|urgent| urgent.is_not_after(through)) {
             self.urgent = Some(through);
         }

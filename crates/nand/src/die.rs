@@ -18,7 +18,7 @@
 use ssdlab_units::{Instant, Nanoseconds};
 
 use crate::channel::Transit;
-use crate::pool::{Kind, NONE, Op, Pool, Queue, mark};
+use crate::pool::{Kind, NONE, Op, Pool, Queue, flag};
 use crate::suspend::{SuspendParameters, SuspendWhen, Suspendable};
 
 /// Parameters by which a die chooses its next operation.
@@ -35,7 +35,7 @@ pub struct DieParameters {
 
 /// Queue in which an operation other than a read waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum Priority {
     Foreground,
     Background,
 }
@@ -58,12 +58,12 @@ struct Die {
     free_at: Instant,
     /// Moment at which the suspension of the operation in progress is complete. Used to attribute
     /// the waiting time of reads.
-    stopped_until: Instant,
+    suspend_end: Instant,
     /// The program or erase in progress.
     current: u32,
-    /// The suspended program or erase. `left` is the time left of it in nanoseconds.
+    /// The suspended program or erase. `suspended_left` is the time left of it in nanoseconds.
     suspended: u32,
-    left: u32,
+    suspended_left: u32,
     /// Pages that the page registers hold, or will hold when the last read is complete: a number that the
     /// caller chose.
     register: u32,
@@ -73,9 +73,9 @@ struct Die {
     background: Queue,
     background_length: u16,
     /// Number of operations in the queues that wait for an erase.
-    held: u16,
+    awaiting_erase: u16,
     /// Number of times that the program or erase in progress was suspended.
-    times: u16,
+    suspend_count: u16,
     channel: u16,
 }
 
@@ -84,18 +84,18 @@ const _: () = assert!(size_of::<Die>() == 64);
 impl Die {
     /// Returns true if an operation waits for the die to become idle.
     #[inline(always)]
-    fn is_awaited(&self) -> bool {
+    fn has_waiting_operation(&self) -> bool {
         // `NONE` has all bits set: so the three combined have all bits set only if each is `NONE`.
         self.foreground.head() & self.background.head() & self.suspended != NONE
     }
 
     /// Returns the first operation of one of the die's queues that does not wait for an erase.
     #[inline(always)]
-    fn first_free(&self, pool: &Pool, queue: &Queue) -> Option<u32> {
-        if self.held == 0 {
+    fn first_ready(&self, pool: &Pool, queue: &Queue) -> Option<u32> {
+        if self.awaiting_erase == 0 {
             return queue.first();
         }
-        pool.iter(queue).find(|&it| pool.get(it).marks & mark::HELD == 0)
+        pool.iter(queue).find(|&it| pool.get(it).flags & flag::AWAITS_ERASE == 0)
     }
 }
 
@@ -105,10 +105,10 @@ pub(crate) struct Dies {
     dies: Box<[Die]>,
     /// Die whose event is being processed, or `usize::MAX`. Dies with higher numbers act after it at that
     /// instant.
-    happening: usize,
+    processing_die: usize,
     parameters: DieParameters,
     /// True if host writes wait for space in the write buffer.
-    is_full: bool,
+    is_buffer_full: bool,
 }
 
 impl Dies {
@@ -120,31 +120,31 @@ impl Dies {
     ) -> Dies {
         let die = |index: u32| Die {
             free_at: Instant::START,
-            stopped_until: Instant::START,
+            suspend_end: Instant::START,
             current: NONE,
             suspended: NONE,
-            left: 0,
+            suspended_left: 0,
             register: NONE,
             reads: Queue::EMPTY,
             foreground: Queue::EMPTY,
             background: Queue::EMPTY,
             background_length: 0,
-            held: 0,
-            times: 0,
+            awaiting_erase: 0,
+            suspend_count: 0,
             channel: channel_of(index) as u16,
         };
         Dies {
             dies: (0..count).map(die).collect(),
-            happening: usize::MAX,
+            processing_die: usize::MAX,
             parameters,
-            is_full: false,
+            is_buffer_full: false,
         }
     }
 
     /// Sets whether host writes wait for space in the write buffer.
     #[inline(always)]
-    pub(crate) fn note_full(&mut self, is_full: bool) {
-        self.is_full = is_full;
+    pub(crate) fn set_buffer_full(&mut self, is_buffer_full: bool) {
+        self.is_buffer_full = is_buffer_full;
     }
 
     #[inline(always)]
@@ -170,13 +170,13 @@ impl Dies {
     #[inline(never)]
     fn read_on_busy(&mut self, transit: &mut Transit, index: u32, sense: u32, now: Instant) {
         let Op { die: number, duration, .. } = *transit.pool.get(index);
-        let is_stopped = self.suspend(transit, number.into(), now);
-        if is_stopped {
+        let is_suspended = self.suspend(transit, number.into(), now);
+        if is_suspended {
             let die = &self.dies[usize::from(number)];
             // Reads may have arrived while the buffer was full, when they could not suspend.
             if !die.reads.is_empty() {
                 let (stopped, from) = (transit.pool.get(die.suspended).kind, die.free_at);
-                self.sense_waiting(transit, number.into(), stopped, from, now);
+                self.reserve_waiting_reads(transit, number.into(), stopped, from, now);
             }
             let die = &mut self.dies[usize::from(number)];
             return reserve(die, transit, index, duration, sense, now);
@@ -189,7 +189,7 @@ impl Dies {
 
     /// Returns true if the page registers of the die hold `sense`, or will when the last read of the die is
     /// complete.
-    pub(crate) fn holds(&self, die: usize, sense: u32, now: Instant) -> bool {
+    pub(crate) fn register_holds(&self, die: usize, sense: u32, now: Instant) -> bool {
         let die = &self.dies[die];
         let is_reading = die.current == NONE && die.free_at > now || !die.reads.is_empty();
         // Data of queued programs passes through the same registers.
@@ -200,19 +200,19 @@ impl Dies {
 
     /// Queues a read that takes the page which the last read of its die senses, or has sensed. Returns an
     /// upper limit of the nanoseconds for which the die still senses.
-    pub(crate) fn ride(&mut self, transit: &mut Transit, mut op: Op, now: Instant) -> u32 {
+    pub(crate) fn share_sense(&mut self, transit: &mut Transit, mut op: Op, now: Instant) -> u32 {
         let die = &mut self.dies[usize::from(op.die)];
         op.order = transit.next_order();
-        op.marks |= mark::RIDES;
+        op.flags |= flag::SHARES_SENSE;
         if die.reads.is_empty() {
             if die.free_at <= now {
-                op.marks |= mark::FROM_REGISTER;
+                op.flags |= flag::FROM_REGISTER;
             }
             op.arrival = die.free_at.later(now);
             // From here on `duration` is the time that the read was kept waiting.
             op.duration = 0;
             let left = op.arrival.since(now).nanos();
-            transit.announce(die.channel.into(), op, now);
+            transit.add_and_enqueue(die.channel.into(), op, now);
             left.try_into().unwrap_or(u32::MAX)
         } else {
             op.arrival = now;
@@ -224,12 +224,18 @@ impl Dies {
 
     /// Queues an operation other than a read on its die.
     #[inline(always)]
-    pub(crate) fn enqueue(&mut self, transit: &mut Transit, index: u32, line: Line, now: Instant) {
+    pub(crate) fn enqueue(
+        &mut self,
+        transit: &mut Transit,
+        index: u32,
+        priority: Priority,
+        now: Instant,
+    ) {
         let number = usize::from(transit.pool.get(index).die);
         let die = &mut self.dies[number];
-        match line {
-            Line::Foreground => transit.pool.push_back(&mut die.foreground, index),
-            Line::Background => {
+        match priority {
+            Priority::Foreground => transit.pool.push_back(&mut die.foreground, index),
+            Priority::Background => {
                 transit.pool.push_back(&mut die.background, index);
                 die.background_length += 1;
                 if u32::from(die.background_length) > self.parameters.background_most {
@@ -237,7 +243,7 @@ impl Dies {
                 }
             }
         }
-        self.look(transit, number, now);
+        self.begin_if_idle(transit, number, now);
     }
 
     #[inline(always)]
@@ -253,24 +259,24 @@ impl Dies {
     #[inline(always)]
     pub(crate) fn data_arrived(&mut self, transit: &mut Transit, index: u32, now: Instant) {
         let op = transit.pool.get_mut(index);
-        op.marks &= !mark::NEEDS_DATA;
+        op.flags &= !flag::AWAITS_DATA;
         let die = op.die.into();
-        self.look(transit, die, now);
+        self.begin_if_idle(transit, die, now);
     }
 
     /// Called when a queued operation has become able to begin: begins the next operation if the die is
     /// idle, else sets an event for the end of its reads.
     #[inline(always)]
-    pub(crate) fn look(&mut self, transit: &mut Transit, number: usize, now: Instant) {
+    pub(crate) fn begin_if_idle(&mut self, transit: &mut Transit, number: usize, now: Instant) {
         let die = &self.dies[number];
         // The die whose event is being processed chooses its next operation later, when all that follows from
         // the event was queued.
-        if die.current != NONE || number == self.happening {
+        if die.current != NONE || number == self.processing_die {
             return;
         }
         // At one instant dies act in the order of their numbers.
-        if die.free_at > now || die.free_at == now && number > self.happening {
-            transit.clock.set_die(number, die.free_at);
+        if die.free_at > now || die.free_at == now && number > self.processing_die {
+            transit.event_queue.set_die(number, die.free_at);
         } else {
             self.begin_next(transit, number, now);
         }
@@ -278,22 +284,27 @@ impl Dies {
 
     /// Processes the event of a die: its program or erase has ended, or it is idle and an operation waits.
     /// Returns the operation that ended, or [`NONE`]. After an end the die does only reads until
-    /// [`Dies::go_on`].
+    /// [`Dies::begin_after_event`].
     #[inline(always)]
-    pub(crate) fn happen(&mut self, transit: &mut Transit, number: usize, now: Instant) -> u32 {
+    pub(crate) fn process_event(
+        &mut self,
+        transit: &mut Transit,
+        number: usize,
+        now: Instant,
+    ) -> u32 {
         let die = &mut self.dies[number];
         let ended = std::mem::replace(&mut die.current, NONE);
-        if ended != NONE && die.held > 0 && transit.pool.get(ended).kind == Kind::Erase {
-            self.release_held(transit, number, transit.pool.get(ended).owner);
+        if ended != NONE && die.awaiting_erase > 0 && transit.pool.get(ended).kind == Kind::Erase {
+            self.release_awaiting_erase(transit, number, transit.pool.get(ended).owner);
         }
         let die = &self.dies[number];
         if !die.reads.is_empty() {
             let ended = transit.pool.get(ended).kind;
-            self.sense_waiting(transit, number, ended, now, now);
+            self.reserve_waiting_reads(transit, number, ended, now, now);
         } else if ended == NONE {
             self.begin_next(transit, number, now);
         } else {
-            transit.clock.clear_die(number);
+            transit.event_queue.clear_die(number);
         }
         ended
     }
@@ -301,16 +312,16 @@ impl Dies {
     /// Begins the next operation of a die whose operation has ended, after everything that follows from the
     /// end was queued.
     #[inline(always)]
-    pub(crate) fn go_on(&mut self, transit: &mut Transit, number: usize, now: Instant) {
+    pub(crate) fn begin_after_event(&mut self, transit: &mut Transit, number: usize, now: Instant) {
         let die = &self.dies[number];
-        if die.current == NONE && die.is_awaited() {
-            self.look(transit, number, now);
+        if die.current == NONE && die.has_waiting_operation() {
+            self.begin_if_idle(transit, number, now);
         }
     }
 
     /// Reserves a die, from `from` on, for the reads that waited for an operation of kind `blocker`.
     #[inline(always)]
-    fn sense_waiting(
+    fn reserve_waiting_reads(
         &mut self,
         transit: &mut Transit,
         number: usize,
@@ -323,15 +334,15 @@ impl Dies {
         die.free_at = from;
         while let Some(index) = transit.pool.pop_front(&mut reads) {
             let op = transit.pool.get_mut(index);
-            if op.marks & mark::RIDES == 0 {
+            if op.flags & flag::SHARES_SENSE == 0 {
                 die.free_at += Nanoseconds::new(op.duration.into());
             }
-            let (duration, marks) = blocked_by(blocker, from.since(op.arrival));
+            let (duration, flags) = blocked_by(blocker, from.since(op.arrival));
             op.duration = duration;
-            op.marks |= marks;
-            transit.get_in_line(die.channel.into(), index, die.free_at, now);
+            op.flags |= flags;
+            transit.enqueue(die.channel.into(), index, die.free_at, now);
         }
-        transit.clock.set_die_if(die.is_awaited(), number, die.free_at);
+        transit.event_queue.set_die_if(die.has_waiting_operation(), number, die.free_at);
     }
 
     /// Begins the next operation of an idle die, if there is one.
@@ -341,25 +352,25 @@ impl Dies {
         if die.suspended != NONE {
             let resume = self.parameters.suspend.resume;
             die.current = std::mem::replace(&mut die.suspended, NONE);
-            die.free_at = now + resume + Nanoseconds::new(die.left.into());
+            die.free_at = now + resume + Nanoseconds::new(die.suspended_left.into());
             die.register = NONE;
-            return transit.clock.set_die(number, die.free_at);
+            return transit.event_queue.set_die(number, die.free_at);
         }
         let pool = &mut transit.pool;
-        if let Some(first) = die.first_free(pool, &die.foreground) {
-            if pool.get(first).marks & mark::NEEDS_DATA != 0 {
-                return transit.clock.clear_die(number);
+        if let Some(first) = die.first_ready(pool, &die.foreground) {
+            if pool.get(first).flags & flag::AWAITS_DATA != 0 {
+                return transit.event_queue.clear_die(number);
             }
-            pool.take(&mut die.foreground, first);
+            pool.unlink(&mut die.foreground, first);
             return self.begin(transit, number, first, now);
         }
-        match die.first_free(pool, &die.background) {
+        match die.first_ready(pool, &die.background) {
             Some(first) => {
-                pool.take(&mut die.background, first);
+                pool.unlink(&mut die.background, first);
                 die.background_length -= 1;
                 self.begin(transit, number, first, now);
             }
-            None => transit.clock.clear_die(number),
+            None => transit.event_queue.clear_die(number),
         }
     }
 
@@ -371,14 +382,14 @@ impl Dies {
         die.register = NONE;
         if op.kind != Kind::CopyRead {
             die.current = index;
-            die.times = 0;
-            return transit.clock.set_die(number, die.free_at);
+            die.suspend_count = 0;
+            return transit.event_queue.set_die(number, die.free_at);
         }
         // Nothing stops a sense, so the channel is told in advance when it will end.
         let order = transit.next_order();
         transit.pool.get_mut(index).order = order;
-        transit.clock.set_die_if(die.is_awaited(), number, die.free_at);
-        transit.get_in_line(die.channel.into(), index, die.free_at, now);
+        transit.event_queue.set_die_if(die.has_waiting_operation(), number, die.free_at);
+        transit.enqueue(die.channel.into(), index, die.free_at, now);
     }
 
     /// Suspends the operation in progress on a die if that is allowed and lets the arriving read begin
@@ -390,32 +401,32 @@ impl Dies {
         let left = die.free_at.since(now);
         let may = match transit.pool.get(die.current).kind {
             _ if suspend.operations == Suspendable::Off => false,
-            _ if self.is_full && suspend.when == SuspendWhen::BufferHasRoom => false,
+            _ if self.is_buffer_full && suspend.when == SuspendWhen::BufferHasRoom => false,
             Kind::Erase => suspend.operations != Suspendable::Program,
             _ => suspend.operations != Suspendable::Erase,
         };
-        if !may || u32::from(die.times) >= suspend.most {
+        if !may || u32::from(die.suspend_count) >= suspend.most {
             return false;
         }
-        let Some(stopped) = suspend.left_when_stopped(left) else { return false };
-        die.times += 1;
-        die.left = stopped.nanos() as u32;
+        let Some(stopped) = suspend.remaining_when_suspended(left) else { return false };
+        die.suspend_count += 1;
+        die.suspended_left = stopped.nanos() as u32;
         die.suspended = std::mem::replace(&mut die.current, NONE);
         die.free_at = now + (left - stopped) + suspend.suspend;
-        die.stopped_until = die.free_at;
+        die.suspend_end = die.free_at;
         true
     }
 
     /// Releases the operations on a die that wait for `erase`, which is complete.
-    fn release_held(&mut self, transit: &mut Transit, number: usize, erase: u32) {
+    fn release_awaiting_erase(&mut self, transit: &mut Transit, number: usize, erase: u32) {
         let die = &mut self.dies[number];
         for queue in [die.foreground, die.background] {
             let waiting: Vec<u32> = transit.pool.iter(&queue).collect();
             for index in waiting {
                 let op = transit.pool.get_mut(index);
-                if op.marks & mark::HELD != 0 && op.extra == erase {
-                    op.marks &= !mark::HELD;
-                    die.held -= 1;
+                if op.flags & flag::AWAITS_ERASE != 0 && op.extra == erase {
+                    op.flags &= !flag::AWAITS_ERASE;
+                    die.awaiting_erase -= 1;
                 }
             }
         }
@@ -425,9 +436,9 @@ impl Dies {
     /// that erase to the foreground.
     pub(crate) fn hold_for_erase(&mut self, transit: &mut Transit, index: u32) {
         let op = transit.pool.get_mut(index);
-        op.marks |= mark::HELD;
+        op.flags |= flag::AWAITS_ERASE;
         let (number, kind, erase) = (usize::from(op.die), op.kind, op.extra);
-        self.dies[number].held += 1;
+        self.dies[number].awaiting_erase += 1;
         if kind == Kind::Program {
             self.promote_through(transit, number, |op| op.kind == Kind::Erase && op.owner == erase);
         }
@@ -441,17 +452,17 @@ impl Dies {
         let die = &mut self.dies[number];
         let waits = |it: u32| {
             let waiting = transit.pool.get(it);
-            waiting.marks & mark::HELD != 0 && waiting.extra == op.owner
+            waiting.flags & flag::AWAITS_ERASE != 0 && waiting.extra == op.owner
         };
-        let is_awaited = die.held > 0
+        let is_awaited = die.awaiting_erase > 0
             && [die.foreground, die.background]
                 .iter()
                 .any(|queue| transit.pool.iter(queue).any(waits));
         if !is_awaited {
-            return self.enqueue(transit, index, Line::Background, now);
+            return self.enqueue(transit, index, Priority::Background, now);
         }
         transit.pool.push_front(&mut die.foreground, index);
-        self.look(transit, number, now);
+        self.begin_if_idle(transit, number, now);
     }
 
     /// Moves operations of a die from the background to the foreground, up to and including the last for
@@ -470,8 +481,8 @@ impl Dies {
 
     /// Sets the die whose event is being processed, or `None` if the event does not belong to a die.
     #[inline(always)]
-    pub(crate) fn set_happening(&mut self, die: Option<usize>) {
-        self.happening = die.unwrap_or(usize::MAX);
+    pub(crate) fn set_processing_die(&mut self, die: Option<usize>) {
+        self.processing_die = die.unwrap_or(usize::MAX);
     }
 
     /// Returns the operations of a die other than reads, in the order in which the die would do them.
@@ -483,7 +494,7 @@ impl Dies {
         let die = &self.dies[number];
         let begun = [
             (die.current, Stage::InProgress(die.free_at)),
-            (die.suspended, Stage::Suspended(Nanoseconds::new(die.left.into()))),
+            (die.suspended, Stage::Suspended(Nanoseconds::new(die.suspended_left.into()))),
         ];
         let begun = begun.into_iter().filter(|it| it.0 != NONE);
         let waiting = pool.iter(&die.foreground).chain(pool.iter(&die.background));
@@ -516,30 +527,30 @@ fn reserve(
     let end = die.free_at.later(now) + Nanoseconds::new(duration.into());
     die.free_at = end;
     transit.pool.get_mut(index).duration = 0;
-    if die.stopped_until > now {
-        note_stop(transit, index, die.suspended, die.stopped_until.since(now));
+    if die.suspend_end > now {
+        note_suspension(transit, index, die.suspended, die.suspend_end.since(now));
     }
-    if die.is_awaited() {
+    if die.has_waiting_operation() {
         let number = transit.pool.get(index).die;
-        transit.clock.set_die(number.into(), end);
+        transit.event_queue.set_die(number.into(), end);
     }
-    transit.get_in_line(die.channel.into(), index, end, now);
+    transit.enqueue(die.channel.into(), index, end, now);
 }
 
 /// Records that a read waits for `stopped` to be suspended.
 #[inline(never)]
-fn note_stop(transit: &mut Transit, index: u32, stopped: u32, span: Nanoseconds) {
-    let (duration, marks) = blocked_by(transit.pool.get(stopped).kind, span);
+fn note_suspension(transit: &mut Transit, index: u32, stopped: u32, span: Nanoseconds) {
+    let (duration, flags) = blocked_by(transit.pool.get(stopped).kind, span);
     let op = transit.pool.get_mut(index);
     op.duration = duration;
-    op.marks |= marks;
+    op.flags |= flags;
 }
 
-/// Returns the duration and the marks of a read that waited for `span`, for the end or for the suspension
+/// Returns the duration and the flags of a read that waited for `span`, for the end or for the suspension
 /// of a program or erase of kind `blocker`. The sense itself is part of the read's arrival by then.
 #[inline(always)]
 fn blocked_by(blocker: Kind, span: Nanoseconds) -> (u32, u8) {
     let by_background = blocker != Kind::Program;
-    let marks = if by_background { mark::BLOCKED_BY_BACKGROUND } else { 0 };
-    (span.nanos().try_into().unwrap_or(u32::MAX), marks)
+    let flags = if by_background { flag::BLOCKED_BY_BACKGROUND } else { 0 };
+    (span.nanos().try_into().unwrap_or(u32::MAX), flags)
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 #[repr(transparent)]
 pub struct EraseId(pub(crate) u32);
 
-const NUMBERS: u32 = u32::MAX >> 1;
+const NUMBER_MASK: u32 = u32::MAX >> 1;
 
 /// An erase of a block, with its part on each die.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ struct Erase {
     dies: u32,
     /// One bit for each die, set until the die has erased its part.
     pending: Vec<u64>,
-    left: u32,
+    dies_left: u32,
     is_issued: bool,
 }
 
@@ -36,19 +36,19 @@ impl Erases {
             first_die: dies.start,
             dies: count,
             pending: vec![u64::MAX; count.div_ceil(64) as usize],
-            left: count,
+            dies_left: count,
             is_issued: false,
         });
-        EraseId(self.first.wrapping_add(self.erases.len() as u32 - 1) & NUMBERS)
+        EraseId(self.first.wrapping_add(self.erases.len() as u32 - 1) & NUMBER_MASK)
     }
 
-    fn place(&self, id: EraseId) -> usize {
-        (id.0.wrapping_sub(self.first) & NUMBERS) as usize
+    fn index_of(&self, id: EraseId) -> usize {
+        (id.0.wrapping_sub(self.first) & NUMBER_MASK) as usize
     }
 
     /// Issues an erase and returns its dies.
     pub(crate) fn issue(&mut self, id: EraseId) -> Range<u32> {
-        let place = self.place(id);
+        let place = self.index_of(id);
         let erase = &mut self.erases[place];
         assert!(!erase.is_issued, "an erase is issued once");
         erase.is_issued = true;
@@ -57,7 +57,7 @@ impl Erases {
 
     /// Returns true if a die's part of the block is not erased yet.
     pub(crate) fn is_pending(&self, id: EraseId, die: u32) -> bool {
-        self.erases.get(self.place(id)).is_some_and(|erase| {
+        self.erases.get(self.index_of(id)).is_some_and(|erase| {
             let place = die - erase.first_die;
             erase.pending[place as usize / 64] >> (place % 64) & 1 != 0
         })
@@ -65,15 +65,15 @@ impl Erases {
 
     /// Notes that a die has erased its part. Returns true if that was the last part.
     pub(crate) fn note_erased(&mut self, id: EraseId, die: u32) -> bool {
-        let place = self.place(id);
+        let place = self.index_of(id);
         let erase = &mut self.erases[place];
         let bit = die - erase.first_die;
         erase.pending[bit as usize / 64] &= !(1 << (bit % 64));
-        erase.left -= 1;
-        let is_over = erase.left == 0;
-        while self.erases.front().is_some_and(|erase| erase.left == 0) {
+        erase.dies_left -= 1;
+        let is_over = erase.dies_left == 0;
+        while self.erases.front().is_some_and(|erase| erase.dies_left == 0) {
             self.erases.pop_front();
-            self.first = self.first.wrapping_add(1) & NUMBERS;
+            self.first = self.first.wrapping_add(1) & NUMBER_MASK;
         }
         is_over
     }

@@ -88,20 +88,20 @@
 //! | link | the instant at which it is asked for, each way or both together |
 
 mod channel;
-mod clock;
 mod completions;
 mod controller;
 mod copies;
 mod die;
 mod erase;
+mod event_queue;
 pub mod geometry;
 mod link;
+mod multi_page_read;
 mod nand;
 mod pool;
 mod program_log;
-mod request;
-mod ring;
 mod schedule;
+mod sorted_ring;
 pub mod suspend;
 pub mod timing;
 
@@ -109,7 +109,7 @@ pub use completions::{Completions, ReadTime, Tag};
 pub use copies::CopyNumber;
 pub use die::DieParameters;
 pub use erase::EraseId;
-pub use nand::power_cut::{FlashOperation, Progress, UnderWay};
+pub use multi_page_read::{PieceIndex, ReadId};
+pub use nand::power_cut::{FlashOperation, OperationInFlight, Progress};
 pub use nand::{Nand, Page, ProgramUnit};
 pub use program_log::ProgramLog;
-pub use request::{PieceIndex, ReadId};

@@ -30,8 +30,8 @@ impl Link {
     /// there.
     #[inline(always)]
     pub(crate) fn receive(&mut self, now: Instant, duration: Nanoseconds) -> Instant {
-        let lane = &mut self.free_at[self.to_drive];
-        *lane = lane.later(now) + duration;
-        *lane
+        let direction = &mut self.free_at[self.to_drive];
+        *direction = direction.later(now) + duration;
+        *direction
     }
 }

@@ -12,14 +12,14 @@ use ssdlab_units::{DieIndex, Instant, Nanoseconds, PhysicalUnit};
 use crate::channel::Transit;
 use crate::completions::{Completions, Tag};
 use crate::controller::Controller;
-use crate::copies::{Copies, CopyNumber};
-use crate::die::{DieParameters, Dies, Line};
+use crate::copies::{CopyNumber, GcCopies};
+use crate::die::{DieParameters, Dies, Priority};
 use crate::erase::{EraseId, Erases};
 use crate::geometry::Geometry;
 use crate::link::Link;
-use crate::pool::{Kind, NONE, Op, mark};
-use crate::request::{Needed, PieceIndex, ReadId, Requests};
-use crate::schedule::{Schedule, Scheduled};
+use crate::multi_page_read::{MultiPageReads, NeededPage, PieceIndex, ReadId};
+use crate::pool::{Kind, NONE, Op, flag};
+use crate::schedule::{Schedule, ScheduledEvent};
 use crate::timing::{CODEWORD, Timing};
 
 /// A page, or a part of it, that is to be sensed.
@@ -56,8 +56,8 @@ pub struct Nand {
     controller: Controller,
     link: Link,
     schedule: Schedule,
-    requests: Requests,
-    copies: Copies,
+    reads: MultiPageReads,
+    copies: GcCopies,
     erases: Erases,
     unit_over_link: Nanoseconds,
     /// Number of codewords in a mapping unit.
@@ -67,7 +67,7 @@ pub struct Nand {
     /// command that follows the answer.
     look_ahead: Nanoseconds,
     /// Number of flash operations in flight other than host reads.
-    others_under_way: u64,
+    non_read_ops_in_flight: u64,
     /// The instant of the latest event.
     now: Instant,
     events: u64,
@@ -89,8 +89,8 @@ impl Nand {
             controller: Controller::new(timing.command_occupancy, timing.command_latency),
             link: Link::new(timing.link_full_duplex),
             schedule: Schedule::default(),
-            requests: Requests::new(timing.delivery),
-            copies: Copies::default(),
+            reads: MultiPageReads::new(timing.delivery),
+            copies: GcCopies::default(),
             erases: Erases::default(),
             unit_over_link,
             codewords_per_unit: geometry.unit_size().whole(codeword) as u32,
@@ -100,7 +100,7 @@ impl Nand {
                 true => timing.command_occupancy + timing.command_latency + unit_over_link,
                 false => Nanoseconds::ZERO,
             },
-            others_under_way: 0,
+            non_read_ops_in_flight: 0,
             now: Instant::START,
             events: 0,
             geometry: geometry.clone(),
@@ -131,23 +131,23 @@ impl Nand {
     // ----- the host's side
 
     /// Sends a command to the controller at `at`, which must not be before [`Nand::now`]. The command keeps
-    /// the controller busy for `longer` than others. [`Completions::fetched`] is called when the controller
+    /// the controller busy for `extra_busy` longer than others. [`Completions::fetched`] is called when the controller
     /// acts on it.
     #[inline(always)]
-    pub fn submit(&mut self, at: Instant, tag: Tag, longer: Nanoseconds) {
-        self.controller.submit(at, tag.0, in_32_bits(longer));
+    pub fn submit(&mut self, at: Instant, tag: Tag, extra_busy: Nanoseconds) {
+        self.controller.submit(at, tag.0, in_32_bits(extra_busy));
     }
 
     /// Tells the dies whether host writes wait for space in the write buffer, for drives that suspend only
     /// while none does ([`SuspendWhen::BufferHasRoom`](crate::suspend::SuspendWhen)).
     #[inline(always)]
-    pub fn note_full(&mut self, is_full: bool) {
-        self.dies.note_full(is_full);
+    pub fn set_buffer_full(&mut self, is_buffer_full: bool) {
+        self.dies.set_buffer_full(is_buffer_full);
     }
 
-    /// Keeps the controller busy for `longer` with the command that it acts on now.
-    pub fn hold_controller(&mut self, longer: Nanoseconds) {
-        self.controller.hold(longer);
+    /// Keeps the controller busy for `extra_busy` with the command that it acts on now.
+    pub fn hold_controller(&mut self, extra_busy: Nanoseconds) {
+        self.controller.extend_busy(extra_busy);
     }
 
     /// Transfers a write's data over the link, from now on, and returns the moment at which the data is in
@@ -160,14 +160,14 @@ impl Nand {
     /// Sends data that is in RAM to the host. [`Completions::read`] is called with the moment at which the
     /// host has it.
     pub fn send(&mut self, tag: Tag, duration: Nanoseconds) {
-        self.schedule.add(self.now, Scheduled::Send(tag.0, in_32_bits(duration)));
+        self.schedule.add(self.now, ScheduledEvent::Send(tag.0, in_32_bits(duration)));
     }
 
     /// Sets an alarm: [`Completions::alarm`] is called at `at`, which must not be before [`Nand::now`].
     #[inline(always)]
     pub fn set_alarm(&mut self, at: Instant, tag: Tag) {
         assert!(at >= self.now, "an alarm goes off in the future");
-        self.schedule.add(at, Scheduled::Alarm(tag.0));
+        self.schedule.add(at, ScheduledEvent::Alarm(tag.0));
     }
 
     // ----- reads
@@ -187,7 +187,7 @@ impl Nand {
     /// all at one instant. With `is_stream`, its pages are taken from the page registers of their dies if
     /// these hold them.
     pub fn begin_read(&mut self, tag: Tag, is_stream: bool) -> ReadId {
-        self.requests.begin(tag, is_stream)
+        self.reads.begin(tag, is_stream)
     }
 
     /// Adds data that is in RAM to a read. The data occupies the host link for `link`: [`Nand::link_time`]
@@ -218,15 +218,15 @@ impl Nand {
     ) -> PieceIndex {
         let duration = in_32_bits(page.sense);
         let piece = self.add_piece(read, link, duration, false);
-        let needed = Needed {
+        let needed = NeededPage {
             die: self.geometry.die_of(page.unit).0 as u16,
             sense: self.geometry.sense_of(page.unit),
             duration,
             codewords: self.codewords_of(page.units) - in_16_bits(left_out),
             piece: piece.0,
-            is_asked_for: false,
+            is_issued: false,
         };
-        self.requests.add_needed(read, needed);
+        self.reads.add_needed(read, needed);
         piece
     }
 
@@ -243,46 +243,46 @@ impl Nand {
             let command = self.timing.command_occupancy + self.timing.command_latency;
             self.look_ahead = self.look_ahead.min(command);
         }
-        self.requests.add_piece(read, in_32_bits(link), sense, in_ram)
+        self.reads.add_piece(read, in_32_bits(link), sense, in_ram)
     }
 
     /// Issues a read: has its pages sensed, and sends those of its pieces that are in RAM.
     /// [`Completions::read`] is called with the moment at which the host has all data. Returns the number
     /// of pages that the page registers of their dies hold.
     pub fn issue_read(&mut self, read: ReadId) -> u32 {
-        let (mut needed, is_stream) = self.requests.take_needed(read);
-        let mut held = 0;
+        let (mut needed, is_stream) = self.reads.take_needed(read);
+        let mut from_register = 0;
         for leader in 0..needed.len() {
             let sense = needed[leader].sense;
-            if needed[leader].is_asked_for {
+            if needed[leader].is_issued {
                 continue;
             }
-            let is_sensed = self.ask_for_piece(read, needed[leader], is_stream);
-            held += u32::from(!is_sensed);
+            let is_sensed = self.issue_piece(read, needed[leader], is_stream);
+            from_register += u32::from(!is_sensed);
             for other in &mut needed[leader + 1..] {
-                if other.sense == sense && !other.is_asked_for {
-                    other.is_asked_for = true;
-                    held += u32::from(!is_sensed);
-                    self.ride(piece_op(read, *other));
+                if other.sense == sense && !other.is_issued {
+                    other.is_issued = true;
+                    from_register += u32::from(!is_sensed);
+                    self.share_sense(piece_op(read, *other));
                 }
             }
         }
-        self.requests.return_needed(read, needed);
-        if self.requests.has_in_ram(read) {
-            self.schedule.add(self.now, Scheduled::Deliver(read.0));
+        self.reads.return_needed(read, needed);
+        if self.reads.has_in_ram(read) {
+            self.schedule.add(self.now, ScheduledEvent::Deliver(read.0));
         }
-        held
+        from_register
     }
 
-    fn ask_for_piece(&mut self, read: ReadId, needed: Needed, is_stream: bool) -> bool {
-        self.read_or_ride(piece_op(read, needed), needed.sense, is_stream)
+    fn issue_piece(&mut self, read: ReadId, needed: NeededPage, is_stream: bool) -> bool {
+        self.read_or_share_sense(piece_op(read, needed), needed.sense, is_stream)
     }
 
     /// Takes a page from the page register of its die if the read is a stream and the register holds the
     /// page; else has it sensed. Returns true if the page is sensed.
-    fn read_or_ride(&mut self, op: Op, sense: u32, is_stream: bool) -> bool {
-        if is_stream && self.dies.holds(op.die.into(), sense, self.now) {
-            self.ride(op);
+    fn read_or_share_sense(&mut self, op: Op, sense: u32, is_stream: bool) -> bool {
+        if is_stream && self.dies.register_holds(op.die.into(), sense, self.now) {
+            self.share_sense(op);
             return false;
         }
         let sense = if is_stream { sense } else { NONE };
@@ -292,8 +292,8 @@ impl Nand {
 
     /// Marks a piece of a read that was added with `add_awaited` as being in RAM.
     pub fn piece_arrived(&mut self, read: ReadId, piece: PieceIndex) {
-        self.requests.arrived(read, piece, Default::default());
-        self.schedule.add(self.now, Scheduled::Deliver(read.0));
+        self.reads.note_in_ram(read, piece, Default::default());
+        self.schedule.add(self.now, ScheduledEvent::Deliver(read.0));
     }
 
     /// Reads from one page into the controller's RAM, for something other than a host read.
@@ -301,22 +301,22 @@ impl Nand {
     /// `is_stream`, it is taken from the page register of its die if that holds it.
     pub fn load_page(&mut self, tag: Tag, page: Page, is_stream: bool) -> bool {
         let op = self.load(tag, page);
-        self.read_or_ride(op, self.geometry.sense_of(page.unit), is_stream)
+        self.read_or_share_sense(op, self.geometry.sense_of(page.unit), is_stream)
     }
 
     /// Reads another of the pages that are sensed together with the page that its die was last asked for,
     /// without sensing again.
     pub fn load_page_with_last(&mut self, tag: Tag, page: Page) {
         let op = self.load(tag, page);
-        self.ride(op);
+        self.share_sense(op);
     }
 
     /// Takes a page that its die is sensing, or has sensed. A read waits for no more of that sense than is
     /// left.
-    fn ride(&mut self, op: Op) {
-        let left = self.dies.ride(&mut self.transit, op, self.now);
+    fn share_sense(&mut self, op: Op) {
+        let left = self.dies.share_sense(&mut self.transit, op, self.now);
         if op.kind == Kind::Piece {
-            self.requests.limit_sense(ReadId(op.owner), PieceIndex(op.extra), left);
+            self.reads.limit_sense(ReadId(op.owner), PieceIndex(op.extra), left);
         }
     }
 
@@ -329,7 +329,7 @@ impl Nand {
     fn load(&mut self, tag: Tag, page: Page) -> Op {
         let die = self.geometry.die_of(page.unit);
         let (duration, codewords) = (in_32_bits(page.sense), self.codewords_of(page.units));
-        self.others_under_way += 1;
+        self.non_read_ops_in_flight += 1;
         new_op(Kind::Load, die, tag.0, NONE, duration, codewords)
     }
 
@@ -343,15 +343,15 @@ impl Nand {
         let duration = in_32_bits(program.program);
         let codewords = self.codewords_of(program.units);
         let op = new_op(Kind::Program, die, tag.0, NONE, duration, 0);
-        self.others_under_way += 1;
-        let index = self.transit.add(Op { marks: mark::NEEDS_DATA, ..op });
+        self.non_read_ops_in_flight += 1;
+        let index = self.transit.add(Op { flags: flag::AWAITS_DATA, ..op });
         if let Some(erase) = program.after {
             self.hold_for_erase(index, erase);
         }
-        self.dies.enqueue(&mut self.transit, index, Line::Foreground, self.now);
+        self.dies.enqueue(&mut self.transit, index, Priority::Foreground, self.now);
         let data = new_op(Kind::Data, die, index, NONE, 0, codewords);
         let channel = self.dies.channel_of(die.0 as usize);
-        self.transit.announce(channel, Op { arrival: self.now, ..data }, self.now);
+        self.transit.add_and_enqueue(channel, Op { arrival: self.now, ..data }, self.now);
     }
 
     /// Has an operation wait for an erase, if that is not complete on the operation's die.
@@ -371,7 +371,7 @@ impl Nand {
         let after = program.after.map_or(NONE, |erase| erase.0);
         let duration = in_32_bits(program.program);
         let codewords = self.codewords_of(program.units);
-        self.others_under_way += 1;
+        self.non_read_ops_in_flight += 1;
         self.copies.begin(die, after, duration, codewords)
     }
 
@@ -383,9 +383,9 @@ impl Nand {
         let (duration, codewords) = (in_32_bits(page.sense), self.codewords_of(page.units));
         let op = new_op(Kind::CopyRead, die, to.0, second, duration, codewords);
         let index = self.transit.add(op);
-        self.copies.await_sense(to, and_to);
-        self.others_under_way += 1;
-        self.dies.enqueue(&mut self.transit, index, Line::Background, self.now);
+        self.copies.add_sense(to, and_to);
+        self.non_read_ops_in_flight += 1;
+        self.dies.enqueue(&mut self.transit, index, Priority::Background, self.now);
     }
 
     /// Declares that no more copies are added to a program unit.
@@ -397,15 +397,15 @@ impl Nand {
     }
 
     /// Gives all copies up to `through` the priority of host programs, because a caller waits for them.
-    pub fn hurry_copies(&mut self, through: CopyNumber) {
-        self.copies.hurry(through);
+    pub fn prioritise_copies(&mut self, through: CopyNumber) {
+        self.copies.prioritise(through);
         let is_wanted = |op: &Op| {
             matches!(op.kind, Kind::CopyRead | Kind::CopyProgram)
                 && CopyNumber(op.owner).is_not_after(through)
         };
         for die in 0..self.dies.count() {
             self.dies.promote_through(&mut self.transit, die, is_wanted);
-            self.dies.look(&mut self.transit, die, self.now);
+            self.dies.begin_if_idle(&mut self.transit, die, self.now);
         }
     }
 
@@ -419,7 +419,7 @@ impl Nand {
     /// complete on all dies.
     pub fn erase(&mut self, erase: EraseId, duration: Nanoseconds) {
         let dies = self.erases.issue(erase);
-        self.others_under_way += 1;
+        self.non_read_ops_in_flight += 1;
         for die in dies {
             let die = DieIndex(die);
             let op = new_op(Kind::Erase, die, erase.0, NONE, in_32_bits(duration), 0);
@@ -450,7 +450,7 @@ impl Nand {
     /// Returns true if no event will happen unless the caller asks for something. Program units of copies
     /// may still wait to be completed.
     pub fn is_idle(&self) -> bool {
-        self.transit.clock.is_idle()
+        self.transit.event_queue.is_idle()
             && self.schedule.due() == events::NEVER
             && self.controller.is_idle()
     }
@@ -486,11 +486,11 @@ fn new_op(kind: Kind, die: DieIndex, owner: u32, extra: u32, duration: u32, code
         order: 0,
         die: die.0 as u16,
         kind,
-        marks: 0,
+        flags: 0,
     }
 }
 
-fn piece_op(read: ReadId, needed: Needed) -> Op {
+fn piece_op(read: ReadId, needed: NeededPage) -> Op {
     let die = DieIndex(needed.die.into());
     new_op(Kind::Piece, die, read.0, needed.piece, needed.duration, needed.codewords)
 }

@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     /// Programs a page for the host or the controller. `owner` is the caller's tag, `extra` the erase that
     /// the program waits for.
     Program,
-    /// Moves the data of a program to its die, where the program waits in line. `owner` is the program.
+    /// Moves the data of a program to its die, where the program waits in a queue. `owner` is the program.
     Data,
     /// Programs copies. `owner` is the copy program's number, `extra` the erase that the program waits for.
     CopyProgram,
@@ -30,13 +30,13 @@ pub(crate) enum Kind {
 }
 
 /// Flags of an operation.
-pub(crate) mod mark {
+pub(crate) mod flag {
     /// The operation takes the page that the read before it on the same die senses.
-    pub(crate) const RIDES: u8 = 1;
+    pub(crate) const SHARES_SENSE: u8 = 1;
     /// The operation's data is still on the way to the die.
-    pub(crate) const NEEDS_DATA: u8 = 2;
+    pub(crate) const AWAITS_DATA: u8 = 2;
     /// The operation waits for the erase in its `extra`.
-    pub(crate) const HELD: u8 = 4;
+    pub(crate) const AWAITS_ERASE: u8 = 4;
     /// The die was blocked by background work before it sensed for this operation.
     pub(crate) const BLOCKED_BY_BACKGROUND: u8 = 8;
     /// The page was sensed before this operation was asked for.
@@ -61,7 +61,7 @@ pub(crate) struct Op {
     pub(crate) order: u16,
     pub(crate) die: u16,
     pub(crate) kind: Kind,
-    pub(crate) marks: u8,
+    pub(crate) flags: u8,
 }
 
 const _: () = assert!(size_of::<Op>() == 32);
@@ -78,7 +78,7 @@ impl Op {
         order: 0,
         die: 0,
         kind: Kind::Read,
-        marks: 0,
+        flags: 0,
     };
 
     /// Returns true if this operation goes before `later`, which is queued for a channel after it and is
@@ -94,7 +94,7 @@ impl Op {
 
     fn is_sensed(&self) -> bool {
         !matches!(self.kind, Kind::Data | Kind::CopyProgram)
-            && self.marks & mark::FROM_REGISTER == 0
+            && self.flags & flag::FROM_REGISTER == 0
     }
 }
 
@@ -112,7 +112,7 @@ impl Default for Pool {
     }
 }
 
-/// Operations in line for a resource.
+/// Queue of operations for a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
     head: u32,
@@ -208,16 +208,16 @@ impl Pool {
     /// # Panics
     /// Panics if the operation is not in `queue`.
     #[inline(always)]
-    pub(crate) fn take(&mut self, queue: &mut Queue, index: u32) {
+    pub(crate) fn unlink(&mut self, queue: &mut Queue, index: u32) {
         if queue.head == index {
             queue.head = self.ops[index as usize].next;
         } else {
-            self.take_behind_first(queue, index);
+            self.unlink_behind_head(queue, index);
         }
     }
 
     #[inline(never)]
-    fn take_behind_first(&mut self, queue: &mut Queue, index: u32) {
+    fn unlink_behind_head(&mut self, queue: &mut Queue, index: u32) {
         let before = self.iter(queue).find(|&it| self.get(it).next == index);
         let before = before.expect("it is in the queue");
         self.ops[before as usize].next = self.ops[index as usize].next;
@@ -277,7 +277,7 @@ mod tests {
                     _ => {
                         let is_wanted = |owner: u32| owner % 3 == wanted % 3;
                         let taken = pool.iter(&queue).find(|&it| is_wanted(pool.get(it).owner));
-                        taken.into_iter().for_each(|index| pool.take(&mut queue, index));
+                        taken.into_iter().for_each(|index| pool.unlink(&mut queue, index));
                         let owner = taken.map(|index| pool.get(index).owner);
                         let place = slow.iter().position(|&it| is_wanted(it));
                         prop_assert_eq!(owner, place.map(|place| slow.remove(place)));

@@ -6,7 +6,7 @@ use ssdlab_units::Instant;
 
 /// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scheduled {
+pub(crate) enum ScheduledEvent {
     /// The caller's alarm with this tag.
     Alarm(u32),
     /// Data in RAM is sent to the host for the caller's request with this tag; it occupies the link for
@@ -19,7 +19,7 @@ pub(crate) enum Scheduled {
 /// All scheduled events, sorted by time. Most are added in that order.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
-    entries: VecDeque<(Instant, Scheduled)>,
+    entries: VecDeque<(Instant, ScheduledEvent)>,
     due: Instant,
 }
 
@@ -33,7 +33,7 @@ impl Default for Schedule {
 
 impl Schedule {
     #[inline(always)]
-    pub(crate) fn add(&mut self, at: Instant, what: Scheduled) {
+    pub(crate) fn add(&mut self, at: Instant, what: ScheduledEvent) {
         if self.entries.back().is_none_or(|last| last.0 <= at) {
             self.entries.push_back((at, what));
         } else {
@@ -51,7 +51,7 @@ impl Schedule {
 
     /// Removes and returns the next event.
     #[inline(always)]
-    pub(crate) fn take(&mut self) -> Scheduled {
+    pub(crate) fn pop(&mut self) -> ScheduledEvent {
         let (_, what) = self.entries.pop_front().expect("something is due");
         self.due = self.entries.front().map_or(NEVER, |next| next.0);
         what

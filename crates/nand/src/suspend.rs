@@ -57,7 +57,7 @@ impl SuspendParameters {
     /// Returns the time left of an operation when the die begins to suspend it, if `left` is left now and
     /// it may be interrupted. `None` if it would be complete by the time that it is suspended.
     #[inline(always)]
-    pub fn left_when_stopped(&self, left: Nanoseconds) -> Option<Nanoseconds> {
+    pub fn remaining_when_suspended(&self, left: Nanoseconds) -> Option<Nanoseconds> {
         let rest_of_step = left.nanos().checked_rem(self.step.nanos()).unwrap_or(0);
         let stopped = left - Nanoseconds::new(rest_of_step);
         (stopped > self.suspend).then_some(stopped)

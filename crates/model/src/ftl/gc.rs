@@ -462,7 +462,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     pub(super) fn expedite_erase(&mut self, nand: &mut Nand, erase: EraseId) {
         let erase = self.blocks.erase_behind(erase);
         if let Some(Reclaimed { last: Some(last), .. }) = self.collector.announced_as(erase) {
-            nand.hurry_copies(*last);
+            nand.prioritise_copies(*last);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Power cuts: flash operations in progress are torn, and those that have not begun never happen.
 
-use ssdlab_nand::{FlashOperation, Progress, Tag, UnderWay};
+use ssdlab_nand::{FlashOperation, OperationInFlight, Progress, Tag};
 
 use super::{Ftl, Ssd, kind, number_of};
 use crate::mapping::Mapping;
@@ -20,7 +20,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Returns the programs and erases that a power cut would tear now, except those of metadata.
     pub fn torn(&self) -> Vec<Torn> {
         let Ssd { nand, ftl } = self;
-        let torn = |UnderWay { operation, die, progress }| match operation {
+        let torn = |OperationInFlight { operation, die, progress }| match operation {
             _ if progress == Progress::Waiting => None,
             FlashOperation::Program(tag) => ftl.first_of(tag).map(Torn::Program),
             FlashOperation::CopyProgram(copies) => {
@@ -30,7 +30,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
                 ftl.blocks.being_erased(erase).map(|block| Torn::Erase(block, die))
             }
         };
-        nand.under_way().into_iter().filter_map(torn).collect()
+        nand.operations_in_flight().into_iter().filter_map(torn).collect()
     }
 }
 
@@ -53,8 +53,13 @@ pub type TornOperations = Vec<(FlashOperation, DieIndex)>;
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Returns the flash operations that a power cut would tear now.
     pub fn torn_by_power_cut(&self) -> TornOperations {
-        let begun = |it: &UnderWay| it.progress != Progress::Waiting;
-        self.nand.under_way().into_iter().filter(begun).map(|it| (it.operation, it.die)).collect()
+        let begun = |it: &OperationInFlight| it.progress != Progress::Waiting;
+        self.nand
+            .operations_in_flight()
+            .into_iter()
+            .filter(begun)
+            .map(|it| (it.operation, it.die))
+            .collect()
     }
 }
 

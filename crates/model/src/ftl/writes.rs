@@ -191,7 +191,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 true => self.admit_by_parts(context, &waiting),
             };
             let Some((count, received)) = admitted else {
-                return context.nand.note_full(true);
+                return context.nand.set_buffer_full(true);
             };
             let latest = self.placement.latest();
             let program = program.unwrap_or(latest);
@@ -219,7 +219,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 self.answer_write(context, tag, received);
             }
         }
-        context.nand.note_full(false);
+        context.nand.set_buffer_full(false);
     }
 
     /// Admits as many of `units` to the buffer as go into one program unit. Returns their number, and the

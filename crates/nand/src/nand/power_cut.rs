@@ -3,11 +3,11 @@
 use ssdlab_units::{DieIndex, Instant, Nanoseconds};
 
 use super::Nand;
-use crate::clock::Clock;
 use crate::completions::Tag;
 use crate::copies::CopyNumber;
 use crate::die::Stage;
 use crate::erase::EraseId;
+use crate::event_queue::EventQueue;
 use crate::pool::{Kind, Op};
 
 /// A flash operation that changes the content of a die.
@@ -40,7 +40,7 @@ pub enum Progress {
 
 /// A flash operation that is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnderWay {
+pub struct OperationInFlight {
     /// The operation.
     pub operation: FlashOperation,
     /// The die that does the operation.
@@ -53,7 +53,7 @@ impl Nand {
     /// Returns the programs and erases that were asked for and are not complete, die by die, each die's in
     /// the order in which it would do them. Operations that are not queued at their die yet come last.
     /// Reads change nothing and are left out.
-    pub fn under_way(&self) -> Vec<UnderWay> {
+    pub fn operations_in_flight(&self) -> Vec<OperationInFlight> {
         let mut list = Vec::new();
         for die in 0..self.dies.count() {
             let operations = self.dies.operations(&self.transit.pool, die);
@@ -64,15 +64,15 @@ impl Nand {
                     Stage::InProgress(end) => Progress::InProgress { end },
                     Stage::Suspended(left) => Progress::Suspended { left },
                 };
-                Some(UnderWay { operation, die: DieIndex(die as u32), progress })
+                Some(OperationInFlight { operation, die: DieIndex(die as u32), progress })
             }));
         }
         // The data of a host's program is an operation of its own; the data of copies is part of their program.
-        let crossing = self.transit.in_line().map(|index| self.transit.pool.get(index));
+        let crossing = self.transit.queued_operations().map(|index| self.transit.pool.get(index));
         let crossing = crossing.filter_map(|op| Some((change_by(op)?, op.die)));
-        let filling =
-            self.copies.filling().map(|(number, die)| (FlashOperation::CopyProgram(number), die));
-        list.extend(crossing.chain(filling).map(|(operation, die)| UnderWay {
+        let pending =
+            self.copies.pending().map(|(number, die)| (FlashOperation::CopyProgram(number), die));
+        list.extend(crossing.chain(pending).map(|(operation, die)| OperationInFlight {
             operation,
             die: DieIndex(die.into()),
             progress: Progress::Waiting,
@@ -87,8 +87,8 @@ impl Nand {
         let (now, events) = (self.now, self.events);
         *self = Nand::new(&self.geometry, &self.timing, self.dies.parameters());
         (self.now, self.events) = (now, events);
-        self.transit.clock =
-            Clock::new(self.geometry.dies() as usize, self.geometry.channels() as usize, now);
+        self.transit.event_queue =
+            EventQueue::new(self.geometry.dies() as usize, self.geometry.channels() as usize, now);
     }
 }
 

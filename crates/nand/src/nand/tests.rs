@@ -2,7 +2,7 @@
 
 use ssdlab_units::{ByteLength, DieIndex, Instant, KIB, Nanoseconds, PhysicalUnit};
 
-use super::power_cut::{FlashOperation, Progress, UnderWay};
+use super::power_cut::{FlashOperation, OperationInFlight, Progress};
 use super::{Nand, Page, ProgramUnit};
 use crate::completions::{Completions, ReadTime, Tag};
 use crate::copies::CopyNumber;
@@ -278,11 +278,12 @@ fn a_power_cut_finds_what_is_in_progress_suspended_and_waiting_and_forgets_it() 
     nand.run_until(Instant::from_nanos(40_000), &mut notes);
     nand.erase(erase, ERASE);
     nand.run_until(Instant::from_nanos(120_000), &mut notes);
-    let die = |die, operation, progress| UnderWay { operation, die: DieIndex(die), progress };
+    let die =
+        |die, operation, progress| OperationInFlight { operation, die: DieIndex(die), progress };
     let begun = CHANNEL * 8;
     let left = begun + PROGRAM - ARRIVAL;
     assert_eq!(
-        nand.under_way(),
+        nand.operations_in_flight(),
         [
             die(0, FlashOperation::Program(Tag(1)), Progress::Suspended { left }),
             die(0, FlashOperation::Erase(erase), Progress::Waiting),
@@ -298,7 +299,7 @@ fn a_power_cut_finds_what_is_in_progress_suspended_and_waiting_and_forgets_it() 
     nand.receive(LINK * 1_000);
     let at = nand.now();
     nand.cut_power();
-    assert!(nand.is_idle() && nand.under_way().is_empty());
+    assert!(nand.is_idle() && nand.operations_in_flight().is_empty());
     assert_eq!(nand.now(), at);
     assert_eq!(nand.receive(LINK), at + LINK);
     // The flash starts again from there.
@@ -591,11 +592,11 @@ fn a_read_that_came_while_the_buffer_was_full_is_sensed_with_the_next_that_stops
     };
     let (mut nand, mut notes) = (nand(suspend, false), Notes::default());
     nand.program(Tag(7), program(0, None));
-    nand.note_full(true);
+    nand.set_buffer_full(true);
     submit_read(&mut nand, 32);
     nand.run_until(Instant::from_nanos(200_000), &mut notes);
     assert!(notes.reads.is_empty(), "nothing is stopped while the buffer is full");
-    nand.note_full(false);
+    nand.set_buffer_full(false);
     nand.submit(Instant::from_nanos(300_000), Tag(64), Nanoseconds::ZERO);
     finish(&mut nand, &mut notes);
     let stopped = us(311 + 20);

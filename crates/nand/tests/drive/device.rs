@@ -36,7 +36,7 @@ pub trait Device<H: Handles> {
     fn begin_copies(&mut self, unit: u32, after: Option<H::Erase>) -> H::Copies;
     fn copy(&mut self, unit: u32, units: u32, to: H::Copies, and_to: Option<H::Copies>);
     fn complete_copies(&mut self, copies: H::Copies);
-    fn hurry_copies(&mut self, through: H::Copies);
+    fn prioritise_copies(&mut self, through: H::Copies);
     fn announce_erase(&mut self, block: u32) -> H::Erase;
     fn erase(&mut self, erase: H::Erase);
 }
@@ -56,12 +56,12 @@ impl Durations {
 }
 
 /// The engine together with the durations: what a translation layer is handed in its callbacks.
-pub struct Told<'a> {
+pub struct TimedNand<'a> {
     pub nand: &'a mut Nand,
     pub durations: &'a Durations,
 }
 
-impl Told<'_> {
+impl TimedNand<'_> {
     #[inline(always)]
     fn page(&self, unit: u32, units: u32) -> Page {
         Page { unit: PhysicalUnit(unit), units, sense: self.durations.sense }
@@ -83,9 +83,9 @@ pub fn dies_of(geometry: &Geometry, block: u32) -> std::ops::Range<DieIndex> {
 
 /// The engine's numbers.
 #[derive(Clone)]
-pub struct Numbers;
+pub struct EngineHandles;
 
-impl Handles for Numbers {
+impl Handles for EngineHandles {
     type Copies = CopyNumber;
     type Erase = EraseId;
     type Read = ReadId;
@@ -96,7 +96,7 @@ impl Handles for Numbers {
     }
 }
 
-impl Device<Numbers> for Told<'_> {
+impl Device<EngineHandles> for TimedNand<'_> {
     #[inline(always)]
     fn submit(&mut self, at: Instant, tag: u32) {
         self.nand.submit(at, Tag(tag), Nanoseconds::ZERO);
@@ -163,8 +163,8 @@ impl Device<Numbers> for Told<'_> {
     fn complete_copies(&mut self, copies: CopyNumber) {
         self.nand.complete_copies(copies);
     }
-    fn hurry_copies(&mut self, through: CopyNumber) {
-        self.nand.hurry_copies(through);
+    fn prioritise_copies(&mut self, through: CopyNumber) {
+        self.nand.prioritise_copies(through);
     }
     fn announce_erase(&mut self, block: u32) -> EraseId {
         let dies = dies_of(self.nand.geometry(), block);

@@ -20,7 +20,7 @@ struct Victim {
 
 /// A block of which nothing is valid any more.
 #[derive(Clone)]
-struct Emptied<H: Handles> {
+struct ReclaimedBlock<H: Handles> {
     block: u32,
     /// Copies before this one have to be programmed before it is erased.
     copies: u64,
@@ -41,7 +41,7 @@ pub struct Collector<H: Handles> {
     /// Places of the program units of copies that are under way.
     places: Numbered<u32>,
     copies: ProgramLog,
-    emptied: VecDeque<Emptied<H>>,
+    reclaimed: VecDeque<ReclaimedBlock<H>>,
     erasing: u32,
     low_water: u32,
     units_per_sense: u32,
@@ -62,27 +62,28 @@ impl<H: Handles> Collector<H> {
             latest: None,
             places: Numbered::new(NONE),
             copies: ProgramLog::default(),
-            emptied: VecDeque::new(),
+            reclaimed: VecDeque::new(),
             erasing: 0,
             low_water,
             units_per_sense: 1 << geometry.units_per_sense_shift(),
             senses_per_program: geometry.units_per_program() >> geometry.units_per_sense_shift(),
-            scratch: vec![0; SENSE_MOST],
+            scratch: vec![0; MAX_UNITS_PER_SENSE],
             programmed: 0,
         }
     }
 }
 
 impl<H: Handles> Drive<H> {
-    fn blocks_coming(&self) -> u32 {
-        let emptied = if self.is_eager { 0 } else { self.collector.emptied.len() as u32 };
-        self.blocks.free_count + emptied + self.collector.erasing
+    fn free_blocks_expected(&self) -> u32 {
+        let reclaimed = if self.is_eager { 0 } else { self.collector.reclaimed.len() as u32 };
+        self.blocks.free_count + reclaimed + self.collector.erasing
     }
 
     /// Collection's share for a program unit of the host's.
     #[inline(always)]
     pub(super) fn keep_pace<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
-        if self.collector.victim.is_some() || self.blocks_coming() < self.collector.low_water {
+        if self.collector.victim.is_some() || self.free_blocks_expected() < self.collector.low_water
+        {
             self.collect_share(flash, at);
         }
     }
@@ -91,7 +92,7 @@ impl<H: Handles> Drive<H> {
         if !self.begin_victim() {
             return;
         }
-        let coming = 1 + self.blocks_coming();
+        let coming = 1 + self.free_blocks_expected();
         let behind = self.collector.low_water.saturating_sub(coming).min(12);
         let units = i64::from(self.units_per_program);
         self.collector.credit += units * self.collector.rate * i64::from(4 + behind) / 4;
@@ -105,25 +106,26 @@ impl<H: Handles> Drive<H> {
 
     /// The host waits for a block: collects until one is coming, and fills up the copies that its erase
     /// waits for.
-    pub(super) fn collect_until_room<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
+    pub(super) fn collect_until_space<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
         let groups = self.blocks.free.len() as u32;
-        while self.blocks_coming() <= groups + 1 && self.can_collect() && self.begin_victim() {
+        while self.free_blocks_expected() <= groups + 1 && self.can_collect() && self.begin_victim()
+        {
             self.collect_program(flash, at);
         }
-        if self.collector.erasing == 0 && !self.collector.emptied.is_empty() {
+        if self.collector.erasing == 0 && !self.collector.reclaimed.is_empty() {
             self.pad_copies(flash, at);
         }
     }
 
     fn can_collect(&self) -> bool {
-        self.collector.frontier.has_room(&self.blocks)
+        self.collector.frontier.has_space(&self.blocks)
     }
 
     fn begin_victim(&mut self) -> bool {
         if self.collector.victim.is_some() {
             return true;
         }
-        if self.blocks_coming() >= self.collector.low_water {
+        if self.free_blocks_expected() >= self.collector.low_water {
             return false;
         }
         let Some((block, valid)) = self.blocks.take_victim() else { return false };
@@ -147,9 +149,9 @@ impl<H: Handles> Drive<H> {
             self.prefetch_ahead(first as usize, sense as usize);
             let mut count = 0;
             let held = &self.blocks.reverse[first as usize..(first + sense) as usize];
-            let scratch = &mut units[..SENSE_MOST];
+            let scratch = &mut units[..MAX_UNITS_PER_SENSE];
             for (&unit, place) in held.iter().zip(first..) {
-                scratch[count % SENSE_MOST] = unit;
+                scratch[count % MAX_UNITS_PER_SENSE] = unit;
                 count += usize::from(self.map.get(unit as usize) == Some(&place));
             }
             if count > 0 {
@@ -184,11 +186,11 @@ impl<H: Handles> Drive<H> {
             if left.is_empty() {
                 break;
             }
-            if self.collector.frontier.room() == 0 {
+            if self.collector.frontier.units_left() == 0 {
                 self.begin_copies(flash);
             }
             *into = self.collector.filling;
-            let count = left.len().min(self.collector.frontier.room() as usize);
+            let count = left.len().min(self.collector.frontier.units_left() as usize);
             let (now, later) = left.split_at(count);
             left = later;
             let place = self.collector.frontier.append(&self.blocks, count as u32);
@@ -204,7 +206,7 @@ impl<H: Handles> Drive<H> {
         if into[1].is_some() {
             flash.complete_copies(first);
         }
-        if self.collector.frontier.room() == 0 {
+        if self.collector.frontier.units_left() == 0 {
             flash.complete_copies(into[1].unwrap_or(first));
         }
     }
@@ -223,7 +225,7 @@ impl<H: Handles> Drive<H> {
     }
 
     fn pad_copies<D: Device<H>>(&mut self, flash: &mut D, _: Instant) {
-        let room = self.collector.frontier.room();
+        let room = self.collector.frontier.units_left();
         if let Some(copies) = self.collector.filling.filter(|_| room > 0) {
             let place = self.collector.frontier.append(&self.blocks, room);
             self.blocks.pad(place..place + room);
@@ -235,8 +237,8 @@ impl<H: Handles> Drive<H> {
         self.collector.victim = None;
         let (copies, last) = (self.collector.copies.next(), self.collector.latest);
         let erase = self.is_eager.then(|| self.free_after_erase(flash, block));
-        self.collector.emptied.push_back(Emptied { block, copies, last, erase });
-        self.erase_what_is_safe(flash, at);
+        self.collector.reclaimed.push_back(ReclaimedBlock { block, copies, last, erase });
+        self.issue_safe_erases(flash, at);
     }
 
     /// Announces the erase of a block, which can be written to from now on.
@@ -247,10 +249,11 @@ impl<H: Handles> Drive<H> {
         erase
     }
 
-    fn erase_what_is_safe<D: Device<H>>(&mut self, flash: &mut D, _: Instant) {
+    fn issue_safe_erases<D: Device<H>>(&mut self, flash: &mut D, _: Instant) {
         let low = self.collector.copies.low_water();
-        while self.collector.emptied.front().is_some_and(|it| it.copies <= low) {
-            let Some(Emptied { block, erase, .. }) = self.collector.emptied.pop_front() else {
+        while self.collector.reclaimed.front().is_some_and(|it| it.copies <= low) {
+            let Some(ReclaimedBlock { block, erase, .. }) = self.collector.reclaimed.pop_front()
+            else {
                 return;
             };
             let erase = erase.unwrap_or_else(|| {
@@ -264,13 +267,13 @@ impl<H: Handles> Drive<H> {
     }
 
     /// The host programs to a block whose erase has not been issued: has the copies done that it waits for.
-    pub(super) fn hurry_erase<D: Device<H>>(&mut self, flash: &mut D, erase: H::Erase) {
-        let waiting = self.collector.emptied.iter().find(|it| it.erase == Some(erase));
-        let Some(&Emptied { last: Some(last), copies, .. }) = waiting else { return };
-        if self.collector.frontier.room() > 0 && copies == self.collector.copies.next() {
+    pub(super) fn prioritise_erase<D: Device<H>>(&mut self, flash: &mut D, erase: H::Erase) {
+        let waiting = self.collector.reclaimed.iter().find(|it| it.erase == Some(erase));
+        let Some(&ReclaimedBlock { last: Some(last), copies, .. }) = waiting else { return };
+        if self.collector.frontier.units_left() > 0 && copies == self.collector.copies.next() {
             self.pad_copies(flash, Instant::START);
         }
-        flash.hurry_copies(last);
+        flash.prioritise_copies(last);
     }
 
     #[inline(always)]
@@ -281,7 +284,7 @@ impl<H: Handles> Drive<H> {
         self.note(at, "copies programmed", first);
         self.blocks.note_programmed(first);
         if self.collector.copies.end(number) {
-            self.erase_what_is_safe(flash, at);
+            self.issue_safe_erases(flash, at);
         }
     }
 
@@ -294,10 +297,10 @@ impl<H: Handles> Drive<H> {
             self.blocks.release(block);
         }
         if !self.waiting.is_empty() {
-            self.let_waiting_in(flash, at);
+            self.admit_waiting(flash, at);
         }
     }
 }
 
 /// Units that one sense reads at most.
-const SENSE_MOST: usize = 64;
+const MAX_UNITS_PER_SENSE: usize = 64;

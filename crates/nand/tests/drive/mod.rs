@@ -19,12 +19,12 @@ use ssdlab_nand::{Completions, CopyNumber, EraseId, Nand, ProgramLog, ReadTime, 
 use ssdlab_units::Instant;
 
 use blocks::Blocks;
-use device::{Device, Durations, Handles, Numbers, Told};
+use device::{Device, Durations, EngineHandles, Handles, TimedNand};
 use gc::Collector;
 use host::Host;
 pub use host::Workload;
 use numbered::Numbered;
-use writes::{Frontier, HostProgram, Waiting};
+use writes::{Frontier, HostProgram, WaitingWrite};
 
 /// Nothing there.
 pub const NONE: u32 = u32::MAX;
@@ -66,7 +66,7 @@ pub struct Drive<H: Handles> {
     received_until: Instant,
     barriers: Vec<(u64, u64, u32)>,
     /// Writes that wait for room.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingWrite>,
     buffer_used: u32,
     buffer: u32,
     is_eager: bool,
@@ -165,7 +165,7 @@ pub struct Engine {
 /// The drive as the engine tells it what has happened.
 #[derive(Clone)]
 pub struct Sink {
-    pub drive: Drive<Numbers>,
+    pub drive: Drive<EngineHandles>,
     durations: Durations,
 }
 
@@ -185,8 +185,8 @@ impl Engine {
     /// Has the host begin to send requests.
     pub fn begin(&mut self, load: Workload, requests: u64) {
         let at = self.nand.now().max(self.sink.drive.host.latest);
-        let (drive, mut told) = self.sink.told(&mut self.nand);
-        drive.begin_phase(&mut told, at, load, requests);
+        let (drive, mut flash) = self.sink.drive_and_flash(&mut self.nand);
+        drive.begin_phase(&mut flash, at, load, requests);
     }
 
     /// Lets everything happen that is due until then.
@@ -198,8 +198,11 @@ impl Engine {
 
 impl Sink {
     #[inline(always)]
-    fn told<'a>(&'a mut self, nand: &'a mut Nand) -> (&'a mut Drive<Numbers>, Told<'a>) {
-        (&mut self.drive, Told { nand, durations: &self.durations })
+    fn drive_and_flash<'a>(
+        &'a mut self,
+        nand: &'a mut Nand,
+    ) -> (&'a mut Drive<EngineHandles>, TimedNand<'a>) {
+        (&mut self.drive, TimedNand { nand, durations: &self.durations })
     }
 }
 
@@ -208,36 +211,36 @@ impl Completions for Sink {
 
     #[inline(always)]
     fn fetched(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {
-        let (drive, mut told) = self.told(nand);
-        drive.fetched(&mut told, tag.0, at);
+        let (drive, mut flash) = self.drive_and_flash(nand);
+        drive.fetched(&mut flash, tag.0, at);
     }
     #[inline(always)]
     fn read(&mut self, nand: &mut Nand, tag: Tag, at: Instant, _: ReadTime) {
-        let (drive, mut told) = self.told(nand);
-        drive.answer(&mut told, tag.0, at);
+        let (drive, mut flash) = self.drive_and_flash(nand);
+        drive.answer(&mut flash, tag.0, at);
     }
     fn loaded(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {
-        let (drive, mut told) = self.told(nand);
-        drive.loaded(&mut told, tag.0, at);
+        let (drive, mut flash) = self.drive_and_flash(nand);
+        drive.loaded(&mut flash, tag.0, at);
     }
     #[inline(always)]
     fn programmed(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {
-        let (drive, mut told) = self.told(nand);
-        drive.programmed(&mut told, tag.0, at);
+        let (drive, mut flash) = self.drive_and_flash(nand);
+        drive.programmed(&mut flash, tag.0, at);
     }
     #[inline(always)]
     fn copies_programmed(&mut self, nand: &mut Nand, copies: CopyNumber, at: Instant) {
-        let (drive, mut told) = self.told(nand);
-        drive.copies_programmed(&mut told, Numbers::index(copies), at);
+        let (drive, mut flash) = self.drive_and_flash(nand);
+        drive.copies_programmed(&mut flash, EngineHandles::index(copies), at);
     }
     fn erased(&mut self, nand: &mut Nand, erase: EraseId, at: Instant) {
-        let (drive, mut told) = self.told(nand);
-        drive.erased(&mut told, erase, at);
+        let (drive, mut flash) = self.drive_and_flash(nand);
+        drive.erased(&mut flash, erase, at);
     }
     #[inline(always)]
     fn alarm(&mut self, nand: &mut Nand, _: Tag, at: Instant) {
-        let (drive, mut told) = self.told(nand);
-        drive.data_received(&mut told, at);
+        let (drive, mut flash) = self.drive_and_flash(nand);
+        drive.data_received(&mut flash, at);
     }
 }
 

@@ -25,7 +25,7 @@ impl Frontier {
 
     /// Places left in the program unit that is being filled.
     #[inline(always)]
-    pub fn room(&self) -> u32 {
+    pub fn units_left(&self) -> u32 {
         self.end - self.next
     }
 
@@ -44,13 +44,13 @@ impl Frontier {
 
     #[inline(always)]
     pub fn can_begin<H: Handles>(&self, blocks: &Blocks<H>, kept: usize) -> bool {
-        self.room() > 0 || self.next_group(blocks, kept).is_some()
+        self.units_left() > 0 || self.next_group(blocks, kept).is_some()
     }
 
     /// Returns true if there is room for as much as a program unit, behind the one that is being filled.
-    pub fn has_room<H: Handles>(&self, blocks: &Blocks<H>) -> bool {
+    pub fn has_space<H: Handles>(&self, blocks: &Blocks<H>) -> bool {
         let is_last = |group: usize| {
-            self.room() > 0 && group == self.group && blocks.is_block_start(self.end)
+            self.units_left() > 0 && group == self.group && blocks.is_block_start(self.end)
         };
         (0..self.open.len()).any(|group| {
             self.open[group] != NONE && !is_last(group) || !blocks.free[group].is_empty()
@@ -89,7 +89,7 @@ impl Frontier {
 
 /// A write that waits for room: what is left of it, and its first program, if it has one.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub struct WaitingWrite {
     slot: u32,
     unit: u32,
     units: u32,
@@ -115,40 +115,40 @@ impl<H: Handles> Drive<H> {
     ) {
         // Behind others that wait nothing has changed.
         let is_first = self.waiting.is_empty();
-        if is_first && units == 1 && self.has_room(1) {
-            let (number, end) = self.let_in(flash, unit, 1, at);
+        if is_first && units == 1 && self.has_space(1) {
+            let (number, end) = self.admit(flash, unit, 1, at);
             return self.written(flash, slot, (number, number), end);
         }
-        self.waiting.push_back(Waiting { slot, unit, units, first: None });
+        self.waiting.push_back(WaitingWrite { slot, unit, units, first: None });
         if is_first {
-            self.let_waiting_in(flash, at);
+            self.admit_waiting(flash, at);
         }
     }
 
     #[inline(always)]
-    fn has_room(&self, units: u32) -> bool {
+    fn has_space(&self, units: u32) -> bool {
         self.buffer_used + units <= self.buffer && self.frontier.can_begin(&self.blocks, 1)
     }
 
     /// Lets data into the buffer in the order in which it came, as much at a time as goes into one
     /// program unit.
-    pub(super) fn let_waiting_in<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
-        while let Some(&Waiting { slot, unit, units, first }) = self.waiting.front() {
-            let room = match self.frontier.room() {
+    pub(super) fn admit_waiting<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
+        while let Some(&WaitingWrite { slot, unit, units, first }) = self.waiting.front() {
+            let room = match self.frontier.units_left() {
                 0 => self.units_per_program,
                 room => room,
             };
             let count = units.min(room);
-            if !self.has_room(count) {
+            if !self.has_space(count) {
                 if self.buffer_used + count <= self.buffer {
-                    self.collect_until_room(flash, at);
-                    if self.has_room(count) {
+                    self.collect_until_space(flash, at);
+                    if self.has_space(count) {
                         continue;
                     }
                 }
                 return;
             }
-            let (number, end) = self.let_in(flash, unit, count, at);
+            let (number, end) = self.admit(flash, unit, count, at);
             let first = first.unwrap_or(number);
             if count == units {
                 self.waiting.pop_front();
@@ -156,21 +156,21 @@ impl<H: Handles> Drive<H> {
             } else {
                 let front = self.waiting.front_mut().expect("there is a front");
                 let (unit, units) = (unit + count, units - count);
-                *front = Waiting { slot, unit, units, first: Some(first) };
+                *front = WaitingWrite { slot, unit, units, first: Some(first) };
             }
         }
     }
 
     /// Gives units their places in one program unit and moves their data over the link.
     #[inline(always)]
-    fn let_in<D: Device<H>>(
+    fn admit<D: Device<H>>(
         &mut self,
         flash: &mut D,
         unit: u32,
         units: u32,
         at: Instant,
     ) -> (u64, Instant) {
-        if self.frontier.room() == 0 {
+        if self.frontier.units_left() == 0 {
             self.begin_program();
         }
         self.buffer_used += units;
@@ -186,7 +186,7 @@ impl<H: Handles> Drive<H> {
             }
         }
         self.received_until = end;
-        if self.frontier.room() == 0 {
+        if self.frontier.units_left() == 0 {
             self.end_program(flash, at);
         }
         (number, end)
@@ -235,7 +235,7 @@ impl<H: Handles> Drive<H> {
 
     /// Fills up the host's program unit, which is sent when its data is there.
     fn pad<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
-        let room = self.frontier.room();
+        let room = self.frontier.units_left();
         if room > 0 {
             let first = self.frontier.append(&self.blocks, room);
             self.blocks.pad(first..first + room);
@@ -251,12 +251,12 @@ impl<H: Handles> Drive<H> {
         let first = self.host_programs.get(number).first;
         let after = self.blocks.erase_before(first);
         if let Some(erase) = after {
-            self.hurry_erase(flash, erase);
+            self.prioritise_erase(flash, erase);
         }
         flash.program(number as u32, first, after);
         self.keep_pace(flash, at);
         if !self.waiting.is_empty() {
-            self.let_waiting_in(flash, at);
+            self.admit_waiting(flash, at);
         }
     }
 
@@ -270,7 +270,7 @@ impl<H: Handles> Drive<H> {
         self.buffer_used -= data;
         self.programs.end(number);
         if !self.waiting.is_empty() {
-            self.let_waiting_in(flash, at);
+            self.admit_waiting(flash, at);
         }
         if !self.barriers.is_empty() {
             self.answer_durable(flash, at);

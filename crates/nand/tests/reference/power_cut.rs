@@ -4,7 +4,7 @@ use ssdlab_nand::Progress;
 use ssdlab_units::{Instant, Nanoseconds};
 
 use super::die::Job;
-use super::{Slow, Transfer};
+use super::{ReferenceFlash, Transfer};
 
 /// A program or erase, by the tag of the host's program, the number of that of copies, or `E` of the erase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +34,9 @@ fn change_by(job: Job) -> Option<Change<usize>> {
     }
 }
 
-impl Slow {
+impl ReferenceFlash {
     /// Those that are not over, die by die, what is not in line at its die last.
-    pub fn under_way(&self) -> Vec<(u32, Change<usize>, Progress)> {
+    pub fn operations_in_flight(&self) -> Vec<(u32, Change<usize>, Progress)> {
         let mut list = Vec::new();
         for (number, die) in (0..).zip(&self.dies) {
             let running = die.running.map(|job| {
@@ -51,7 +51,7 @@ impl Slow {
                 list.extend(change_by(job).map(|change| (number, change, progress)));
             }
         }
-        for (_, _, transfer) in self.channels.iter().flat_map(|channel| &channel.line) {
+        for (_, _, transfer) in self.channels.iter().flat_map(|channel| &channel.queue) {
             if let Transfer::ToDie { die, job: job @ Job::CopyProgram { .. } } = *transfer {
                 list.extend(change_by(job).map(|it| (die as u32, it, Progress::Waiting)));
             }

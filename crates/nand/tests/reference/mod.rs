@@ -18,9 +18,9 @@ use die::{Die, Job};
 
 /// The simulator's numbers: places in its lists.
 #[derive(Clone)]
-pub struct Places;
+pub struct ReferenceHandles;
 
-impl Handles for Places {
+impl Handles for ReferenceHandles {
     type Copies = usize;
     type Erase = usize;
     type Read = usize;
@@ -83,25 +83,25 @@ enum Transfer {
 
 /// When a transfer came to its channel, and its place among those that came just then: what is sensed, by the
 /// numbers in which that was asked for, before what was there, by the number of those.
-type InLine = (u64, bool, u64);
+type QueuePosition = (u64, bool, u64);
 
 /// A channel. What it moves is first in line.
 #[derive(Clone, Debug, Default)]
 struct Channel {
     is_moving: bool,
     /// With the nanoseconds that each takes.
-    line: Vec<(InLine, u64, Transfer)>,
+    queue: Vec<(QueuePosition, u64, Transfer)>,
 }
 
 /// Pages that are sensed together.
 #[derive(Clone, Debug)]
 struct Sense {
     group: Option<u32>,
-    pages: Vec<Asked>,
+    pages: Vec<RequestedPage>,
 }
 
 /// A page that was asked for: the number of the asking, its units, and where its data goes.
-type Asked = (u64, u32, To);
+type RequestedPage = (u64, u32, To);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
@@ -121,7 +121,7 @@ struct Read {
 
 /// A program unit of copies.
 #[derive(Clone, Debug)]
-struct Filling {
+struct PendingProgram {
     die: usize,
     after: Option<usize>,
     reads_left: usize,
@@ -130,7 +130,7 @@ struct Filling {
 }
 
 /// A callback that the drive is owed.
-enum Call {
+enum Callback {
     Fetched(u32),
     Read(u32),
     Loaded(u32),
@@ -140,7 +140,7 @@ enum Call {
     Alarm,
 }
 
-pub struct Slow {
+pub struct ReferenceFlash {
     geometry: Geometry,
     timing: Timing,
     parameters: DieParameters,
@@ -152,30 +152,30 @@ pub struct Slow {
     dies: Vec<Die>,
     channels: Vec<Channel>,
     /// Pages that were asked for.
-    asked: u64,
+    requested_pages: u64,
     /// By arrival and tag.
     commands: BTreeSet<(u64, u32)>,
     link: [u64; 2],
     senses: Vec<Sense>,
     reads: Vec<Read>,
-    copies: Vec<Filling>,
+    copies: Vec<PendingProgram>,
     /// Units that each copy's sense moves, and the program units they go to.
     copied: Vec<(u32, Vec<usize>)>,
     next_copies: usize,
     /// Erases that are not over, die by die.
     erasing: BTreeSet<(usize, usize)>,
     erases: Vec<Vec<usize>>,
-    on_die: BTreeMap<u32, bool>,
-    calls: VecDeque<Call>,
+    data_on_die: BTreeMap<u32, bool>,
+    callbacks: VecDeque<Callback>,
     /// The die whose program or erase has just ended: what it does next is chosen when all that follows from
     /// that was asked for.
-    falling_idle: Option<usize>,
+    just_ended: Option<usize>,
 }
 
-impl Slow {
-    pub fn new(parameters: &Parameters, dies: DieParameters) -> Slow {
+impl ReferenceFlash {
+    pub fn new(parameters: &Parameters, dies: DieParameters) -> ReferenceFlash {
         let (geometry, timing) = (&parameters.geometry, &parameters.timing);
-        Slow {
+        ReferenceFlash {
             unit_over_channel: timing.channel.duration(geometry.unit_size()).nanos(),
             unit_over_link: timing.link.duration(geometry.unit_size()).nanos(),
             heap: BinaryHeap::new(),
@@ -183,7 +183,7 @@ impl Slow {
             now: 0,
             dies: vec![Die::default(); geometry.dies() as usize],
             channels: vec![Channel::default(); geometry.channels() as usize],
-            asked: 0,
+            requested_pages: 0,
             commands: BTreeSet::new(),
             link: [0; 2],
             senses: Vec::new(),
@@ -193,9 +193,9 @@ impl Slow {
             next_copies: 0,
             erasing: BTreeSet::new(),
             erases: Vec::new(),
-            on_die: BTreeMap::new(),
-            calls: VecDeque::new(),
-            falling_idle: None,
+            data_on_die: BTreeMap::new(),
+            callbacks: VecDeque::new(),
+            just_ended: None,
             geometry: geometry.clone(),
             timing: timing.clone(),
             parameters: dies,
@@ -208,46 +208,51 @@ impl Slow {
     }
 
     /// Runs requests until all are answered and the flash is idle.
-    pub fn run(&mut self, drive: &mut Drive<Places>, load: Workload, requests: u64) {
+    pub fn run(&mut self, drive: &mut Drive<ReferenceHandles>, load: Workload, requests: u64) {
         self.begin_phase(drive, load, requests);
         self.run_until(drive, u64::MAX);
     }
 
     /// Has the host begin to send requests.
-    pub fn begin_phase(&mut self, drive: &mut Drive<Places>, load: Workload, requests: u64) {
+    pub fn begin_phase(
+        &mut self,
+        drive: &mut Drive<ReferenceHandles>,
+        load: Workload,
+        requests: u64,
+    ) {
         let start = Instant::from_nanos(self.now).max(drive.host.latest);
         drive.begin_phase(self, start, load, requests);
     }
 
     /// Lets everything happen that is due until then.
-    pub fn run_until(&mut self, drive: &mut Drive<Places>, until: u64) {
+    pub fn run_until(&mut self, drive: &mut Drive<ReferenceHandles>, until: u64) {
         while self.heap.peek().is_some_and(|Reverse(first)| first.0 <= until) {
             let Some(Reverse((time, _, _, event))) = self.heap.pop() else { return };
             self.now = time;
-            self.happen(event);
-            while let Some(call) = self.calls.pop_front() {
+            self.process(event);
+            while let Some(call) = self.callbacks.pop_front() {
                 self.call(drive, call);
             }
-            if let Some(die) = self.falling_idle.take() {
-                self.wake(die);
+            if let Some(die) = self.just_ended.take() {
+                self.begin_next(die);
             }
         }
     }
 
-    fn call(&mut self, drive: &mut Drive<Places>, call: Call) {
+    fn call(&mut self, drive: &mut Drive<ReferenceHandles>, call: Callback) {
         let at = Instant::from_nanos(self.now);
         match call {
-            Call::Fetched(tag) => drive.fetched(self, tag, at),
-            Call::Read(tag) => drive.answer(self, tag, at),
-            Call::Loaded(tag) => drive.loaded(self, tag, at),
-            Call::Programmed(tag) => drive.programmed(self, tag, at),
-            Call::CopiesProgrammed(copies) => drive.copies_programmed(self, copies as u32, at),
-            Call::Erased(erase) => drive.erased(self, erase, at),
-            Call::Alarm => drive.data_received(self, at),
+            Callback::Fetched(tag) => drive.fetched(self, tag, at),
+            Callback::Read(tag) => drive.answer(self, tag, at),
+            Callback::Loaded(tag) => drive.loaded(self, tag, at),
+            Callback::Programmed(tag) => drive.programmed(self, tag, at),
+            Callback::CopiesProgrammed(copies) => drive.copies_programmed(self, copies as u32, at),
+            Callback::Erased(erase) => drive.erased(self, erase, at),
+            Callback::Alarm => drive.data_received(self, at),
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn process(&mut self, event: Event) {
         match event {
             Event::Arrived { tag } => {
                 self.commands.insert((self.now, tag));
@@ -260,16 +265,16 @@ impl Slow {
                 self.at(self.now + self.timing.command_latency.nanos(), Event::Fetched { tag });
                 self.fetch_next();
             }
-            Event::Fetched { tag } => self.calls.push_back(Call::Fetched(tag)),
-            Event::Alarm { .. } => self.calls.push_back(Call::Alarm),
+            Event::Fetched { tag } => self.callbacks.push_back(Callback::Fetched(tag)),
+            Event::Alarm { .. } => self.callbacks.push_back(Callback::Alarm),
             Event::Deliver { read } => self.deliver(read),
             Event::Send { tag, units } => {
                 let end = self.over_link(false, self.unit_over_link * u64::from(units));
                 self.at(end, Event::Answered { tag });
             }
-            Event::Answered { tag } => self.calls.push_back(Call::Read(tag)),
+            Event::Answered { tag } => self.callbacks.push_back(Callback::Read(tag)),
             Event::ChannelDone { channel } => {
-                let (_, _, transfer) = self.channels[channel].line.remove(0);
+                let (_, _, transfer) = self.channels[channel].queue.remove(0);
                 self.channels[channel].is_moving = false;
                 self.begin_transfer(channel);
                 self.transferred(transfer);
@@ -287,22 +292,28 @@ impl Slow {
     }
 
     /// Has data cross the channel of a die. Of what is sensed, `sensed` is the number of the asking.
-    fn over_channel(&mut self, die: usize, units: u32, sensed: Option<u64>, transfer: Transfer) {
+    fn enqueue_transfer(
+        &mut self,
+        die: usize,
+        units: u32,
+        sensed: Option<u64>,
+        transfer: Transfer,
+    ) {
         let channel = die % self.channels.len();
         let place = (self.now, sensed.is_none(), sensed.unwrap_or(self.announced));
         let state = &mut self.channels[channel];
-        let behind = |it: &(InLine, u64, Transfer)| it.0 <= place;
+        let behind = |it: &(QueuePosition, u64, Transfer)| it.0 <= place;
         let fixed = usize::from(state.is_moving);
-        let before = state.line[fixed..].iter().take_while(|it| behind(it)).count();
+        let before = state.queue[fixed..].iter().take_while(|it| behind(it)).count();
         let duration = self.unit_over_channel * u64::from(units);
-        state.line.insert(fixed + before, (place, duration, transfer));
+        state.queue.insert(fixed + before, (place, duration, transfer));
         self.at(self.now, Event::ChannelBegins { channel });
     }
 
     fn begin_transfer(&mut self, channel: usize) {
         let state = &mut self.channels[channel];
         if !state.is_moving
-            && let Some(&(_, duration, _)) = state.line.first()
+            && let Some(&(_, duration, _)) = state.queue.first()
         {
             state.is_moving = true;
             self.at(self.now + duration, Event::ChannelDone { channel });
@@ -310,15 +321,15 @@ impl Slow {
     }
 
     /// The number of another asking.
-    fn next_asked(&mut self) -> u64 {
-        self.asked += 1;
-        self.asked
+    fn next_request_number(&mut self) -> u64 {
+        self.requested_pages += 1;
+        self.requested_pages
     }
 
     fn over_link(&mut self, to_drive: bool, duration: u64) -> u64 {
-        let lane = usize::from(to_drive && self.timing.link_full_duplex);
-        self.link[lane] = self.link[lane].max(self.now) + duration;
-        self.link[lane]
+        let direction = usize::from(to_drive && self.timing.link_full_duplex);
+        self.link[direction] = self.link[direction].max(self.now) + duration;
+        self.link[direction]
     }
 
     fn transferred(&mut self, transfer: Transfer) {
@@ -327,7 +338,9 @@ impl Slow {
                 let end = self.over_link(false, self.unit_over_link);
                 self.at(end, Event::Answered { tag });
             }
-            Transfer::Page { to: To::Ram { tag } } => self.calls.push_back(Call::Loaded(tag)),
+            Transfer::Page { to: To::Ram { tag } } => {
+                self.callbacks.push_back(Callback::Loaded(tag))
+            }
             Transfer::Page { to: To::Piece { read, piece } } => {
                 self.reads[read].pieces[piece].1 = State::Ready;
                 self.deliver(read);
@@ -339,15 +352,15 @@ impl Slow {
                 self.send_complete_copies();
             }
             Transfer::ToDie { die, job: Job::Program { tag, .. } } => {
-                self.on_die.insert(tag, true);
-                self.wake(die);
+                self.data_on_die.insert(tag, true);
+                self.begin_next(die);
             }
             Transfer::ToDie { die, job: job @ Job::CopyProgram { number, .. } } => {
                 if self.copies[number].is_urgent {
                     self.dies[die].foreground.push_back(job);
-                    self.wake(die);
+                    self.begin_next(die);
                 } else {
-                    self.owe(die, job);
+                    self.enqueue_background(die, job);
                 }
             }
             Transfer::ToDie { .. } => unreachable!("only programs carry data to a die"),
@@ -355,15 +368,15 @@ impl Slow {
     }
 
     fn send_complete_copies(&mut self) {
-        while let Some(filling) = self.copies.get(self.next_copies) {
-            if !filling.is_complete || filling.reads_left > 0 {
+        while let Some(pending) = self.copies.get(self.next_copies) {
+            if !pending.is_complete || pending.reads_left > 0 {
                 return;
             }
-            let Filling { die, after, .. } = *filling;
+            let PendingProgram { die, after, .. } = *pending;
             let job = Job::CopyProgram { number: self.next_copies, after };
             self.next_copies += 1;
             let units = self.geometry.units_per_program();
-            self.over_channel(die, units, None, Transfer::ToDie { die, job });
+            self.enqueue_transfer(die, units, None, Transfer::ToDie { die, job });
         }
     }
 
@@ -405,22 +418,24 @@ impl Slow {
     }
 
     /// Has a page sensed, or takes it from the registers of its die.
-    fn ask_for(&mut self, unit: u32, units: u32, to: To, is_stream: bool) -> usize {
+    fn request_sense(&mut self, unit: u32, units: u32, to: To, is_stream: bool) -> usize {
         let (die, group) = (self.die_of(unit), self.group_of(unit));
-        if is_stream && self.parameters.page_register && self.is_in_register(die, group, units, to)
+        if is_stream
+            && self.parameters.page_register
+            && self.take_from_register(die, group, units, to)
         {
             return usize::MAX;
         }
         let sense = self.senses.len();
-        let asked = (self.next_asked(), units, to);
+        let asked = (self.next_request_number(), units, to);
         self.senses.push(Sense { group: is_stream.then_some(group), pages: vec![asked] });
         self.dies[die].reads.push_back(Job::Sense { sense });
-        self.wake(die);
+        self.begin_next(die);
         sense
     }
 
-    fn is_in_register(&mut self, die: usize, group: u32, units: u32, to: To) -> bool {
-        let asked = (self.next_asked(), units, to);
+    fn take_from_register(&mut self, die: usize, group: u32, units: u32, to: To) -> bool {
+        let asked = (self.next_request_number(), units, to);
         let state = &self.dies[die];
         if let Some(job) = state.reads.back().copied().or(state.running) {
             let Job::Sense { sense } = job else { return false };
@@ -432,13 +447,13 @@ impl Slow {
         }
         let is_held = state.foreground.is_empty() && state.register == Some(group);
         if is_held {
-            self.over_channel(die, units, None, Transfer::Page { to });
+            self.enqueue_transfer(die, units, None, Transfer::Page { to });
         }
         is_held
     }
 }
 
-impl Device<Places> for Slow {
+impl Device<ReferenceHandles> for ReferenceFlash {
     fn submit(&mut self, at: Instant, tag: u32) {
         self.at(at.nanos(), Event::Arrived { tag });
     }
@@ -452,7 +467,7 @@ impl Device<Places> for Slow {
         self.at(at.nanos(), Event::Alarm { tag });
     }
     fn read_unit(&mut self, tag: u32, unit: u32) {
-        self.ask_for(unit, 1, To::Host { tag }, false);
+        self.request_sense(unit, 1, To::Host { tag }, false);
     }
     fn begin_read(&mut self, tag: u32, is_stream: bool) -> usize {
         self.reads.push(Read { tag, is_stream, pieces: Vec::new(), needed: Vec::new() });
@@ -486,13 +501,16 @@ impl Device<Places> for Slow {
             {
                 let to = To::Piece { read, piece };
                 match sense {
-                    None => sense = Some(self.ask_for(unit, units, to, is_stream)),
+                    None => sense = Some(self.request_sense(unit, units, to, is_stream)),
                     Some(usize::MAX) => {
                         let die = self.die_of(unit);
-                        assert!(self.is_in_register(die, *group, units, to), "its neighbour is");
+                        assert!(
+                            self.take_from_register(die, *group, units, to),
+                            "its neighbour is"
+                        );
                     }
                     Some(sense) => {
-                        let asked = (self.next_asked(), units, to);
+                        let asked = (self.next_request_number(), units, to);
                         self.senses[sense].pages.push(asked);
                     }
                 }
@@ -505,22 +523,22 @@ impl Device<Places> for Slow {
         self.at(self.now, Event::Deliver { read });
     }
     fn load_page(&mut self, tag: u32, unit: u32, units: u32, is_stream: bool) {
-        self.ask_for(unit, units, To::Ram { tag }, is_stream);
+        self.request_sense(unit, units, To::Ram { tag }, is_stream);
     }
     fn program(&mut self, tag: u32, unit: u32, after: Option<usize>) {
         let die = self.die_of(unit);
         let job = Job::Program { tag, after };
-        self.on_die.insert(tag, false);
-        self.bring_erase_forward(die, after);
+        self.data_on_die.insert(tag, false);
+        self.promote_erase(die, after);
         self.dies[die].foreground.push_back(job);
         let units = self.geometry.units_per_program();
-        self.over_channel(die, units, None, Transfer::ToDie { die, job });
-        self.wake(die);
+        self.enqueue_transfer(die, units, None, Transfer::ToDie { die, job });
+        self.begin_next(die);
     }
     fn begin_copies(&mut self, unit: u32, after: Option<usize>) -> usize {
         let die = self.die_of(unit);
         let (is_complete, is_urgent) = (false, false);
-        self.copies.push(Filling { die, after, reads_left: 0, is_complete, is_urgent });
+        self.copies.push(PendingProgram { die, after, reads_left: 0, is_complete, is_urgent });
         self.copies.len() - 1
     }
     fn copy(&mut self, unit: u32, units: u32, to: usize, and_to: Option<usize>) {
@@ -531,13 +549,13 @@ impl Device<Places> for Slow {
         self.copied.push((units, into));
         let copy = self.copied.len() - 1;
         let die = self.die_of(unit);
-        self.owe(die, Job::CopyRead { copy });
+        self.enqueue_background(die, Job::CopyRead { copy });
     }
     fn complete_copies(&mut self, copies: usize) {
         self.copies[copies].is_complete = true;
         self.send_complete_copies();
     }
-    fn hurry_copies(&mut self, through: usize) {
+    fn prioritise_copies(&mut self, through: usize) {
         for copies in &mut self.copies[..=through] {
             copies.is_urgent = true;
         }
@@ -550,7 +568,7 @@ impl Device<Places> for Slow {
             if let Some(place) = self.dies[die].background.iter().rposition(is_wanted) {
                 (0..=place).for_each(|_| self.dies[die].promote_oldest());
             }
-            self.wake(die);
+            self.begin_next(die);
         }
     }
     fn announce_erase(&mut self, block: u32) -> usize {
@@ -567,9 +585,9 @@ impl Device<Places> for Slow {
             let jobs = self.dies[die].foreground.iter().chain(&self.dies[die].background);
             if jobs.into_iter().any(|job| job.after() == Some(erase)) {
                 self.dies[die].foreground.push_front(job);
-                self.wake(die);
+                self.begin_next(die);
             } else {
-                self.owe(die, job);
+                self.enqueue_background(die, job);
             }
         }
     }

@@ -2,9 +2,9 @@
 
 /// Entries in an order that the caller defines.
 #[derive(Clone, Debug)]
-pub(crate) struct Ring<T> {
+pub(crate) struct SortedRing<T> {
     /// Places for entries; their number is a power of two.
-    places: Box<[T]>,
+    slots: Box<[T]>,
     /// Position of the first entry, and of the place behind the last. Both count on and wrap; their lowest
     /// bits are the index of the place.
     first: u32,
@@ -12,15 +12,15 @@ pub(crate) struct Ring<T> {
 }
 
 /// Initial number of places of a ring.
-const PLACES: usize = 16;
+const INITIAL_SLOTS: usize = 16;
 
-impl<T: Copy + Default> Default for Ring<T> {
+impl<T: Copy + Default> Default for SortedRing<T> {
     fn default() -> Self {
-        Ring { places: vec![T::default(); PLACES].into_boxed_slice(), first: 0, end: 0 }
+        SortedRing { slots: vec![T::default(); INITIAL_SLOTS].into_boxed_slice(), first: 0, end: 0 }
     }
 }
 
-impl<T: Copy + Default> Ring<T> {
+impl<T: Copy + Default> SortedRing<T> {
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.first == self.end
@@ -30,42 +30,42 @@ impl<T: Copy + Default> Ring<T> {
     /// `fixed` entries in any case. Returns true if it is now the first.
     #[inline(always)]
     pub(crate) fn insert(&mut self, entry: T, fixed: u32, is_before: impl Fn(&T) -> bool) -> bool {
-        if self.end.wrapping_sub(self.first) as usize == self.places.len() {
+        if self.end.wrapping_sub(self.first) as usize == self.slots.len() {
             self.grow();
         }
-        let places = &mut self.places[..];
-        let mask = places.len() - 1;
+        let slots = &mut self.slots[..];
+        let mask = slots.len() - 1;
         let from = self.first.wrapping_add(fixed);
         let mut place = self.end;
         self.end = place.wrapping_add(1);
         while place != from {
-            let before = places[place.wrapping_sub(1) as usize & mask];
+            let before = slots[place.wrapping_sub(1) as usize & mask];
             if is_before(&before) {
                 break;
             }
-            places[place as usize & mask] = before;
+            slots[place as usize & mask] = before;
             place = place.wrapping_sub(1);
         }
-        places[place as usize & mask] = entry;
+        slots[place as usize & mask] = entry;
         place == self.first
     }
 
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        let length = self.places.len();
-        self.places.rotate_left(self.first as usize & (length - 1));
+        let length = self.slots.len();
+        self.slots.rotate_left(self.first as usize & (length - 1));
         (self.first, self.end) = (0, length as u32);
-        let mut places = std::mem::take(&mut self.places).into_vec();
-        places.resize(2 * length, T::default());
-        self.places = places.into_boxed_slice();
+        let mut slots = std::mem::take(&mut self.slots).into_vec();
+        slots.resize(2 * length, T::default());
+        self.slots = slots.into_boxed_slice();
     }
 
     /// Returns the first entry, or `None` if the ring is empty.
     #[inline(always)]
     pub(crate) fn first(&self) -> Option<&T> {
-        let mask = self.places.len() - 1;
-        (!self.is_empty()).then(|| &self.places[self.first as usize & mask])
+        let mask = self.slots.len() - 1;
+        (!self.is_empty()).then(|| &self.slots[self.first as usize & mask])
     }
 
     /// Removes the first entry.
@@ -80,9 +80,9 @@ impl<T: Copy + Default> Ring<T> {
 
     /// Returns all entries, first to last.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        let mask = self.places.len() - 1;
+        let mask = self.slots.len() - 1;
         let count = self.end.wrapping_sub(self.first);
-        (0..count).map(move |ahead| &self.places[self.first.wrapping_add(ahead) as usize & mask])
+        (0..count).map(move |ahead| &self.slots[self.first.wrapping_add(ahead) as usize & mask])
     }
 }
 
@@ -97,7 +97,7 @@ mod tests {
         fn a_ring_does_as_a_sorted_list_does(
             steps in proptest::collection::vec((0u8..5, 0u64..30, any::<bool>()), 0..300),
         ) {
-            let mut ring = Ring::<(u64, usize)>::default();
+            let mut ring = SortedRing::<(u64, usize)>::default();
             // The positions are about to wrap.
             (ring.first, ring.end) = (u32::MAX - 40, u32::MAX - 40);
             let mut slow: Vec<(u64, usize)> = Vec::new();

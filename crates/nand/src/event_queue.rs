@@ -8,9 +8,9 @@
 use ssdlab_units::Instant;
 
 /// Maximum number of dies of a drive.
-pub(crate) const DIES_MOST: usize = 4096;
+pub(crate) const MAX_DIES: usize = 4096;
 /// Maximum number of channels of a drive.
-pub(crate) const CHANNELS_MOST: usize = 64;
+pub(crate) const MAX_CHANNELS: usize = 64;
 
 /// Bits of a key that name the resource: its number, and above that a bit that is set for a channel.
 const INDEX_BITS: u32 = 13;
@@ -20,9 +20,9 @@ const NEVER: u64 = u64::MAX;
 /// Largest number of nanoseconds since the epoch that a key can hold: 26 days.
 const SPAN: u64 = 1 << (64 - INDEX_BITS);
 /// The epoch is moved forward once the present is this far from it, so that no key comes near [`SPAN`].
-const EPOCH_MOST: u64 = SPAN / 2;
+const MAX_EPOCH_AGE: u64 = SPAN / 2;
 
-const _: () = assert!(DIES_MOST as u64 <= CHANNEL && CHANNELS_MOST as u64 <= CHANNEL);
+const _: () = assert!(MAX_DIES as u64 <= CHANNEL && MAX_CHANNELS as u64 <= CHANNEL);
 
 /// A complete binary tree of minima, root first. It has one of four sizes, so that the walk through each is
 /// unrolled.
@@ -30,7 +30,7 @@ const _: () = assert!(DIES_MOST as u64 <= CHANNEL && CHANNELS_MOST as u64 <= CHA
 struct WinnerTree {
     nodes: Box<[u64]>,
     /// Key of the root: the minimum.
-    least: u64,
+    minimum: u64,
 }
 
 /// Numbers of nodes of the trees: twice the number of leaves.
@@ -40,12 +40,12 @@ impl WinnerTree {
     fn new(leaves: usize) -> Self {
         let size = SIZES.into_iter().find(|&size| 2 * leaves <= size);
         let size = size.expect("a tree has at most 4,096 leaves");
-        WinnerTree { nodes: vec![NEVER; size].into_boxed_slice(), least: NEVER }
+        WinnerTree { nodes: vec![NEVER; size].into_boxed_slice(), minimum: NEVER }
     }
 
     #[inline(always)]
     fn set(&mut self, leaf: usize, key: u64) {
-        self.least = match self.nodes.len() {
+        self.minimum = match self.nodes.len() {
             16 => walk::<16>(&mut self.nodes, leaf, key),
             64 => walk::<64>(&mut self.nodes, leaf, key),
             _ => self.set_in_large(leaf, key),
@@ -65,7 +65,7 @@ impl WinnerTree {
         for node in self.nodes.iter_mut().filter(|node| **node != NEVER) {
             *node -= shift << INDEX_BITS;
         }
-        self.least = self.nodes[1];
+        self.minimum = self.nodes[1];
     }
 }
 
@@ -86,18 +86,18 @@ fn walk<const NODES: usize>(nodes: &mut [u64], leaf: usize, key: u64) -> u64 {
 
 /// The resource that the next event belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum EventSource {
     /// A die, by its number.
     Die(usize),
     /// A channel, by its number.
     Channel(usize),
     /// No resource: there is no event.
-    Nothing,
+    None,
 }
 
 /// The keys of all dies and channels.
 #[derive(Clone, Debug)]
-pub(crate) struct Clock {
+pub(crate) struct EventQueue {
     dies: WinnerTree,
     channels: WinnerTree,
     /// Instant that keys count from, in nanoseconds.
@@ -106,30 +106,30 @@ pub(crate) struct Clock {
 
 /// Next event of all dies and channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Next {
+pub(crate) struct NextEvent {
     /// Instant of the event. If there is no event, an instant after all that a key can hold.
     pub(crate) at: Instant,
     key: u64,
 }
 
-impl Next {
+impl NextEvent {
     /// Returns the resource that the event belongs to.
     #[inline(always)]
-    pub(crate) fn due(self) -> Due {
+    pub(crate) fn source(self) -> EventSource {
         let index = (self.key & (CHANNEL - 1)) as usize;
         match self.key {
-            NEVER => Due::Nothing,
-            key if key & CHANNEL != 0 => Due::Channel(index),
-            _ => Due::Die(index),
+            NEVER => EventSource::None,
+            key if key & CHANNEL != 0 => EventSource::Channel(index),
+            _ => EventSource::Die(index),
         }
     }
 }
 
-impl Clock {
-    /// Returns a clock without events whose epoch is `now`.
-    pub(crate) fn new(dies: usize, channels: usize, now: Instant) -> Clock {
+impl EventQueue {
+    /// Returns a queue without events whose epoch is `now`.
+    pub(crate) fn new(dies: usize, channels: usize, now: Instant) -> EventQueue {
         let (dies, channels) = (WinnerTree::new(dies), WinnerTree::new(channels));
-        Clock { dies, channels, epoch: now.nanos() }
+        EventQueue { dies, channels, epoch: now.nanos() }
     }
 
     #[inline(always)]
@@ -143,11 +143,11 @@ impl Clock {
         self.dies.set(die, self.key(die as u64, at));
     }
 
-    /// Sets the event of `die` to `at` if `is_awaited` is true, else removes it.
+    /// Sets the event of `die` to `at` if `has_event` is true, else removes it.
     #[inline(always)]
-    pub(crate) fn set_die_if(&mut self, is_awaited: bool, die: usize, at: Instant) {
+    pub(crate) fn set_die_if(&mut self, has_event: bool, die: usize, at: Instant) {
         let key = self.key(die as u64, at);
-        self.dies.set(die, if is_awaited { key } else { NEVER });
+        self.dies.set(die, if has_event { key } else { NEVER });
     }
 
     /// Removes the event of `die`.
@@ -170,20 +170,20 @@ impl Clock {
 
     /// Returns the next event. At one instant dies go before channels, and lower numbers first.
     #[inline(always)]
-    pub(crate) fn next(&self) -> Next {
-        let key = self.dies.least.min(self.channels.least);
-        Next { at: Instant::from_nanos(self.epoch + (key >> INDEX_BITS)), key }
+    pub(crate) fn next(&self) -> NextEvent {
+        let key = self.dies.minimum.min(self.channels.minimum);
+        NextEvent { at: Instant::from_nanos(self.epoch + (key >> INDEX_BITS)), key }
     }
 
     /// Returns true if no die or channel has an event.
     pub(crate) fn is_idle(&self) -> bool {
-        self.next().due() == Due::Nothing
+        self.next().source() == EventSource::None
     }
 
     /// Moves the epoch forward if `now` is far from it. No event before `now` is set any more.
     #[inline(always)]
     pub(crate) fn keep_epoch_near(&mut self, now: Instant) {
-        if now.nanos() - self.epoch > EPOCH_MOST {
+        if now.nanos() - self.epoch > MAX_EPOCH_AGE {
             self.move_epoch(now);
         }
     }
@@ -207,11 +207,11 @@ mod tests {
     /// event, if any.
     type Change = (bool, usize, Option<u64>);
 
-    fn slow_next(dies: &[Option<u64>], channels: &[Option<u64>]) -> Option<(u64, Due)> {
+    fn slow_next(dies: &[Option<u64>], channels: &[Option<u64>]) -> Option<(u64, EventSource)> {
         let dies = dies.iter().enumerate().filter_map(|(i, at)| at.map(|at| (at, 0, i)));
         let channels = channels.iter().enumerate().filter_map(|(i, at)| at.map(|at| (at, 1, i)));
         dies.chain(channels).min().map(|(at, kind, index)| {
-            (at, if kind == 0 { Due::Die(index) } else { Due::Channel(index) })
+            (at, if kind == 0 { EventSource::Die(index) } else { EventSource::Channel(index) })
         })
     }
 
@@ -223,25 +223,25 @@ mod tests {
             changes in proptest::collection::vec(
                 (any::<bool>(), 0usize..70, proptest::option::weighted(0.8, 0u64..50)), 1..200),
         ) {
-            let mut clock = Clock::new(dies, channels, Instant::START);
+            let mut queue = EventQueue::new(dies, channels, Instant::START);
             let mut slow = (vec![None; dies], vec![None; channels]);
             for (is_die, index, at) in changes as Vec<Change> {
                 let set = at.map(Instant::from_nanos);
                 if is_die {
                     slow.0[index % dies] = at;
                     match set {
-                        Some(at) => clock.set_die(index % dies, at),
-                        None => clock.clear_die(index % dies),
+                        Some(at) => queue.set_die(index % dies, at),
+                        None => queue.clear_die(index % dies),
                     }
                 } else {
                     slow.1[index % channels] = at;
                     match set {
-                        Some(at) => clock.set_channel(index % channels, at),
-                        None => clock.clear_channel(index % channels),
+                        Some(at) => queue.set_channel(index % channels, at),
+                        None => queue.clear_channel(index % channels),
                     }
                 }
-                let next = clock.next();
-                let next = (!clock.is_idle()).then_some((next.at.nanos(), next.due()));
+                let next = queue.next();
+                let next = (!queue.is_idle()).then_some((next.at.nanos(), next.source()));
                 prop_assert_eq!(next, slow_next(&slow.0, &slow.1));
             }
         }
@@ -249,19 +249,19 @@ mod tests {
 
     #[test]
     fn a_century_passes_without_a_key_that_overflows() {
-        let mut clock = Clock::new(5, 3, Instant::START);
+        let mut queue = EventQueue::new(5, 3, Instant::START);
         let mut now = Instant::START;
         for step in 0..4_000 {
-            clock.keep_epoch_near(now);
+            queue.keep_epoch_near(now);
             let (soon, later) = (now + ssdlab_units::Nanoseconds::new(7), now + WEEK);
-            clock.set_die(step % 5, later);
-            clock.set_channel(step % 3, soon);
-            let next = |clock: &Clock| (clock.next().at, clock.next().due());
-            assert_eq!(next(&clock), (soon, Due::Channel(step % 3)));
-            clock.clear_channel(step % 3);
-            assert_eq!(next(&clock), (later, Due::Die(step % 5)));
-            clock.clear_die(step % 5);
-            assert!(clock.is_idle());
+            queue.set_die(step % 5, later);
+            queue.set_channel(step % 3, soon);
+            let next = |queue: &EventQueue| (queue.next().at, queue.next().source());
+            assert_eq!(next(&queue), (soon, EventSource::Channel(step % 3)));
+            queue.clear_channel(step % 3);
+            assert_eq!(next(&queue), (later, EventSource::Die(step % 5)));
+            queue.clear_die(step % 5);
+            assert!(queue.is_idle());
             now = later + WEEK;
         }
     }

@@ -21,7 +21,7 @@ pub struct PieceIndex(pub(crate) u32);
 
 /// Progress of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum PieceState {
     Flash,
     Ram,
     Sent,
@@ -33,12 +33,12 @@ struct Piece {
     link: u32,
     /// Nanoseconds for which the piece's page is sensed.
     sense: u32,
-    place: Place,
+    state: PieceState,
 }
 
 /// A page that a read needs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Needed {
+pub(crate) struct NeededPage {
     pub(crate) die: u16,
     /// Number of the pages that are sensed together with this one.
     pub(crate) sense: u32,
@@ -46,16 +46,16 @@ pub(crate) struct Needed {
     /// Codewords of the page that cross the channel.
     pub(crate) codewords: u16,
     pub(crate) piece: u32,
-    pub(crate) is_asked_for: bool,
+    pub(crate) is_issued: bool,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Request {
+struct MultiPageRead {
     tag: u32,
     /// True if the read looks for its pages in the page registers of their dies.
     is_stream: bool,
     pieces: Vec<Piece>,
-    needed: Vec<Needed>,
+    needed: Vec<NeededPage>,
     unsent: u32,
     /// Number of pieces from the first on that are all sent.
     first_unsent: u32,
@@ -66,28 +66,28 @@ struct Request {
 
 /// All reads of several pieces in flight.
 #[derive(Clone, Debug)]
-pub(crate) struct Requests {
-    requests: Vec<Request>,
+pub(crate) struct MultiPageReads {
+    reads: Vec<MultiPageRead>,
     free: Vec<u32>,
     delivery: Delivery,
 }
 
-impl Requests {
-    pub(crate) fn new(delivery: Delivery) -> Requests {
-        Requests { requests: Vec::new(), free: Vec::new(), delivery }
+impl MultiPageReads {
+    pub(crate) fn new(delivery: Delivery) -> MultiPageReads {
+        MultiPageReads { reads: Vec::new(), free: Vec::new(), delivery }
     }
 
     pub(crate) fn begin(&mut self, tag: Tag, is_stream: bool) -> ReadId {
         let id = self.free.pop().unwrap_or_else(|| {
-            self.requests.push(Request::default());
-            self.requests.len() as u32 - 1
+            self.reads.push(MultiPageRead::default());
+            self.reads.len() as u32 - 1
         });
-        let request = &mut self.requests[id as usize];
-        (request.tag, request.is_stream) = (tag.0, is_stream);
-        (request.unsent, request.first_unsent, request.in_flash) = (0, 0, 0);
-        request.time = ReadTime::default();
-        request.pieces.clear();
-        request.needed.clear();
+        let read = &mut self.reads[id as usize];
+        (read.tag, read.is_stream) = (tag.0, is_stream);
+        (read.unsent, read.first_unsent, read.in_flash) = (0, 0, 0);
+        read.time = ReadTime::default();
+        read.pieces.clear();
+        read.needed.clear();
         ReadId(id)
     }
 
@@ -100,54 +100,54 @@ impl Requests {
         sense: u32,
         in_ram: bool,
     ) -> PieceIndex {
-        let request = &mut self.requests[id.0 as usize];
-        request.unsent += 1;
-        request.in_flash += u32::from(!in_ram);
-        let place = if in_ram { Place::Ram } else { Place::Flash };
-        request.pieces.push(Piece { link, sense, place });
-        PieceIndex(request.pieces.len() as u32 - 1)
+        let read = &mut self.reads[id.0 as usize];
+        read.unsent += 1;
+        read.in_flash += u32::from(!in_ram);
+        let state = if in_ram { PieceState::Ram } else { PieceState::Flash };
+        read.pieces.push(Piece { link, sense, state });
+        PieceIndex(read.pieces.len() as u32 - 1)
     }
 
-    pub(crate) fn add_needed(&mut self, id: ReadId, needed: Needed) {
-        self.requests[id.0 as usize].needed.push(needed);
+    pub(crate) fn add_needed(&mut self, id: ReadId, needed: NeededPage) {
+        self.reads[id.0 as usize].needed.push(needed);
     }
 
     /// Takes out the list of the pages that a read needs, and returns it with `is_stream`.
-    /// [`Requests::return_needed`] takes the list back.
-    pub(crate) fn take_needed(&mut self, id: ReadId) -> (Vec<Needed>, bool) {
-        let request = &mut self.requests[id.0 as usize];
-        (std::mem::take(&mut request.needed), request.is_stream)
+    /// [`MultiPageReads::return_needed`] takes the list back.
+    pub(crate) fn take_needed(&mut self, id: ReadId) -> (Vec<NeededPage>, bool) {
+        let read = &mut self.reads[id.0 as usize];
+        (std::mem::take(&mut read.needed), read.is_stream)
     }
 
-    pub(crate) fn return_needed(&mut self, id: ReadId, needed: Vec<Needed>) {
-        self.requests[id.0 as usize].needed = needed;
+    pub(crate) fn return_needed(&mut self, id: ReadId, needed: Vec<NeededPage>) {
+        self.reads[id.0 as usize].needed = needed;
     }
 
     /// Returns true if a piece of a read can be sent immediately.
     pub(crate) fn has_in_ram(&self, id: ReadId) -> bool {
-        let request = &self.requests[id.0 as usize];
-        (request.in_flash as usize) < request.pieces.len()
+        let read = &self.reads[id.0 as usize];
+        (read.in_flash as usize) < read.pieces.len()
     }
 
     /// Returns the nanoseconds for which the page of a piece is sensed.
     pub(crate) fn sense_of(&self, id: ReadId, piece: PieceIndex) -> u32 {
-        self.requests[id.0 as usize].pieces[piece.0 as usize].sense
+        self.reads[id.0 as usize].pieces[piece.0 as usize].sense
     }
 
     /// Limits the time that a piece waits for the sense of its page to `left` nanoseconds.
     pub(crate) fn limit_sense(&mut self, id: ReadId, piece: PieceIndex, left: u32) {
-        let sense = &mut self.requests[id.0 as usize].pieces[piece.0 as usize].sense;
+        let sense = &mut self.reads[id.0 as usize].pieces[piece.0 as usize].sense;
         *sense = left.min(*sense);
     }
 
     /// Notes that a piece is in RAM.
-    pub(crate) fn arrived(&mut self, id: ReadId, piece: PieceIndex, time: ReadTime) {
-        let request = &mut self.requests[id.0 as usize];
-        let piece = &mut request.pieces[piece.0 as usize];
-        assert!(piece.place == Place::Flash, "a piece arrives once");
-        piece.place = Place::Ram;
-        request.in_flash -= 1;
-        request.time = time;
+    pub(crate) fn note_in_ram(&mut self, id: ReadId, piece: PieceIndex, time: ReadTime) {
+        let read = &mut self.reads[id.0 as usize];
+        let piece = &mut read.pieces[piece.0 as usize];
+        assert!(piece.state == PieceState::Flash, "a piece arrives once");
+        piece.state = PieceState::Ram;
+        read.in_flash -= 1;
+        read.time = time;
     }
 
     /// Sends the pieces of a read that are ready. When nothing is left to be sent, returns the read's tag,
@@ -158,29 +158,29 @@ impl Requests {
         link: &mut Link,
         now: Instant,
     ) -> Option<(Tag, Instant, ReadTime)> {
-        let request = &mut self.requests[id.0 as usize];
-        if request.unsent == 0 || self.delivery == Delivery::WhenComplete && request.in_flash > 0 {
+        let read = &mut self.reads[id.0 as usize];
+        if read.unsent == 0 || self.delivery == Delivery::WhenComplete && read.in_flash > 0 {
             return None;
         }
         let mut end = now;
-        let first = request.first_unsent as usize;
-        for piece in &mut request.pieces[first..] {
-            match piece.place {
-                Place::Ram => {
-                    piece.place = Place::Sent;
-                    request.unsent -= 1;
+        let first = read.first_unsent as usize;
+        for piece in &mut read.pieces[first..] {
+            match piece.state {
+                PieceState::Ram => {
+                    piece.state = PieceState::Sent;
+                    read.unsent -= 1;
                     end = link.send(now, Nanoseconds::new(piece.link.into()));
                 }
-                Place::Flash if self.delivery == Delivery::InOrder => break,
-                Place::Flash | Place::Sent => {}
+                PieceState::Flash if self.delivery == Delivery::InOrder => break,
+                PieceState::Flash | PieceState::Sent => {}
             }
         }
-        let sent = request.pieces[first..].iter().take_while(|piece| piece.place == Place::Sent);
-        request.first_unsent += sent.count() as u32;
-        if request.unsent > 0 {
+        let sent = read.pieces[first..].iter().take_while(|piece| piece.state == PieceState::Sent);
+        read.first_unsent += sent.count() as u32;
+        if read.unsent > 0 {
             return None;
         }
         self.free.push(id.0);
-        Some((Tag(request.tag), end, request.time))
+        Some((Tag(read.tag), end, read.time))
     }
 }

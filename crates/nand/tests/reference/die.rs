@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use ssdlab_nand::suspend::Suspendable;
 
-use super::{Call, Event, Slow, Transfer};
+use super::{Callback, Event, ReferenceFlash, Transfer};
 
 /// What a die does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub struct Die {
     pub end: u64,
     /// What was suspended, what is left of it, and how often it was.
     pub suspended: Option<(Job, u64, u32)>,
-    times: u32,
+    suspend_count: u32,
 }
 
 impl Die {
@@ -65,17 +65,17 @@ impl Die {
     }
 }
 
-impl Slow {
-    pub(super) fn owe(&mut self, die: usize, job: Job) {
+impl ReferenceFlash {
+    pub(super) fn enqueue_background(&mut self, die: usize, job: Job) {
         self.dies[die].background.push_back(job);
         if self.dies[die].background.len() > self.parameters.background_most as usize {
             self.dies[die].promote_oldest();
         }
-        self.wake(die);
+        self.begin_next(die);
     }
 
     /// Before something is programmed that waits for an erase: the erase and all before it come first.
-    pub(super) fn bring_erase_forward(&mut self, die: usize, after: Option<usize>) {
+    pub(super) fn promote_erase(&mut self, die: usize, after: Option<usize>) {
         let is_it = |job: &Job| matches!(*job, Job::Erase { erase } if Some(erase) == after);
         if let Some(place) = self.dies[die].background.iter().position(is_it) {
             (0..=place).for_each(|_| self.dies[die].promote_oldest());
@@ -87,26 +87,26 @@ impl Slow {
     }
 
     /// Gives an idle die its next work, or has a read interrupt what a busy one does.
-    pub(super) fn wake(&mut self, die: usize) {
+    pub(super) fn begin_next(&mut self, die: usize) {
         if self.dies[die].running.is_some() {
             return self.interrupt(die);
         }
         if let Some(job) = self.dies[die].reads.pop_front() {
             return self.begin(die, job);
         }
-        if self.falling_idle == Some(die) {
+        if self.just_ended == Some(die) {
             return;
         }
-        if let Some((job, left, times)) = self.dies[die].suspended.take() {
-            self.begin_for(die, job, self.parameters.suspend.resume.nanos() + left);
-            self.dies[die].times = times;
+        if let Some((job, left, suspend_count)) = self.dies[die].suspended.take() {
+            self.begin_for_duration(die, job, self.parameters.suspend.resume.nanos() + left);
+            self.dies[die].suspend_count = suspend_count;
             return;
         }
         let is_ready = |job: &Job| self.is_erased(die, *job);
         if let Some(place) = self.dies[die].foreground.iter().position(is_ready) {
             let job = self.dies[die].foreground[place];
             let has_data = match job {
-                Job::Program { tag, .. } => self.on_die[&tag],
+                Job::Program { tag, .. } => self.data_on_die[&tag],
                 _ => true,
             };
             if has_data {
@@ -129,16 +129,16 @@ impl Slow {
             Job::Stop => unreachable!("its duration depends on what it stops"),
         };
         if let Job::CopyRead { .. } = job {
-            self.dies[die].begun = self.next_asked();
+            self.dies[die].begun = self.next_request_number();
         }
-        self.begin_for(die, job, duration.nanos());
+        self.begin_for_duration(die, job, duration.nanos());
     }
 
-    fn begin_for(&mut self, die: usize, job: Job, duration: u64) {
+    fn begin_for_duration(&mut self, die: usize, job: Job, duration: u64) {
         let until = self.now + duration;
         let state = &mut self.dies[die];
         (state.running, state.running_until, state.register) = (Some(job), until, None);
-        state.times = 0;
+        state.suspend_count = 0;
         state.end += 1;
         let end = state.end;
         self.at(until, Event::DieDone { die, end });
@@ -162,44 +162,46 @@ impl Slow {
         // The step under way goes on to its end.
         let rest = left.checked_rem(suspend.step.nanos()).unwrap_or(0);
         left -= rest;
-        let times = state.times;
+        let suspend_count = state.suspend_count;
         let gains = left > suspend.suspend.nanos();
-        if may && gains && !state.reads.is_empty() && times < suspend.most {
-            state.suspended = Some((job, left, times + 1));
-            self.begin_for(die, Job::Stop, rest + suspend.suspend.nanos());
+        if may && gains && !state.reads.is_empty() && suspend_count < suspend.most {
+            state.suspended = Some((job, left, suspend_count + 1));
+            self.begin_for_duration(die, Job::Stop, rest + suspend.suspend.nanos());
         }
     }
 
     pub(super) fn die_done(&mut self, die: usize) {
         let job = self.dies[die].running.take().expect("a die ends what it began");
         if matches!(job, Job::Program { .. } | Job::CopyProgram { .. } | Job::Erase { .. }) {
-            self.falling_idle = Some(die);
+            self.just_ended = Some(die);
         }
         match job {
             Job::Sense { sense } => {
                 self.dies[die].register = self.senses[sense].group;
                 for (asked, units, to) in std::mem::take(&mut self.senses[sense].pages) {
-                    self.over_channel(die, units, Some(asked), Transfer::Page { to });
+                    self.enqueue_transfer(die, units, Some(asked), Transfer::Page { to });
                 }
             }
             Job::CopyRead { copy } => {
                 let (units, asked) = (self.copied[copy].0, self.dies[die].begun);
-                self.over_channel(die, units, Some(asked), Transfer::Copied { copy });
+                self.enqueue_transfer(die, units, Some(asked), Transfer::Copied { copy });
             }
             Job::Program { tag, .. } => {
-                self.on_die.remove(&tag);
-                self.calls.push_back(Call::Programmed(tag));
+                self.data_on_die.remove(&tag);
+                self.callbacks.push_back(Callback::Programmed(tag));
             }
-            Job::CopyProgram { number, .. } => self.calls.push_back(Call::CopiesProgrammed(number)),
+            Job::CopyProgram { number, .. } => {
+                self.callbacks.push_back(Callback::CopiesProgrammed(number))
+            }
             Job::Erase { erase } => {
                 self.erasing.remove(&(erase, die));
                 let is_pending = |&on: &usize| self.erasing.contains(&(erase, on));
                 if !self.erases[erase].iter().any(is_pending) {
-                    self.calls.push_back(Call::Erased(erase));
+                    self.callbacks.push_back(Callback::Erased(erase));
                 }
             }
             Job::Stop => {}
         }
-        self.wake(die);
+        self.begin_next(die);
     }
 }

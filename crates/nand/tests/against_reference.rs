@@ -2,12 +2,12 @@
 
 mod cases;
 mod drive;
-mod slow;
+mod reference;
 
 use cases::{Case, FILL};
 use drive::{Drive, Engine, Workload};
-use slow::Slow;
-use slow::power_cut::Change;
+use reference::ReferenceFlash;
+use reference::power_cut::Change;
 use ssdlab_nand::{FlashOperation, Progress};
 use ssdlab_units::{Instant, Nanoseconds};
 
@@ -16,7 +16,7 @@ fn difference(number: u64) -> Option<String> {
     let Case { parameters, dies, load } = Case::of(number);
     let logical = u64::from(parameters.geometry.logical_units());
     let mut engine = Engine::new(&parameters, dies);
-    let mut slow = Slow::new(&parameters, dies);
+    let mut slow = ReferenceFlash::new(&parameters, dies);
     let mut slow_drive = Drive::new(&parameters);
     let answers = vec![Vec::new(); parameters.depth as usize];
     for kept in [&mut engine.sink.drive.host.answers, &mut slow_drive.host.answers] {
@@ -29,7 +29,7 @@ fn difference(number: u64) -> Option<String> {
     for (phase, (load, requests)) in phases.into_iter().enumerate() {
         engine.run(load, requests);
         slow.run(&mut slow_drive, load, requests);
-        let told = format!(
+        let description = format!(
             "case {number}, phase {phase}: {load:?} {dies:?} eager {} dies {} channels {} {:?}",
             parameters.is_eager,
             parameters.geometry.dies(),
@@ -38,7 +38,10 @@ fn difference(number: u64) -> Option<String> {
         );
         let (fast, slow) = (&engine.sink.drive.host, &slow_drive.host);
         for (host, name) in [(fast, "the engine"), (slow, "the slow simulator")] {
-            assert!(host.answered.iter().sum::<u64>() >= requests, "{name} answers all: {told}");
+            assert!(
+                host.answered.iter().sum::<u64>() >= requests,
+                "{name} answers all: {description}"
+            );
         }
         let answers = [fast, slow].map(|host| host.answers.as_ref().expect("they are kept"));
         let slots = answers[0].iter().zip(answers[1]).enumerate();
@@ -48,7 +51,7 @@ fn difference(number: u64) -> Option<String> {
         });
         if let Some((at, slot, request, fast, slow)) = differences.min_by_key(|it| it.0) {
             return Some(format!(
-                "at {at} request {request} of slot {slot}: {fast:?}, slowly {slow:?}; {told}"
+                "at {at} request {request} of slot {slot}: {fast:?}, slowly {slow:?}; {description}"
             ));
         }
         let traces = [&engine.sink.drive.trace, &slow_drive.trace];
@@ -58,12 +61,15 @@ fn difference(number: u64) -> Option<String> {
             trace
         });
         if let Some(place) = fast.iter().zip(&slow).position(|(fast, slow)| fast != slow) {
-            return Some(format!("flash: {:?}, slowly {:?}; {told}", fast[place], slow[place]));
+            return Some(format!(
+                "flash: {:?}, slowly {:?}; {description}",
+                fast[place], slow[place]
+            ));
         }
-        assert_eq!(fast.len(), slow.len(), "{told}");
+        assert_eq!(fast.len(), slow.len(), "{description}");
         let programs = [engine.sink.drive.program_units(), slow_drive.program_units()];
-        assert_eq!(programs[0], programs[1], "{told}");
-        assert!(engine.nand.is_idle(), "{told}");
+        assert_eq!(programs[0], programs[1], "{description}");
+        assert!(engine.nand.is_idle(), "{description}");
     }
     None
 }
@@ -71,8 +77,12 @@ fn difference(number: u64) -> Option<String> {
 type Changes = Vec<(u32, Change<u32>, Progress)>;
 
 /// The programs and erases that are under way on the engine, and slowly.
-fn under_way(engine: &Engine, slow: &Slow, slow_drive: &Drive<slow::Places>) -> [Changes; 2] {
-    let fast = engine.nand.under_way().into_iter().map(|it| {
+fn in_flight(
+    engine: &Engine,
+    slow: &ReferenceFlash,
+    slow_drive: &Drive<reference::ReferenceHandles>,
+) -> [Changes; 2] {
+    let fast = engine.nand.operations_in_flight().into_iter().map(|it| {
         let change = match it.operation {
             FlashOperation::Program(tag) => Change::Program(tag.0),
             FlashOperation::CopyProgram(copies) => Change::CopyProgram(copies.index()),
@@ -82,7 +92,7 @@ fn under_way(engine: &Engine, slow: &Slow, slow_drive: &Drive<slow::Places>) -> 
         };
         (it.die.0, change, it.progress)
     });
-    let slow = slow.under_way().into_iter().map(|(die, change, progress)| {
+    let slow = slow.operations_in_flight().into_iter().map(|(die, change, progress)| {
         (die, change.map(|erase| slow_drive.blocks.block_erased_by(erase)), progress)
     });
     // In line at no die they come in any order.
@@ -96,11 +106,11 @@ fn under_way(engine: &Engine, slow: &Slow, slow_drive: &Drive<slow::Places>) -> 
 /// Stops a case under its load. Compares what is under way with what is so slowly, lets a clone and the engine
 /// go on side by side, and begins anew on the flash after a power cut. Returns how many programs and erases
 /// were under way.
-fn stop(number: u64) -> usize {
+fn stop_and_compare(number: u64) -> usize {
     let Case { parameters, dies, load } = Case::of(number);
     let logical = u64::from(parameters.geometry.logical_units());
     let mut engine = Engine::new(&parameters, dies);
-    let mut slow = Slow::new(&parameters, dies);
+    let mut slow = ReferenceFlash::new(&parameters, dies);
     let mut slow_drive = Drive::new(&parameters);
     for (load, requests) in [(FILL, logical / 8), (Workload::WRITES, logical / 2)] {
         engine.run(load, requests);
@@ -113,7 +123,7 @@ fn stop(number: u64) -> usize {
     let until = engine.nand.now() + programs + parameters.timing.command_latency * 3;
     engine.run_until(until);
     slow.run_until(&mut slow_drive, until.nanos());
-    let [fast, slowly] = under_way(&engine, &slow, &slow_drive);
+    let [fast, slowly] = in_flight(&engine, &slow, &slow_drive);
     assert_eq!(fast, slowly, "case {number}: what is under way at {until:?}");
 
     let kept = vec![Vec::new(); parameters.depth as usize];
@@ -129,7 +139,10 @@ fn stop(number: u64) -> usize {
     assert_eq!(answers(&engine), answers(&clone), "case {number}: a clone");
 
     cut.nand.cut_power();
-    assert!(cut.nand.is_idle() && cut.nand.under_way().is_empty(), "case {number}: a power cut");
+    assert!(
+        cut.nand.is_idle() && cut.nand.operations_in_flight().is_empty(),
+        "case {number}: a power cut"
+    );
     let passed = cut.nand.now().since(Instant::START);
     let mut new = Engine::new(&parameters, dies);
     new.sink.drive.host.answers = Some(kept);
@@ -153,7 +166,7 @@ fn cases(count: u64) -> std::ops::Range<u64> {
 }
 
 #[test]
-fn every_request_ends_when_the_slow_simulator_says() {
+fn every_request_ends_when_the_reference_simulator_says() {
     let all = cases(200);
     let differences: Vec<String> = all.clone().filter_map(difference).collect();
     let (count, all) = (differences.len(), all.end - all.start);
@@ -162,6 +175,6 @@ fn every_request_ends_when_the_slow_simulator_says() {
 
 #[test]
 fn a_clone_goes_on_alike_and_a_power_cut_leaves_idle_flash() {
-    let under_way: usize = cases(100).map(stop).sum();
-    assert!(under_way > 0, "something is under way when it stops");
+    let in_flight: usize = cases(100).map(stop_and_compare).sum();
+    assert!(in_flight > 0, "something is under way when it stops");
 }
