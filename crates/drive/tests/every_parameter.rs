@@ -189,7 +189,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
 ];
 
 /// Drives on which keys may mean nothing.
-const OTHERS: &[(&str, Changes)] = &[
+const OTHER_DRIVES: &[(&str, Changes)] = &[
     ("plain", PLAIN),
     ("with capacitors", PROTECTED),
     ("that ignores flush", &[("controller.flush", "ignored")]),
@@ -203,7 +203,7 @@ const OTHERS: &[(&str, Changes)] = &[
 ];
 
 /// What is known to be taken and to do nothing, and why it is not refused.
-const SILENT: &[(&str, &[&str])] = &[
+const KNOWN_WITHOUT_EFFECT: &[(&str, &[&str])] = &[
     // How long a range is counts for what a range costs, and for how many a command takes.
     ("", &["trim.range_most"]),
     // A journal that is left alone is what ignoring flushes means.
@@ -239,7 +239,7 @@ fn changed(
 }
 
 /// Returns what can be seen of a drive that has some of everything to do: one line for each thing.
-fn seen(changes: &[(&str, &str)]) -> Result<String, String> {
+fn observable_results(changes: &[(&str, &str)]) -> Result<String, String> {
     let configuration = profile(changes)?.configuration().map_err(|error| error.to_string())?;
     let mut drive = SimulatedDrive::new("drive", configuration).map_err(|it| it.to_string())?;
     let mut text = format!("{}\n", drive.description().capacity);
@@ -311,9 +311,9 @@ fn seen(changes: &[(&str, &str)]) -> Result<String, String> {
         let _ = writeln!(text, "trimmed: {trimmed:?}");
         drive.pass_until(trimmed.expect("it lies within the drive"));
     }
-    let aged = drive.store(Nanoseconds::from_secs(400 * 86_400));
+    let stored = drive.store(Nanoseconds::from_secs(400 * 86_400));
     let read = drive.send(drive.now() + gap, Request::Read(Region::first(MIB * 4)));
-    let _ = writeln!(text, "{aged:?} {read:?} {:?}", drive.trim_path());
+    let _ = writeln!(text, "{stored:?} {read:?} {:?}", drive.trim_path());
     Ok(text)
 }
 
@@ -325,50 +325,54 @@ fn every_key_is_in_the_table() {
 
 #[test]
 fn every_key_changes_something() {
-    let mut silent = Vec::new();
+    let mut without_effect = Vec::new();
     for (key, with, value) in TABLE {
         let base = changed(SMALL, with);
-        let without = seen(&base).unwrap_or_else(|error| panic!("{key}, without: {error}"));
-        assert_eq!(Ok(&without), seen(&base).as_ref(), "{key}: the same drive twice");
+        let without =
+            observable_results(&base).unwrap_or_else(|error| panic!("{key}, without: {error}"));
+        assert_eq!(Ok(&without), observable_results(&base).as_ref(), "{key}: the same drive twice");
         let change: Changes = Box::leak(Box::new([(*key, *value)]));
         // Switched off, what says how it is goes with it.
-        let off = key_off(key, value);
+        let off = keys_switched_off_with(key, value);
         let goes = |key: &str| off.iter().any(|prefix| key.starts_with(prefix));
         let kept: Vec<_> = base.iter().copied().filter(|(key, _)| !goes(key)).collect();
         let with_it = changed(&kept, change);
-        match seen(&with_it) {
-            Ok(text) if text == without => silent.push(*key),
+        match observable_results(&with_it) {
+            Ok(text) if text == without => without_effect.push(*key),
             Ok(_) => {}
             Err(error) => panic!("{key} = {value}: {error}"),
         }
     }
-    assert!(silent.is_empty(), "these change nothing: {silent:?}");
+    assert!(without_effect.is_empty(), "these change nothing: {without_effect:?}");
 }
 
 #[test]
 fn a_key_changes_something_on_another_drive_too_or_is_refused() {
-    let (mut silent, mut found) = (Vec::new(), HashSet::new());
-    for (other, with) in OTHERS {
+    let (mut without_effect, mut found) = (Vec::new(), HashSet::new());
+    for (other, with) in OTHER_DRIVES {
         let base = changed(SMALL, with);
-        let without = seen(&base).unwrap_or_else(|error| panic!("{other}: {error}"));
+        let without = observable_results(&base).unwrap_or_else(|error| panic!("{other}: {error}"));
         for (key, _, value) in TABLE {
             let change: Changes = Box::leak(Box::new([(*key, *value)]));
             let changes = changed(&base, change);
-            if has_that_already(&base, &changes)
-                || !seen(&changes).is_ok_and(|text| text == without)
+            if is_same_configuration(&base, &changes)
+                || !observable_results(&changes).is_ok_and(|text| text == without)
             {
                 continue;
             }
             let is_known =
                 |(at, keys): &(&str, &[&str])| (at.is_empty() || at == other) && keys.contains(key);
-            match SILENT.iter().position(is_known) {
+            match KNOWN_WITHOUT_EFFECT.iter().position(is_known) {
                 Some(place) => drop(found.insert((place, *key))),
-                None => silent.push((*other, *key)),
+                None => without_effect.push((*other, *key)),
             }
         }
     }
-    assert!(silent.is_empty(), "these change nothing, and are not refused: {silent:?}");
-    let listed = SILENT.iter().enumerate();
+    assert!(
+        without_effect.is_empty(),
+        "these change nothing, and are not refused: {without_effect:?}"
+    );
+    let listed = KNOWN_WITHOUT_EFFECT.iter().enumerate();
     let mended: Vec<_> = listed
         .flat_map(|(place, (at, keys))| keys.iter().map(move |key| (place, *at, *key)))
         .filter(|&(place, _, key)| !found.contains(&(place, key)))
@@ -377,7 +381,7 @@ fn a_key_changes_something_on_another_drive_too_or_is_refused() {
 }
 
 /// Returns true if the drives are alike before anything is asked of them.
-fn has_that_already(base: &[(&str, &str)], changes: &[(&str, &str)]) -> bool {
+fn is_same_configuration(base: &[(&str, &str)], changes: &[(&str, &str)]) -> bool {
     let made = |changes| {
         let configuration = profile(changes)?.configuration();
         configuration.map(|it| format!("{it:?}")).map_err(|error| error.to_string())
@@ -386,7 +390,7 @@ fn has_that_already(base: &[(&str, &str)], changes: &[(&str, &str)]) -> bool {
 }
 
 /// The keys, by how they begin, that have to be left out together with one that is switched off.
-fn key_off(key: &str, value: &str) -> &'static [&'static str] {
+fn keys_switched_off_with(key: &str, value: &str) -> &'static [&'static str] {
     match (key, value) {
         ("flash.suspend", "off") => &["flash.suspend", "flash.resume"],
         ("collection.pacing", "paced") => &["collection.high_water"],

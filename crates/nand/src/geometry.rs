@@ -68,7 +68,7 @@ pub struct Geometry {
     by_block: Divisor,
     by_program: Divisor,
     /// Finds the die of a unit: program units go round the dies of a collection unit.
-    lanes: Rounds,
+    stripe_rotation: Rounds,
     by_stripe: Divisor,
     by_blocks_per_group: Divisor,
     by_channels: Divisor,
@@ -131,7 +131,7 @@ impl Geometry {
             blocks_per_group,
             by_block: Divisor::new(units_per_block),
             by_program: Divisor::new(units_per_program),
-            lanes: Rounds::new(units_per_program, p.dies_per_collection_unit),
+            stripe_rotation: Rounds::new(units_per_program, p.dies_per_collection_unit),
             by_stripe: Divisor::new(p.dies_per_collection_unit),
             by_blocks_per_group: Divisor::new(blocks_per_group),
             by_channels: Divisor::new(p.channels),
@@ -262,13 +262,13 @@ impl Geometry {
     /// The die that holds `unit`.
     #[inline(always)]
     pub fn die_of(&self, unit: PhysicalUnit) -> DieIndex {
-        // Program units are numbered through the whole drive; a collection unit begins on lane
-        // 0, because it holds a whole number of rows.
-        let lane = self.lanes.run_of(unit.0);
+        // Program units are numbered through the whole drive; a collection unit begins on die
+        // 0 of its stripe, because it holds a whole number of rows.
+        let die_in_stripe = self.stripe_rotation.run_of(unit.0);
         if self.groups == 1 {
-            DieIndex(lane)
+            DieIndex(die_in_stripe)
         } else {
-            DieIndex(self.group_of(self.block_of(unit)) * self.stripe() + lane)
+            DieIndex(self.group_of(self.block_of(unit)) * self.stripe() + die_in_stripe)
         }
     }
 

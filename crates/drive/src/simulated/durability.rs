@@ -49,27 +49,27 @@ mod tests {
         Composition::Ssd(Box::new(profile.configuration().unwrap()))
     }
 
-    fn lasts(composition: Composition) -> bool {
+    fn survives(composition: Composition) -> bool {
         SimulatedDrive::of("sim:", composition).unwrap().writes_survive_power_cut()
     }
 
     #[test]
-    fn writes_survive_a_power_cut_where_every_drive_has_capacitors_or_no_write_cache() {
-        let capacitors = || drive(&[("controller.power_loss_protection", "on")]);
-        assert!(!lasts(drive(&[])));
-        assert!(lasts(capacitors()));
-        assert!(lasts(drive(&[("controller.write_cache", "write-through")])));
+    fn writes_survive_a_power_cut_where_every_drive_has_power_loss_protection_or_no_write_cache() {
+        let protected = || drive(&[("controller.power_loss_protection", "on")]);
+        assert!(!survives(drive(&[])));
+        assert!(survives(protected()));
+        assert!(survives(drive(&[("controller.write_cache", "write-through")])));
         let pair = |one, other| Composition::Array(Level::Raid1.array(vec![one, other]));
-        assert!(lasts(pair(capacitors(), capacitors())));
-        assert!(!lasts(pair(capacitors(), drive(&[]))));
+        assert!(survives(pair(protected(), protected())));
+        assert!(!survives(pair(protected(), drive(&[]))));
     }
 
     #[test]
     fn who_ignores_flushes_and_loses_something_by_it_is_known() {
         let ignores =
             |composition| SimulatedDrive::of("sim:", composition).unwrap().ignores_flushes();
-        let liar = || drive(&[("controller.flush", "ignored")]);
-        assert!(ignores(liar()) && !ignores(drive(&[])));
-        assert!(ignores(Composition::Array(Level::Raid1.array(vec![drive(&[]), liar()]))));
+        let ignoring = || drive(&[("controller.flush", "ignored")]);
+        assert!(ignores(ignoring()) && !ignores(drive(&[])));
+        assert!(ignores(Composition::Array(Level::Raid1.array(vec![drive(&[]), ignoring()]))));
     }
 }

@@ -37,8 +37,8 @@ impl TrimPath {
 
     fn follow(&mut self, composition: &Composition) -> TrimEnd {
         match composition {
-            Composition::Ssd(configuration) => end_of(configuration),
-            Composition::Saved(saved) => end_of(saved.configuration()),
+            Composition::Ssd(configuration) => reads_after_trim(configuration),
+            Composition::Saved(saved) => reads_after_trim(saved.configuration()),
             Composition::Usb(member, bridge) => {
                 self.layers.push(("usb bridge".to_owned(), bridge.trim));
                 self.follow(member)
@@ -67,7 +67,7 @@ impl TrimPath {
     }
 }
 
-fn end_of(configuration: &Configuration) -> TrimEnd {
+fn reads_after_trim(configuration: &Configuration) -> TrimEnd {
     if !configuration.trim {
         return TrimEnd::Ignored;
     }

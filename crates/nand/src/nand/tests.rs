@@ -498,8 +498,8 @@ fn all_that_is_due_has_happened_although_a_command_is_acted_on_soon_after() {
     // The controller could act on it ahead of the transfer.
     nand.submit(Instant::START + us(1) + SENSE + CHANNEL, Tag(1), Nanoseconds::ZERO);
     nand.run_until(transferred, &mut sink);
-    let told: Vec<u32> = sink.notes.reads.iter().map(|read| read.0).collect();
-    assert_eq!(told, [0]);
+    let reported: Vec<u32> = sink.notes.reads.iter().map(|read| read.0).collect();
+    assert_eq!(reported, [0]);
 }
 
 /// Reads a page on each of two dies of one channel for command 0, the higher die first.
