@@ -11,11 +11,11 @@ mod machine;
 mod untrusted;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let mut made = machine::Made::new();
+    let mut made = machine::MachineBuilder::new();
     made.sata("sda", true);
     made.partition("sda1", "sda", machine::mib(1));
     made.luks("dm-0", "home", "sda1", true);
     made.md("md0", "raid1", &["dm-0"], true);
     made.mount("/", "ext4", "md0", "rw,relatime");
-    untrusted::machine(&String::from_utf8_lossy(bytes), &mut made.done());
+    untrusted::machine(&String::from_utf8_lossy(bytes), &mut made.build());
 });

@@ -11,8 +11,8 @@ mod machine;
 mod untrusted;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let mut made = machine::Made::new();
+    let mut made = machine::MachineBuilder::new();
     made.sata("sda", true);
     made.nvme("nvme0n1");
-    untrusted::smart(&String::from_utf8_lossy(bytes), &mut made.done());
+    untrusted::smart(&String::from_utf8_lossy(bytes), &mut made.build());
 });

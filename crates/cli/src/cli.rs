@@ -6,7 +6,7 @@ mod attach;
 mod drive;
 mod groups;
 mod machine;
-mod mend;
+mod maintenance;
 mod profile;
 mod reports;
 mod run;
@@ -24,7 +24,7 @@ pub use attach::*;
 pub use drive::*;
 pub use groups::command;
 pub use machine::*;
-pub use mend::*;
+pub use maintenance::*;
 pub use profile::*;
 pub use reports::*;
 pub use run::*;
@@ -156,11 +156,11 @@ pub enum Command {
     #[command(after_help = machine::DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
     /// Say how much over-provisioning a workload deserves
-    #[command(after_help = mend::ADVISE_EXAMPLES)]
+    #[command(after_help = maintenance::ADVISE_EXAMPLES)]
     Advise(AdviseArguments),
     #[cfg(target_os = "linux")]
     /// Rewrite what of a file or device has become slow to read
-    #[command(after_help = mend::REFRESH_EXAMPLES)]
+    #[command(after_help = maintenance::REFRESH_EXAMPLES)]
     Refresh(RefreshArguments),
     /// List experiments, simulated drives, stacks or kept runs
     #[command(after_help = reports::LIST_EXAMPLES)]

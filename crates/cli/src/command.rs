@@ -39,7 +39,7 @@ use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
 /// Carries out a subcommand; returns the exit code.
-pub fn carry_out(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
+pub fn execute(command: &Command, terminal: &Terminal) -> Result<Exit, Failure> {
     match command {
         Command::Run(arguments) => run::run(arguments, terminal)?,
         Command::Sweep(arguments) => return sweep::sweep(arguments, terminal),

@@ -23,13 +23,13 @@ const SHELLS: Shells<'static> = Shells(&[&bash::Bash, &Elvish, &Fish, &Powershel
 
 /// Addition to the script for zsh: zsh runs a file of its fpath at the first completion, and the script alone would
 /// only define the function.
-const AUTOLOADED: &str = r#"if [[ ${funcstack[1]} == _ssdlab ]]; then
+const ZSH_AUTOLOAD: &str = r#"if [[ ${funcstack[1]} == _ssdlab ]]; then
     _clap_dynamic_completer_ssdlab "$@"
 fi
 "#;
 
 /// If a shell asks for completions, prints them and exits.
-pub fn answer_if_asked() {
+pub fn complete_if_asked() {
     CompleteEnv::with_factory(cli::command)
         .var(VARIABLE)
         .bin(PROGRAM)
@@ -47,7 +47,7 @@ pub fn script(shell: &str) -> Option<String> {
         .expect("writing to memory does not fail");
     let mut script = String::from_utf8(script).ok()?;
     if completer.name() == Zsh.name() {
-        script.push_str(AUTOLOADED);
+        script.push_str(ZSH_AUTOLOAD);
     }
     Some(script)
 }

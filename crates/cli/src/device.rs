@@ -27,13 +27,13 @@ pub enum Gate {
     /// The target is not a block device.
     NotADevice,
     /// The target is a block device that is only read.
-    ToRead(Box<RealDrive>),
+    ReadOnly(Box<RealDrive>),
     /// The target is a block device, and the user has confirmed its destruction.
     Passed(Box<Permit>),
 }
 
 /// Refuses options for a block device that is written if the run writes none: the user expects something else.
-pub fn refuse_idle_options(
+pub fn refuse_unused_options(
     gate: &Gate,
     target: &Target,
     make_new: Option<PurgeArgument>,
@@ -41,7 +41,7 @@ pub fn refuse_idle_options(
 ) -> Result<(), Failure> {
     let what = match gate {
         Gate::Passed(_) => return Ok(()),
-        Gate::ToRead(_) => "this run only reads it",
+        Gate::ReadOnly(_) => "this run only reads it",
         Gate::NotADevice if target.is_simulated() => "a simulated drive holds nobody's data",
         Gate::NotADevice => "this run writes a file of its own, which is new",
     };
@@ -61,10 +61,14 @@ pub fn refuse_idle_options(
 }
 
 /// Refuses `--create-file` if the run creates no file.
-pub fn refuse_idle_file(gate: &Gate, target: &Target, create_file: bool) -> Result<(), Failure> {
+pub fn refuse_unused_create_file(
+    gate: &Gate,
+    target: &Target,
+    create_file: bool,
+) -> Result<(), Failure> {
     let what = match gate {
         _ if !create_file => return Ok(()),
-        Gate::Passed(_) | Gate::ToRead(_) => "a block device",
+        Gate::Passed(_) | Gate::ReadOnly(_) => "a block device",
         Gate::NotADevice if target.is_simulated() => "a simulated drive",
         Gate::NotADevice => return Ok(()),
     };
@@ -74,7 +78,7 @@ pub fn refuse_idle_file(gate: &Gate, target: &Target, create_file: bool) -> Resu
 }
 
 /// Returns the purge method for a block device.
-pub fn make_new(argument: Option<PurgeArgument>, target: &Target) -> Result<MakeNew, Failure> {
+pub fn purge_method(argument: Option<PurgeArgument>, target: &Target) -> Result<MakeNew, Failure> {
     match argument {
         Some(PurgeArgument::Format) if !target.is_simulated() => Err(Failure::usage(
             "--purge format is for simulated drives; nvme-format formats a real one and erases \
@@ -105,7 +109,7 @@ pub fn engine(argument: EngineArgument, target: &Target) -> Result<Engine, Failu
 }
 
 /// Returns the purge method for a simulated drive.
-pub fn make_new_simulated(argument: Option<PurgeArgument>) -> simulated::MakeNew {
+pub fn simulated_purge_method(argument: Option<PurgeArgument>) -> simulated::MakeNew {
     match argument {
         None => simulated::MakeNew::Factory,
         Some(PurgeArgument::Discard) => simulated::MakeNew::Discard,
@@ -144,7 +148,7 @@ pub fn gate(
     // The plan needs the description of an open drive.
     let planned = match RealDrive::open_device_to_read(path, options.clone()) {
         Ok(drive) => match experiment.plan(settings, &drive.description()) {
-            Ok(plan) if !plan.is_writing() => return Ok(Gate::ToRead(Box::new(drive))),
+            Ok(plan) if !plan.is_writing() => return Ok(Gate::ReadOnly(Box::new(drive))),
             planned => planned.map(|_| ()),
         },
         // The check below reports why the device cannot be opened.
@@ -153,30 +157,30 @@ pub fn gate(
     let candidate = Candidate::look_at(path).map_err(LabError::from)?;
     planned?;
     if !consent.destroy_data {
-        return Err(refused(candidate.needs_consent()));
+        return Err(refusal(candidate.needs_consent()));
     }
-    say(&candidate.words());
+    print_lines(&candidate.words());
     let typed = match &consent.confirm {
         Some(typed) => typed.clone(),
-        None => ask(&candidate)?,
+        None => ask_confirmation(&candidate)?,
     };
     let permit = candidate.confirm(consent.destroy_data, &typed).map_err(LabError::from)?;
     Ok(Gate::Passed(Box::new(permit)))
 }
 
-fn refused(why: String) -> Failure {
+fn refusal(why: String) -> Failure {
     LabError::from(DriveError::new(ErrorKind::Refused, why)).into()
 }
 
 /// Asks on the terminal for the serial number or the path; returns the answer.
-fn ask(candidate: &Candidate) -> Result<String, Failure> {
+fn ask_confirmation(candidate: &Candidate) -> Result<String, Failure> {
     if !io::stdin().is_terminal() {
-        return Err(refused(format!(
+        return Err(refusal(format!(
             "nobody can be asked about {candidate}: stdin is no terminal; give {} with --confirm",
             candidate.expected()
         )));
     }
-    say(&[
+    print_lines(&[
         "ALL OF IT WILL BE DESTROYED.".to_owned(),
         format!("To go on, type {}:", candidate.expected()),
     ]);
@@ -188,7 +192,7 @@ fn ask(candidate: &Candidate) -> Result<String, Failure> {
 }
 
 /// Prints lines on stderr, even with `--quiet`: the question is about them.
-fn say(lines: &[String]) {
+fn print_lines(lines: &[String]) {
     let mut stderr = anstream::stderr().lock();
     for line in lines {
         let _ = writeln!(stderr, "{line}");

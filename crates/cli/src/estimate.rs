@@ -10,7 +10,7 @@ use ssdlab_lab::{Target, effort};
 use ssdlab_model::Configuration;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use crate::progress::about;
+use crate::progress::approximate_duration;
 use crate::terminal::Terminal;
 
 /// Assumed throughput if the drive cannot be probed: most SATA drives reach it.
@@ -29,7 +29,7 @@ pub fn announce(
         return None;
     }
     let probed = drive.probe_throughput().ok();
-    let written = writes(plan, probed, examined);
+    let written = bytes_written(plan, probed, examined);
     let description = drive.description();
     let place = description.name;
     if let Some(words) = drive.drive_words() {
@@ -38,7 +38,7 @@ pub fn announce(
     if !plan.is_writing() {
         terminal.note(&format!("This run only reads {place}, and writes nothing."));
     } else {
-        let amount = amount_words(plan, written);
+        let amount = amount_text(plan, written);
         let whereto = if description.kind == DriveKind::Device {
             format!("the first {} of {place}", plan.space)
         } else {
@@ -58,16 +58,16 @@ pub fn announce(
     {
         terminal.note(&format!("For the drive: {words}."));
     }
-    terminal.note(&duration_words(plan, probed));
+    terminal.note(&duration_text(plan, probed));
     terminal.note("Ctrl-C ends it early and keeps what was measured until then.");
     Some(duration(plan, probed))
 }
 
 /// Processor time below which a run is not announced.
-const WORTH_SAYING: Duration = Duration::from_secs(15);
+const MIN_ANNOUNCED_TIME: Duration = Duration::from_secs(15);
 
 /// Bytes in a saved drive for each logical and each physical unit.
-const ENTRY: ByteLength = ByteLength::new(4);
+const SAVED_UNIT_SIZE: ByteLength = ByteLength::new(4);
 
 /// Prints how long a run on simulated drives will take, if that is long, and returns that time. `threads` is the number
 /// of workloads that may run in parallel; `shorter` is true if `--quick` would use a smaller drive.
@@ -79,21 +79,24 @@ pub fn announce_simulated(
     terminal: &Terminal,
 ) -> Option<Duration> {
     let all = effort::processor_time(plan, target)?;
-    let beside = threads.min(plan.drives.copies as usize).max(1);
-    let expected = all / beside as u32;
-    if all < WORTH_SAYING {
+    let parallel = threads.min(plan.drives.copies as usize).max(1);
+    let expected = all / parallel as u32;
+    if all < MIN_ANNOUNCED_TIME {
         return None;
     }
     if !terminal.quiet {
-        let on = match beside {
+        let on = match parallel {
             1 => String::new(),
-            count => format!(", {} on {count} processors", about(expected)),
+            count => format!(", {} on {count} processors", approximate_duration(expected)),
         };
         let way_out = match shorter {
             true => "; --quick takes the same protocol through a smaller drive of the same kind",
             false => "",
         };
-        let text = format!("This takes about {} of processor time{on}{way_out}.", about(all));
+        let text = format!(
+            "This takes about {} of processor time{on}{way_out}.",
+            approximate_duration(all)
+        );
         terminal.note(&text);
         terminal.note("Ctrl-C ends it early and keeps what was measured until then.");
     }
@@ -101,7 +104,7 @@ pub fn announce_simulated(
 }
 
 /// Prints how long preconditioning will take, if that is long, and returns that time.
-pub fn announce_ageing(
+pub fn announce_precondition(
     drive: &Configuration,
     ageing: &Ageing,
     terminal: &Terminal,
@@ -109,39 +112,39 @@ pub fn announce_ageing(
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let amounts = ageing.amounts(drive.geometry.capacity());
     let expected = effort::of_ageing(drive, &amounts, processors);
-    if expected < WORTH_SAYING {
+    if expected < MIN_ANNOUNCED_TIME {
         return None;
     }
     if !terminal.quiet {
         let units = [drive.geometry.logical_units(), drive.geometry.physical_units()];
-        let file = ENTRY * units.into_iter().map(u64::from).sum::<u64>();
+        let file = SAVED_UNIT_SIZE * units.into_iter().map(u64::from).sum::<u64>();
         terminal.note(&format!(
             "This takes about {}; then a file of about {} is written.",
-            about(expected),
-            roughly(file)
+            approximate_duration(expected),
+            two_digits(file)
         ));
     }
     Some(expected)
 }
 
 /// Returns the bytes that the run writes, those of the probe before it and of the check after it included.
-fn writes(plan: &Plan, probed: Option<f64>, examined: bool) -> ByteLength {
+fn bytes_written(plan: &Plan, probed: Option<f64>, examined: bool) -> ByteLength {
     let bytes_per_second = probed.unwrap_or(ASSUMED_BYTES_PER_SECOND);
-    let look = if examined { EXAMINED } else { ByteLength::ZERO };
-    plan.writes(bytes_per_second) + plan.space.min(PROBE_LENGTH) + look
+    let check = if examined { EXAMINED } else { ByteLength::ZERO };
+    plan.writes(bytes_per_second) + plan.space.min(PROBE_LENGTH) + check
 }
 
 /// Returns the amount in words: an upper bound, or an estimate if it depends on the drive's speed.
-fn amount_words(plan: &Plan, written: ByteLength) -> String {
+fn amount_text(plan: &Plan, written: ByteLength) -> String {
     if plan.writing > Nanoseconds::ZERO {
-        format!("about {}", roughly(written))
+        format!("about {}", two_digits(written))
     } else {
         format!("at most {written}")
     }
 }
 
 /// Returns a length with two digits, the precision of an estimate.
-fn roughly(length: ByteLength) -> String {
+fn two_digits(length: ByteLength) -> String {
     let units = [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB")];
     let (unit, name) =
         units.into_iter().find(|(unit, _)| length.bytes() >= *unit).unwrap_or((1 << 10, "KiB"));
@@ -155,7 +158,7 @@ fn duration(plan: &Plan, probed: Option<f64>) -> Duration {
     plan.estimate(probed.unwrap_or(ASSUMED_BYTES_PER_SECOND)).into()
 }
 
-fn duration_words(plan: &Plan, probed: Option<f64>) -> String {
+fn duration_text(plan: &Plan, probed: Option<f64>) -> String {
     let bytes_per_second = probed.unwrap_or(ASSUMED_BYTES_PER_SECOND);
     let whole = duration(plan, probed);
     let rests = Duration::from(plan.rests);
@@ -164,10 +167,13 @@ fn duration_words(plan: &Plan, probed: Option<f64>) -> String {
         Some(_) => format!("at the {speed} that a short try has shown"),
         None => format!("assuming {speed}, for a short try has failed"),
     };
-    let resting =
-        if rests.is_zero() { String::new() } else { format!(", {} of it rests", about(rests)) };
+    let resting = if rests.is_zero() {
+        String::new()
+    } else {
+        format!(", {} of it rests", approximate_duration(rests))
+    };
     let sooner = if plan.until_steady > 0 { ", less where it is steady sooner" } else { "" };
-    format!("It takes about {} {basis}{resting}{sooner}.", about(whole))
+    format!("It takes about {} {basis}{resting}{sooner}.", approximate_duration(whole))
 }
 
 #[cfg(test)]
@@ -178,26 +184,26 @@ mod tests {
     #[test]
     fn the_short_try_is_part_of_what_is_written() {
         let plan = |space| Plan { sequential_writes: space, space, ..Plan::default() };
-        assert_eq!(writes(&plan(MIB * 16), None, false), MIB * 32);
-        assert_eq!(writes(&plan(MIB * 1024), None, false), MIB * 1152);
-        assert_eq!(writes(&plan(MIB * 16), None, true), MIB * 32 + EXAMINED);
+        assert_eq!(bytes_written(&plan(MIB * 16), None, false), MIB * 32);
+        assert_eq!(bytes_written(&plan(MIB * 1024), None, false), MIB * 1152);
+        assert_eq!(bytes_written(&plan(MIB * 16), None, true), MIB * 32 + EXAMINED);
     }
 
     #[test]
     fn writing_for_a_time_writes_what_the_drive_takes_in_it() {
         let plan = Plan { writing: Nanoseconds::from_secs(10), ..Plan::default() };
-        assert_eq!(writes(&plan, Some(50e6), false), ByteLength::new(500_000_000));
+        assert_eq!(bytes_written(&plan, Some(50e6), false), ByteLength::new(500_000_000));
     }
 
     #[test]
     fn only_an_amount_has_an_upper_bound() {
         let by_amount = Plan { sequential_writes: MIB * 400, ..Plan::default() };
-        assert_eq!(amount_words(&by_amount, MIB * 528), "at most 528 MiB");
+        assert_eq!(amount_text(&by_amount, MIB * 528), "at most 528 MiB");
         let by_time = Plan { writing: Nanoseconds::from_secs(10), ..by_amount };
-        assert_eq!(amount_words(&by_time, MIB * 23_398), "about 23 GiB");
-        assert_eq!(roughly(MIB * 1_234_567), "1.2 TiB");
-        assert_eq!(roughly(MIB * 235_000), "230 GiB");
-        assert_eq!(roughly(MIB * 1023), "1000 MiB");
+        assert_eq!(amount_text(&by_time, MIB * 23_398), "about 23 GiB");
+        assert_eq!(two_digits(MIB * 1_234_567), "1.2 TiB");
+        assert_eq!(two_digits(MIB * 235_000), "230 GiB");
+        assert_eq!(two_digits(MIB * 1023), "1000 MiB");
     }
 
     #[test]
@@ -207,11 +213,11 @@ mod tests {
             besides: Nanoseconds::from_secs(30),
             ..Plan::default()
         };
-        assert!(duration_words(&plan, Some(100e6)).contains("about 50s"));
+        assert!(duration_text(&plan, Some(100e6)).contains("about 50s"));
         assert!(plan.is_writing());
         assert_eq!(plan.writes(100e6), ByteLength::new(1_000_000_000));
         let ended = Plan { limit: Some(Nanoseconds::from_secs(7)), ..plan };
-        assert!(duration_words(&ended, Some(100e6)).contains("about 7s"));
+        assert!(duration_text(&ended, Some(100e6)).contains("about 7s"));
     }
 
     #[test]
@@ -230,7 +236,7 @@ mod tests {
     #[test]
     fn what_ends_when_it_is_steady_may_end_sooner() {
         let plan = Plan { reading: Nanoseconds::from_secs(60), until_steady: 1, ..Plan::default() };
-        assert!(duration_words(&plan, None).contains("less where it is steady sooner"));
+        assert!(duration_text(&plan, None).contains("less where it is steady sooner"));
     }
 
     #[test]
@@ -240,11 +246,11 @@ mod tests {
             rests: Nanoseconds::from_secs(30),
             ..Plan::default()
         };
-        let words = duration_words(&plan, Some(100e6));
+        let words = duration_text(&plan, Some(100e6));
         assert_eq!(
             words,
             "It takes about 35s at the 100 MB/s that a short try has shown, 30s of it rests."
         );
-        assert!(duration_words(&plan, None).contains("assuming 400 MB/s"));
+        assert!(duration_text(&plan, None).contains("assuming 400 MB/s"));
     }
 }

@@ -71,22 +71,22 @@ impl Failure {
 
     /// Returns the error and its causes, without causes that an earlier message already contains.
     pub fn chain(&self) -> Vec<String> {
-        chain(self.error.as_ref())
+        error_chain(self.error.as_ref())
     }
 }
 
 /// Returns an error and its causes as sentences, without causes that an earlier one already contains.
-pub fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
+pub fn error_chain(error: &(dyn Error + 'static)) -> Vec<String> {
+    let mut sentences: Vec<String> = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {
         let text = error.to_string();
-        if !said.iter().any(|earlier| earlier.contains(&text)) {
-            said.push(text);
+        if !sentences.iter().any(|earlier| earlier.contains(&text)) {
+            sentences.push(text);
         }
         next = error.source();
     }
-    said
+    sentences
 }
 
 impl From<LabError> for Failure {

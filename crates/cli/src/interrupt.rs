@@ -1,7 +1,7 @@
 //! Ctrl-C: the first signal ends the run cleanly, a second one ends the program at once.
 //!
-//! Signals that follow the first within [`ONE_PRESS`] count as the first: `timeout` signals the program and then its
-//! whole process group, and a terminal that closes sends SIGHUP to both.
+//! Signals that follow the first within [`SAME_REQUEST_TIME`] count as the first: `timeout` signals the program and
+//! then its whole process group, and a terminal that closes sends SIGHUP to both.
 
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::failure::Exit;
 
 /// Time after the first signal within which further signals belong to the same request.
-const ONE_PRESS: Duration = Duration::from_secs(1);
+const SAME_REQUEST_TIME: Duration = Duration::from_secs(1);
 
 /// Flag that is set when the user asks for the end of the run.
 #[derive(Clone, Debug, Default)]
@@ -23,8 +23,8 @@ impl Interrupt {
     pub fn listen() -> io::Result<Interrupt> {
         let interrupt = Interrupt::default();
         let wanted = interrupt.0.clone();
-        let mut requests = Requests::default();
-        let listening = ctrlc::set_handler(move || match requests.take(Instant::now()) {
+        let mut signals = SignalHistory::default();
+        let listening = ctrlc::set_handler(move || match signals.register(Instant::now()) {
             Reaction::EndRun => wanted.store(true, Ordering::Relaxed),
             Reaction::Nothing => {}
             Reaction::EndProgram => std::process::exit(Exit::Interrupted as i32),
@@ -37,7 +37,7 @@ impl Interrupt {
     }
 
     /// Returns true if a signal has arrived.
-    pub fn is_wanted(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -55,19 +55,21 @@ enum Reaction {
 
 /// Signals that have arrived.
 #[derive(Debug, Default)]
-struct Requests {
+struct SignalHistory {
     first: Option<Instant>,
 }
 
-impl Requests {
+impl SignalHistory {
     /// Returns the effect of a signal that arrives at `now`.
-    fn take(&mut self, now: Instant) -> Reaction {
+    fn register(&mut self, now: Instant) -> Reaction {
         match self.first {
             None => {
                 self.first = Some(now);
                 Reaction::EndRun
             }
-            Some(first) if now.saturating_duration_since(first) < ONE_PRESS => Reaction::Nothing,
+            Some(first) if now.saturating_duration_since(first) < SAME_REQUEST_TIME => {
+                Reaction::Nothing
+            }
             Some(_) => Reaction::EndProgram,
         }
     }
@@ -79,12 +81,12 @@ mod tests {
 
     #[test]
     fn signals_of_one_second_are_one_and_a_later_one_ends_the_program() {
-        let mut requests = Requests::default();
+        let mut signals = SignalHistory::default();
         let start = Instant::now();
         let after = |millis| start + Duration::from_millis(millis);
-        assert_eq!(requests.take(start), Reaction::EndRun);
-        assert_eq!(requests.take(start), Reaction::Nothing);
-        assert_eq!(requests.take(after(999)), Reaction::Nothing);
-        assert_eq!(requests.take(after(1000)), Reaction::EndProgram);
+        assert_eq!(signals.register(start), Reaction::EndRun);
+        assert_eq!(signals.register(start), Reaction::Nothing);
+        assert_eq!(signals.register(after(999)), Reaction::Nothing);
+        assert_eq!(signals.register(after(1000)), Reaction::EndProgram);
     }
 }

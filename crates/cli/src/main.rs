@@ -10,13 +10,13 @@ mod device;
 mod estimate;
 mod failure;
 mod interrupt;
-mod keep;
 mod memory;
-mod page;
+mod output_file;
 mod progress;
 mod renamed;
+mod run_store;
 mod table;
-mod tabular;
+mod table_files;
 mod terminal;
 
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     if ssdlab_lab::experiment::discard::guard_if_asked() {
         return ExitCode::SUCCESS;
     }
-    completion::answer_if_asked();
+    completion::complete_if_asked();
     let (arguments, notices) = renamed::respell(std::env::args_os());
     let matches = cli::command().get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     for notice in notices {
         terminal.note(&notice);
     }
-    let exit = command::carry_out(&cli.command, &terminal).unwrap_or_else(|failure| {
+    let exit = command::execute(&cli.command, &terminal).unwrap_or_else(|failure| {
         terminal.error(&failure);
         failure.exit()
     });

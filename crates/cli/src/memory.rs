@@ -29,11 +29,11 @@ pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
 }
 
 /// Least need of memory that is announced.
-const WORTH_SAYING: ByteLength = ByteLength::new(2 << 30);
+const MIN_ANNOUNCED_MEMORY: ByteLength = ByteLength::new(2 << 30);
 
 /// Prints how much memory the run will need, if that is much.
 pub fn announce(need: &Need, terminal: &Terminal) {
-    if need.least() >= WORTH_SAYING && !terminal.quiet {
+    if need.least() >= MIN_ANNOUNCED_MEMORY && !terminal.quiet {
         let memory = rounded(need.least());
         terminal.note(&format!("This takes about {memory} of memory, most of it for the map."));
     }
@@ -41,7 +41,7 @@ pub fn announce(need: &Need, terminal: &Terminal) {
 
 /// Returns the number of runs that may be made in parallel, at most `wanted`, if each needs `need`; refuses if there is
 /// too little memory for one.
-pub fn runs_side_by_side(need: &Need, wanted: usize) -> Result<usize, Failure> {
+pub fn parallel_runs(need: &Need, wanted: usize) -> Result<usize, Failure> {
     let Some(available) = available() else { return Ok(wanted) };
     match available.bytes() / need.least().bytes().max(1) {
         0 => Err(Failure::new(

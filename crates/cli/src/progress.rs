@@ -13,15 +13,15 @@ use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
 
 /// Least time before the first line and between lines if stderr is not a terminal, since logs are read afterwards.
-const LINES_APART: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Least time after which the time left is estimated.
-const FIRST_GUESS: Duration = Duration::from_secs(2);
+const MIN_ESTIMATE_TIME: Duration = Duration::from_secs(2);
 /// Number of positions of the bar.
-const LENGTH: u64 = 10_000;
+const BAR_LENGTH: u64 = 10_000;
 
 /// Form in which progress is shown.
 #[derive(Debug)]
-enum Look {
+enum Display {
     Hidden,
     Bar(ProgressBar),
     Lines { last: Instant },
@@ -30,7 +30,7 @@ enum Look {
 /// Progress of a run, which shows it and watches for Ctrl-C.
 #[derive(Debug)]
 pub struct Progress<'a> {
-    look: Look,
+    display: Display,
     terminal: &'a Terminal,
     interrupt: Interrupt,
     /// Publisher that tells other processes about the run, if any.
@@ -48,15 +48,15 @@ impl<'a> Progress<'a> {
     /// Creates the progress display: a bar on a terminal, otherwise lines at intervals.
     pub fn new(terminal: &'a Terminal, interrupt: Interrupt, expected: Option<Duration>) -> Self {
         let started = Instant::now();
-        let look = if terminal.quiet {
-            Look::Hidden
+        let display = if terminal.quiet {
+            Display::Hidden
         } else if std::io::stderr().is_terminal() {
-            Look::Bar(bar(terminal.ascii))
+            Display::Bar(bar(terminal.ascii))
         } else {
-            Look::Lines { last: started }
+            Display::Lines { last: started }
         };
         Progress {
-            look,
+            display,
             terminal,
             interrupt,
             publisher: None,
@@ -69,41 +69,42 @@ impl<'a> Progress<'a> {
     }
 
     /// Publishes the run, so that `ssdlab serve` shows it as well, with the blocks that `recorder` takes pictures of.
-    pub fn published(mut self, subject: Subject, recorder: Option<Recorder>) -> Self {
+    pub fn with_publisher(mut self, subject: Subject, recorder: Option<Recorder>) -> Self {
         self.publisher = Some(Publisher::new(subject, recorder));
         self
     }
 
     /// Removes the bar before the report is printed; returns the publisher, which is to be told how the run ended.
     pub fn finish(self) -> Option<Publisher> {
-        if let Look::Bar(bar) = &self.look {
+        if let Display::Bar(bar) = &self.display {
             bar.finish_and_clear();
         }
         self.publisher
     }
 
     /// Shows that `share` of the whole is done, in the step called `name`. Returns `Cancel` if Ctrl-C was pressed.
-    pub fn at(&mut self, name: String, share: f64) -> Control {
+    pub fn update(&mut self, name: String, share: f64) -> Control {
         (self.step, self.before, self.weight) = (name, 0.0, 1.0);
         self.progress(share)
     }
 
-    fn show(&mut self, done: f64) {
+    fn redraw(&mut self, done: f64) {
         let share = (self.before + self.weight * done).clamp(0.0, 1.0);
         let left = time_left(self.started.elapsed(), share, self.expected);
         if let Some(publisher) = &mut self.publisher {
             publisher.progress(&self.step, share, left);
         }
-        let left = left.map_or(String::new(), |left| format!("{} left", about(left)));
-        match &mut self.look {
-            Look::Hidden => {}
-            Look::Bar(bar) => {
-                bar.set_position((share * LENGTH as f64) as u64);
+        let left =
+            left.map_or(String::new(), |left| format!("{} left", approximate_duration(left)));
+        match &mut self.display {
+            Display::Hidden => {}
+            Display::Bar(bar) => {
+                bar.set_position((share * BAR_LENGTH as f64) as u64);
                 bar.set_message(self.step.clone());
                 bar.set_prefix(left);
             }
-            Look::Lines { last } => {
-                if last.elapsed() >= LINES_APART {
+            Display::Lines { last } => {
+                if last.elapsed() >= LINE_INTERVAL {
                     *last = Instant::now();
                     let percent = share * 100.0;
                     let line = format!("{percent:3.0} %  {}  {left}", self.step);
@@ -119,12 +120,12 @@ impl Watcher for Progress<'_> {
         self.before += self.weight;
         self.weight = weight;
         self.step = name.to_owned();
-        self.show(0.0);
+        self.redraw(0.0);
     }
 
     fn progress(&mut self, done: f64) -> Control {
-        self.show(done);
-        if self.interrupt.is_wanted() { Control::Cancel } else { Control::Continue }
+        self.redraw(done);
+        if self.interrupt.is_requested() { Control::Cancel } else { Control::Continue }
     }
 
     fn sample(&mut self, sample: Sample) {
@@ -138,14 +139,14 @@ fn bar(ascii: bool) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg:28!} {wide_bar} {percent:>3} %  {prefix:14!}")
         .expect("the template is right")
         .progress_chars(if ascii { "=> " } else { "\u{2588}\u{2592}\u{2591}" });
-    ProgressBar::new(LENGTH).with_style(style)
+    ProgressBar::new(BAR_LENGTH).with_style(style)
 }
 
 /// Returns the estimated time left, or `None` at the beginning. Early in a run the estimate relies on the expected
 /// time, later on the progress so far, because the weights of steps are rough and idle times of an hour may lie ahead.
 /// An expected time that has passed is ignored.
 fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Option<Duration> {
-    if elapsed < FIRST_GUESS || share < 0.005 {
+    if elapsed < MIN_ESTIMATE_TIME || share < 0.005 {
         return None;
     }
     let by_share = elapsed.mul_f64((1.0 - share) / share);
@@ -159,7 +160,7 @@ fn time_left(elapsed: Duration, share: f64, expected: Option<Duration>) -> Optio
 }
 
 /// Returns a duration with the precision of an estimate, rounded up: `40s`, `12m`, `1h 10m`.
-pub fn about(duration: Duration) -> String {
+pub fn approximate_duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let steps = [(120.0, 1.0), (6_000.0, 60.0), (f64::INFINITY, 600.0)];
     let (_, step) = steps.into_iter().find(|(below, _)| seconds < *below).expect("one is endless");
@@ -173,11 +174,11 @@ mod tests {
 
     #[test]
     fn estimates_are_as_precise_as_they_can_be() {
-        assert_eq!(about(Duration::from_millis(1_400)), "2s");
-        assert_eq!(about(Duration::from_secs(200)), "4m");
-        assert_eq!(about(Duration::from_secs(4_150)), "1h 10m");
-        assert_eq!(about(Duration::from_secs(7_201)), "2h 10m");
-        assert_eq!(about(Duration::ZERO), "0s");
+        assert_eq!(approximate_duration(Duration::from_millis(1_400)), "2s");
+        assert_eq!(approximate_duration(Duration::from_secs(200)), "4m");
+        assert_eq!(approximate_duration(Duration::from_secs(4_150)), "1h 10m");
+        assert_eq!(approximate_duration(Duration::from_secs(7_201)), "2h 10m");
+        assert_eq!(approximate_duration(Duration::ZERO), "0s");
     }
 
     #[test]

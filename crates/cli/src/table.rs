@@ -8,44 +8,45 @@ use crate::terminal::Terminal;
 
 /// Head of a column, with the type of its cells.
 #[derive(Clone, Copy, Debug)]
-pub enum Head {
+pub enum ColumnHead {
     /// Text, aligned left; long text takes several lines.
-    Words(&'static str),
+    Text(&'static str),
     /// Name, aligned left; it is never broken, so that it can be copied.
     Name(&'static str),
     /// Numbers, aligned right.
     Numbers(&'static str),
 }
 
-impl Head {
+impl ColumnHead {
     fn cell(self, text: &str) -> Cell {
         let alignment = match self {
-            Head::Words(_) | Head::Name(_) => CellAlignment::Left,
-            Head::Numbers(_) => CellAlignment::Right,
+            ColumnHead::Text(_) | ColumnHead::Name(_) => CellAlignment::Left,
+            ColumnHead::Numbers(_) => CellAlignment::Right,
         };
-        Cell::new(plain(text)).set_alignment(alignment)
+        Cell::new(without_control_characters(text)).set_alignment(alignment)
     }
 
     fn name(self) -> &'static str {
         match self {
-            Head::Words(name) | Head::Name(name) | Head::Numbers(name) => name,
+            ColumnHead::Text(name) | ColumnHead::Name(name) | ColumnHead::Numbers(name) => name,
         }
     }
 }
 
 /// Least width of the last column; if there is less space, its text goes below the other cells.
-const WORDS_MIN: usize = 24;
+const MIN_TEXT_WIDTH: usize = 24;
 /// Space between two columns.
-const GAP: usize = 3;
+const COLUMN_GAP: usize = 3;
 
 /// Returns the table as text, with one line for each row if the terminal is wide enough.
-pub fn lay_out(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> String {
-    let cell_width = |row: &Vec<String>, column: usize| row[column].chars().count() + GAP;
+pub fn lay_out(heads: &[ColumnHead], rows: &[Vec<String>], terminal: &Terminal) -> String {
+    let cell_width = |row: &Vec<String>, column: usize| row[column].chars().count() + COLUMN_GAP;
     let names: usize = (0..heads.len() - 1)
-        .filter(|&column| matches!(heads[column], Head::Name(_)))
+        .filter(|&column| matches!(heads[column], ColumnHead::Name(_)))
         .map(|column| rows.iter().map(|row| cell_width(row, column)).max().unwrap_or(0))
         .sum();
-    if matches!(heads.last(), Some(Head::Words(_))) && names + WORDS_MIN > terminal.width {
+    if matches!(heads.last(), Some(ColumnHead::Text(_))) && names + MIN_TEXT_WIDTH > terminal.width
+    {
         return rows.iter().map(|row| stacked(row, terminal.width)).collect();
     }
     in_columns(heads, rows, terminal)
@@ -54,9 +55,9 @@ pub fn lay_out(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> Str
 /// Returns a row for a narrow terminal: the names, and the text below them.
 fn stacked(row: &[String], width: usize) -> String {
     let (words, names) = row.split_last().expect("a table has columns");
-    let mut text = plain(&names.join("  "));
+    let mut text = without_control_characters(&names.join("  "));
     let mut used = usize::MAX;
-    for word in plain(words).split_whitespace() {
+    for word in without_control_characters(words).split_whitespace() {
         let length = word.chars().count() + 1;
         if used.saturating_add(length) > width {
             text.push_str("\n   ");
@@ -70,7 +71,7 @@ fn stacked(row: &[String], width: usize) -> String {
     text
 }
 
-fn in_columns(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> String {
+fn in_columns(heads: &[ColumnHead], rows: &[Vec<String>], terminal: &Terminal) -> String {
     let rule = if terminal.ascii { '-' } else { '\u{2500}' };
     let style = TableStyle::new().header_separator(LineStyle::none().fill(rule).junction(rule));
     let mut table = Table::new();
@@ -84,7 +85,7 @@ fn in_columns(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> Stri
         table.add_row(heads.iter().zip(row).map(|(head, text)| head.cell(text)));
     }
     for (index, head) in heads.iter().enumerate() {
-        if let (Head::Name(_), Some(column)) = (head, table.column_mut(index)) {
+        if let (ColumnHead::Name(_), Some(column)) = (head, table.column_mut(index)) {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
@@ -98,7 +99,7 @@ fn in_columns(heads: &[Head], rows: &[Vec<String>], terminal: &Terminal) -> Stri
 
 /// Replaces control characters, which a terminal would interpret: names of targets are paths, which may come from a
 /// stranger.
-fn plain(text: &str) -> String {
+fn without_control_characters(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
@@ -106,7 +107,7 @@ fn plain(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const HEADS: [Head; 2] = [Head::Name("key"), Head::Words("source")];
+    const HEADS: [ColumnHead; 2] = [ColumnHead::Name("key"), ColumnHead::Text("source")];
 
     fn lines(width: usize) -> Vec<String> {
         let terminal = Terminal { width, color: false, ascii: true, quiet: true };

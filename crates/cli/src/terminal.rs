@@ -67,16 +67,16 @@ impl Terminal {
     }
 
     /// Prints a message on stderr, unless quiet.
-    pub fn note(&self, words: &str) {
+    pub fn note(&self, message: &str) {
         if !self.quiet {
-            say(&format!("{words}\n"));
+            write_stderr(&format!("{message}\n"));
         }
     }
 
     /// Prints a warning and the way out on stderr, even when quiet.
     pub fn warn(&self, sentences: &[String], way_out: &str) {
         self.chain("warning", AnsiColor::Yellow, sentences);
-        say(&format!("  way out: {way_out}\n"));
+        write_stderr(&format!("  way out: {way_out}\n"));
     }
 
     /// Prints the error that ends the program.
@@ -87,27 +87,28 @@ impl Terminal {
     fn chain(&self, word: &str, color: AnsiColor, sentences: &[String]) {
         let style = Style::new().bold().fg_color(Some(color.into()));
         let Some((first, causes)) = sentences.split_first() else { return };
-        let mut words = format!("{style}{word}:{style:#} {first}\n");
+        let mut message = format!("{style}{word}:{style:#} {first}\n");
         for cause in causes {
-            words.push_str(&format!("  cause: {cause}\n"));
+            message.push_str(&format!("  cause: {cause}\n"));
         }
-        say(&words);
+        write_stderr(&message);
     }
 }
 
 /// Writes to stderr. Errors are ignored, because there is nowhere to report them; `eprintln!` would panic.
-fn say(words: &str) {
-    let _ = anstream::stderr().lock().write_all(words.as_bytes());
+fn write_stderr(message: &str) {
+    let _ = anstream::stderr().lock().write_all(message.as_bytes());
 }
 
 /// Returns the width: from COLUMNS, from the terminal, or 80.
 fn width(columns: Option<&str>) -> usize {
-    let told = columns.and_then(|text| text.trim().parse().ok()).filter(|&width| width > 0);
-    let asked = || {
+    let by_environment =
+        columns.and_then(|text| text.trim().parse().ok()).filter(|&width| width > 0);
+    let by_terminal = || {
         let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
         Some(usize::from(width.0)).filter(|&width| width > 0)
     };
-    told.or_else(asked).unwrap_or(WIDTH_DEFAULT)
+    by_environment.or_else(by_terminal).unwrap_or(WIDTH_DEFAULT)
 }
 
 /// Returns true if the locale uses UTF-8, by the first of the three variables that is not empty.

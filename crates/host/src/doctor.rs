@@ -17,14 +17,14 @@ use crate::error::HostError;
 use crate::facts::{Facts, Machine};
 use crate::layers::{self, Layer, Stack};
 
-pub(crate) use self::checks::regular_trim::{Regular, Timer};
+pub(crate) use self::checks::periodic_trim::{PeriodicTrim, Timer};
 pub(crate) use self::checks::swappiness::check as swappiness;
-pub use self::checks::trim::{Reach, Stop};
+pub use self::checks::trim::{TrimReach, TrimStop};
 
 /// Names of the checks, with the question that each check answers.
 pub const CHECKS: [(&str, &str); 18] = checks::ALL;
 
-pub use self::proof::Proof;
+pub use self::proof::TrimProof;
 pub use self::text::Options;
 pub use self::values::Values;
 
@@ -46,7 +46,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Returns the verdict's name, as it is printed.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Verdict::Fine => "fine",
             Verdict::Unknown => "unknown",
@@ -83,7 +83,7 @@ pub struct Check {
     pub missing: Option<String>,
     /// Set by the check `trim` only: how far TRIM gets.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub reach: Option<Reach>,
+    pub reach: Option<TrimReach>,
 }
 
 impl Check {
@@ -99,17 +99,21 @@ impl Check {
         }
     }
 
-    pub(crate) fn because(mut self, why: impl Into<String>) -> Check {
+    pub(crate) fn with_reason(mut self, why: impl Into<String>) -> Check {
         self.why = why.into();
         self
     }
 
-    pub(crate) fn remedy(mut self, words: impl Into<String>, command: Option<String>) -> Check {
+    pub(crate) fn with_remedy(
+        mut self,
+        words: impl Into<String>,
+        command: Option<String>,
+    ) -> Check {
         self.remedies.push(Remedy { words: words.into(), command });
         self
     }
 
-    pub(crate) fn lacks(mut self, missing: impl Into<String>) -> Check {
+    pub(crate) fn with_missing(mut self, missing: impl Into<String>) -> Check {
         self.missing = Some(missing.into());
         self
     }
@@ -176,8 +180,8 @@ impl Diagnosis {
     }
 
     /// Returns the diagnosis as text for people.
-    pub fn words(&self, options: &Options) -> String {
-        text::words(self, options)
+    pub fn to_text(&self, options: &Options) -> String {
+        text::render(self, options)
     }
 }
 
@@ -191,7 +195,7 @@ pub(crate) struct Context<'a> {
 impl Context<'_> {
     /// Returns the text for what is missing: that root could find it out, or, if root has examined the machine, that
     /// the machine does not tell.
-    pub(crate) fn as_root(&self, what: &str) -> String {
+    pub(crate) fn missing_text(&self, what: &str) -> String {
         match self.machine.is_root {
             true => format!("{what}: this machine does not tell"),
             false => format!("as root: {what}"),
@@ -214,8 +218,8 @@ pub fn examine(facts: &dyn Facts, target: Option<&str>) -> Result<Diagnosis, Hos
         return Err(HostError::Unsupported(words));
     }
     let stacks = match target {
-        Some(target) => vec![layers::of(facts, target)?],
-        None => layers::everything(facts),
+        Some(target) => vec![layers::stack_of(facts, target)?],
+        None => layers::all_stacks(facts),
     };
     let context = Context { facts, machine, stacks: &stacks };
     let targets: Vec<TargetDiagnosis> = stacks

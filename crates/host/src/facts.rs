@@ -4,7 +4,7 @@
 mod archive;
 mod captured;
 #[cfg(not(target_os = "linux"))]
-#[path = "facts/elsewhere.rs"]
+#[path = "facts/unsupported.rs"]
 mod live;
 #[cfg(target_os = "linux")]
 mod live;

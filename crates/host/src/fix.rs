@@ -1,6 +1,6 @@
 //! Fixes that can be undone: a timer, an option in `/etc/fstab`, a setting of the kernel.
 //!
-//! [`plan`] plans a fix without changing anything, so that it can be shown. [`Fix::carry_out`] makes the changes, and
+//! [`plan`] plans a fix without changing anything, so that it can be shown. [`Fix::apply`] makes the changes, and
 //! records each in a state file before it is made. [`undo`] takes the newest fix back, unless its files were changed
 //! since: those changes were intended, so the files are left as they are.
 
@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::change::Change;
-use crate::doctor::{self, Context, Regular, Timer, Verdict};
+use crate::doctor::{self, Context, PeriodicTrim, Timer, Verdict};
 use crate::error::HostError;
 use crate::facts::Facts;
 use crate::layers::{LayerKind, Mounted, Stack};
-use fstab::Wish;
+use fstab::FstabEdit;
 
 /// Names of the checks that have a fix.
 pub const FIXABLE: [&str; 5] = ["trim", "automatic-trim", "atime", "barriers", "swappiness"];
@@ -31,17 +31,17 @@ const SWAPPINESS_FILE: &str = "etc/sysctl.d/90-ssdlab-swappiness.conf";
 
 /// Root directory for changes, and permission to run programs: `/` on this machine, or a made-up root in tests.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct SystemRoot {
     /// Directory that stands for `/`.
     pub root: PathBuf,
     /// True if programs are run (systemctl, sysctl).
     pub runs_programs: bool,
 }
 
-impl Place {
+impl SystemRoot {
     /// Returns this machine's own root.
-    pub fn here() -> Place {
-        Place { root: PathBuf::from("/"), runs_programs: true }
+    pub fn of_this_machine() -> SystemRoot {
+        SystemRoot { root: PathBuf::from("/"), runs_programs: true }
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -68,49 +68,49 @@ pub fn plan(
     check: &str,
     facts: &dyn Facts,
     stacks: &[Stack],
-    place: &Place,
+    system: &SystemRoot,
 ) -> Result<Fix, HostError> {
     let fix = |changes, then| Fix { check: check.to_owned(), changes, then };
     let planned = match check {
-        "trim" => usb::plan(facts, stacks, place)?,
-        "automatic-trim" => automatic_trim(facts, stacks, place)?,
+        "trim" => usb::plan(facts, stacks, system)?,
+        "automatic-trim" => automatic_trim(facts, stacks, system)?,
         "atime" => {
-            let wish = Wish {
-                goes: |option| {
+            let edit = FstabEdit {
+                is_removed: |option| {
                     matches!(
                         option,
                         "strictatime" | "atime" | "noatime" | "relatime" | "norelatime"
                     )
                 },
-                comes: Some("relatime"),
+                added: Some("relatime"),
                 remount: "relatime",
-                mounted_otherwise: wanting_atime(stacks),
+                mounts_to_remount: points_without_relatime(stacks),
             };
-            let (change, then) = fstab::plan(place, &wish.mounted_otherwise, &wish)?;
+            let (change, then) = fstab::plan(system, &edit.mounts_to_remount, &edit)?;
             fix(vec![change], then)
         }
         "barriers" => {
-            let wish = Wish {
-                goes: is_without_barriers,
-                comes: None,
+            let edit = FstabEdit {
+                is_removed: is_without_barriers,
+                added: None,
                 remount: "barrier",
-                mounted_otherwise: points_where(stacks, |mount| {
+                mounts_to_remount: points_where(stacks, |mount| {
                     mount.options.iter().any(|option| is_without_barriers(option))
                 }),
             };
-            let (change, then) = fstab::plan(place, &points_where(stacks, |_| true), &wish)?;
+            let (change, then) = fstab::plan(system, &points_where(stacks, |_| true), &edit)?;
             fix(vec![change], then)
         }
         "swappiness" => {
             let machine = facts.machine();
             let found = doctor::swappiness(&Context { facts, machine, stacks });
             if found.verdict <= Verdict::Unknown {
-                return Err(nothing(&format!("{}, which is fine", found.seen)));
+                return Err(nothing_to_fix(&format!("{}, which is fine", found.seen)));
             }
             let path = SWAPPINESS_FILE.to_owned();
-            let before = read(place, &path)?;
+            let before = read(system, &path)?;
             if before.as_deref() == Some(SWAPPINESS) {
-                return Err(nothing("swappiness is set already"));
+                return Err(nothing_to_fix("swappiness is set already"));
             }
             let now = facts.text("/proc/sys/vm/swappiness").unwrap_or_else(|| "60".to_owned());
             fix(
@@ -132,17 +132,17 @@ pub fn plan(
     Ok(planned)
 }
 
-fn nothing(what: &str) -> HostError {
+fn nothing_to_fix(what: &str) -> HostError {
     HostError::Target(format!("there is nothing to fix: {what}"))
 }
 
 /// Returns the mount points of the file systems whose mount fulfils the condition.
-fn points_where(stacks: &[Stack], is_so: impl Fn(&Mounted) -> bool) -> Vec<String> {
+fn points_where(stacks: &[Stack], predicate: impl Fn(&Mounted) -> bool) -> Vec<String> {
     let mounts = stacks.iter().filter_map(|stack| stack.file_system()?.mount.as_ref());
-    mounts.filter(|mount| is_so(mount)).map(|mount| mount.point.clone()).collect()
+    mounts.filter(|mount| predicate(mount)).map(|mount| mount.point.clone()).collect()
 }
 
-fn wanting_atime(stacks: &[Stack]) -> Vec<String> {
+fn points_without_relatime(stacks: &[Stack]) -> Vec<String> {
     points_where(stacks, |mount| !mount.has("noatime") && !mount.has("relatime"))
 }
 
@@ -151,11 +151,15 @@ fn is_without_barriers(option: &str) -> bool {
 }
 
 /// Plans the fix of `automatic-trim`: the timer if nothing trims, or removal of `discard` from fstab if both trim.
-fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<Fix, HostError> {
-    let regular = Regular::of(facts);
+fn automatic_trim(
+    facts: &dyn Facts,
+    stacks: &[Stack],
+    system: &SystemRoot,
+) -> Result<Fix, HostError> {
+    let periodic = PeriodicTrim::of(facts);
     let with = |then, changes| Fix { check: "automatic-trim".to_owned(), changes, then };
-    if !regular.is_any() {
-        return match regular.timer() {
+    if !periodic.is_any() {
+        return match periodic.timer() {
             Timer::Masked => Err(HostError::Unsupported(
                 "fstrim.timer or its service is masked, so somebody did not want it: \
                  'systemctl unmask fstrim.timer fstrim.service' takes that back"
@@ -183,31 +187,31 @@ fn automatic_trim(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<
             let is_btrfs = matches!(&layer.kind, LayerKind::FileSystem { file_system } if file_system == "btrfs");
             // If no regular job covers the mount, it would not be trimmed at all without the option.
             let is_both = |mount: &Mounted| {
-                mount.has("discard") && regular.covering(facts, mount).is_any()
+                mount.has("discard") && periodic.coverage(facts, mount).is_any()
             };
             !is_btrfs && layer.mount.as_ref().is_some_and(is_both)
         })
     };
     let twice: Vec<Stack> = stacks.iter().filter(is_twice).cloned().collect();
     if twice.is_empty() {
-        return Err(nothing(
+        return Err(nothing_to_fix(
             "free space is trimmed by one thing already, or by what cannot be changed so that it could \
              be taken back; 'ssdlab doctor' says which",
         ));
     }
-    let wish = Wish {
-        goes: |option| option == "discard",
-        comes: None,
+    let edit = FstabEdit {
+        is_removed: |option| option == "discard",
+        added: None,
         remount: "nodiscard",
-        mounted_otherwise: points_where(&twice, |_| true),
+        mounts_to_remount: points_where(&twice, |_| true),
     };
-    let (change, then) = fstab::plan(place, &wish.mounted_otherwise, &wish)?;
+    let (change, then) = fstab::plan(system, &edit.mounts_to_remount, &edit)?;
     Ok(with(then, vec![change]))
 }
 
 /// Returns the content of a file; `None` if it does not exist.
-fn read(place: &Place, path: &str) -> Result<Option<String>, HostError> {
-    let path = place.path(path);
+fn read(system: &SystemRoot, path: &str) -> Result<Option<String>, HostError> {
+    let path = system.path(path);
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -215,10 +219,10 @@ fn read(place: &Place, path: &str) -> Result<Option<String>, HostError> {
     }
 }
 
-/// Writes a file through a draft that is renamed when it is complete. Permissions and owner are those of `like`; if
-/// `like` does not exist, only our user can read the file, because the text may contain secrets of another file. If the
-/// path is a symbolic link, the file that it leads to is written.
-fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> {
+/// Writes a file through a draft that is renamed when it is complete. Permissions and owner are those of `template`; if
+/// `template` does not exist, only our user can read the file, because the text may contain secrets of another file. If
+/// the path is a symbolic link, the file that it leads to is written.
+fn write(path: &Path, text: &str, template: Option<&Path>) -> Result<(), HostError> {
     let failed = |source| HostError::io(format!("write {}", path.display()), source);
     let path = &std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let draft = path.with_added_extension("ssdlab-draft");
@@ -233,13 +237,13 @@ fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> 
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.write(true).create_new(true).open(&draft)?;
         file.write_all(text.as_bytes())?;
-        if let Some(found) = like.and_then(|like| std::fs::metadata(like).ok()) {
+        if let Some(found) = template.and_then(|template| std::fs::metadata(template).ok()) {
             // Set the owner first: changing the owner may clear permission bits.
             #[cfg(unix)]
-            give_owner_of(&found, &file)?;
+            copy_owner(&found, &file)?;
             file.set_permissions(found.permissions())?;
             #[cfg(target_os = "linux")]
-            copy_label(like, &file);
+            copy_selinux_label(template, &file);
         }
         file.sync_all()?;
         std::fs::rename(&draft, path)
@@ -252,14 +256,14 @@ fn write(path: &Path, text: &str, like: Option<&Path>) -> Result<(), HostError> 
 
 /// Gives a file the owner and group of another.
 #[cfg(unix)]
-fn give_owner_of(found: &std::fs::Metadata, file: &std::fs::File) -> std::io::Result<()> {
+fn copy_owner(found: &std::fs::Metadata, file: &std::fs::File) -> std::io::Result<()> {
     use std::os::unix::fs::{MetadataExt, fchown};
     fchown(file, Some(found.uid()), Some(found.gid()))
 }
 
 /// Gives a file the SELinux label of another file, if that has one.
 #[cfg(target_os = "linux")]
-fn copy_label(from: Option<&Path>, to: &std::fs::File) {
+fn copy_selinux_label(from: Option<&Path>, to: &std::fs::File) {
     use rustix::fs::{XattrFlags, fsetxattr, getxattr};
     const NAME: &str = "security.selinux";
     let mut label = [0; 256];
@@ -275,23 +279,23 @@ impl Fix {
     ///
     /// # Errors
     /// Returns an error if a change fails. The changes before it stay, and can be undone.
-    pub fn carry_out(&self, place: &Place) -> Result<(), HostError> {
+    pub fn apply(&self, system: &SystemRoot) -> Result<(), HostError> {
         // If somebody edited a file since the fix was planned, change nothing.
         for change in &self.changes {
             if let Change::Write { path, before, .. } = change
-                && read(place, path)? != *before
+                && read(system, path)? != *before
             {
-                return Err(changed(path));
+                return Err(changed_meanwhile(path));
             }
         }
-        let mut state = state::State::open(place)?;
+        let mut state = state::State::open(system)?;
         state.done.push(Fix { changes: Vec::new(), ..self.clone() });
         for change in &self.changes {
             if let Some(fix) = state.done.last_mut() {
                 fix.changes.push(change.clone());
             }
-            state.save(place)?;
-            let Err(error) = change.make(place) else { continue };
+            state.save(system)?;
+            let Err(error) = change.apply(system) else { continue };
             let fix = state.done.last_mut();
             // A unit may be enabled in part although the command failed, so the record stays for undo.
             if let Some(fix) = fix.filter(|_| !matches!(change, Change::Enable { .. })) {
@@ -299,7 +303,7 @@ impl Fix {
                 if fix.changes.is_empty() {
                     state.done.pop();
                 }
-                state.save(place)?;
+                state.save(system)?;
             }
             return Err(error);
         }
@@ -307,25 +311,25 @@ impl Fix {
     }
 
     /// Undoes the changes; returns in words what was left as it is.
-    fn take_back(&self, place: &Place) -> Result<Vec<String>, HostError> {
+    fn revert(&self, system: &SystemRoot) -> Result<Vec<String>, HostError> {
         // Check all files before anything is changed.
         for change in &self.changes {
             if let Change::Write { path, before, after } = change {
-                let now = read(place, path)?;
+                let now = read(system, path)?;
                 if now.as_ref() != Some(after) && now != *before {
-                    return Err(changed(path));
+                    return Err(changed_meanwhile(path));
                 }
             }
         }
         let mut left = Vec::new();
         for change in self.changes.iter().rev() {
-            left.extend(change.take_back(place)?);
+            left.extend(change.revert(system)?);
         }
         Ok(left)
     }
 }
 
-fn changed(path: &str) -> HostError {
+fn changed_meanwhile(path: &str) -> HostError {
     HostError::Refused(format!(
         "/{path} was changed by somebody else meanwhile, and is left as it is: look at it, and at \
          /{path}.ssdlab-backup if that is there"
@@ -336,8 +340,8 @@ fn changed(path: &str) -> HostError {
 ///
 /// # Errors
 /// Returns an error if nothing was fixed, or if the state file cannot be read.
-pub fn last(place: &Place) -> Result<Fix, HostError> {
-    state::State::open(place)?
+pub fn newest_fix(system: &SystemRoot) -> Result<Fix, HostError> {
+    state::State::open(system)?
         .done
         .pop()
         .ok_or_else(|| HostError::Target("there is nothing to take back".to_owned()))
@@ -356,11 +360,11 @@ pub struct Undone {
 ///
 /// # Errors
 /// Returns an error if nothing was fixed, or if a file of the fix was changed since.
-pub fn undo(place: &Place) -> Result<Undone, HostError> {
-    let fix = last(place)?;
-    let left = fix.take_back(place)?;
-    let mut state = state::State::open(place)?;
+pub fn undo(system: &SystemRoot) -> Result<Undone, HostError> {
+    let fix = newest_fix(system)?;
+    let left = fix.revert(system)?;
+    let mut state = state::State::open(system)?;
     state.done.pop();
-    state.save(place)?;
+    state.save(system)?;
     Ok(Undone { fix, left })
 }

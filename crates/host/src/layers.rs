@@ -186,7 +186,7 @@ pub struct Layer {
 
 impl Layer {
     /// Returns the name for people: of a device-mapper device the name under `/dev/mapper`, of others the kernel's.
-    pub fn called(&self) -> &str {
+    pub fn display_name(&self) -> &str {
         let is_mapping = matches!(
             self.kind,
             LayerKind::Linear
@@ -201,10 +201,10 @@ impl Layer {
     }
 
     /// Returns this layer and all layers below it, from the top.
-    pub fn all(&self) -> Vec<&Layer> {
+    pub fn self_and_below(&self) -> Vec<&Layer> {
         let mut found = vec![self];
         for layer in &self.below {
-            found.extend(layer.all());
+            found.extend(layer.self_and_below());
         }
         found
     }
@@ -248,7 +248,7 @@ impl Stack {
     /// Returns the drives at the bottom, each once.
     pub fn drives(&self) -> Vec<&Layer> {
         let mut found: Vec<&Layer> = Vec::new();
-        for layer in self.top.all() {
+        for layer in self.top.self_and_below() {
             if layer.is_drive() && !found.iter().any(|known| known.name == layer.name) {
                 found.push(layer);
             }
@@ -263,8 +263,8 @@ impl Stack {
 
     /// Returns the layers as a tree in text, one line for each layer; `ascii` is for terminals without line-drawing
     /// characters.
-    pub fn words(&self, ascii: bool) -> String {
-        tree::words(&self.top, ascii)
+    pub fn to_text(&self, ascii: bool) -> String {
+        tree::render(&self.top, ascii)
     }
 }
 
@@ -272,11 +272,11 @@ impl Stack {
 ///
 /// # Errors
 /// Returns an error if the target does not exist.
-pub fn of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
-    target::of(facts, target)
+pub fn stack_of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
+    target::stack_of(facts, target)
 }
 
 /// Returns the layers below every file system that lies on a block device, and the drives without a file system.
-pub fn everything(facts: &dyn Facts) -> Vec<Stack> {
-    target::everything(facts)
+pub fn all_stacks(facts: &dyn Facts) -> Vec<Stack> {
+    target::all_stacks(facts)
 }

@@ -26,14 +26,14 @@
 //! # Ok::<(), ssdlab_host::HostError>(())
 //! ```
 
+mod device_mapper;
 pub mod doctor;
 mod error;
 pub mod facts;
 pub mod fix;
+mod format;
 pub mod layers;
-mod mapper;
 mod mounts;
-mod words;
 
 /// Reads all facts that [`layers`] and [`doctor`] may ask for, for the whole machine and for a target if one is named,
 /// and returns them.
@@ -48,7 +48,7 @@ pub fn capture(facts: &dyn Facts, target: Option<&str>) -> Result<Captured, Host
     doctor::examine(&recorder, None)?;
     // This output is for people who read the capture: no code reads it.
     let _ = recorder.run("lsblk", &["--json", "-b", "-O"]);
-    Ok(recorder.noted())
+    Ok(recorder.into_captured())
 }
 
 pub use error::HostError;

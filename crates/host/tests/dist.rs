@@ -11,7 +11,7 @@ use std::process::Command;
 use serde_json::Value;
 use ssdlab_host::doctor;
 
-use crate::machine::Made;
+use crate::machine::MachineBuilder;
 
 fn path(name: &str) -> String {
     format!("{}/../../dist/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -22,21 +22,21 @@ fn dashboard() -> Value {
 }
 
 fn metrics() -> String {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.nvme("nvme0n1");
     made.sata("sda", true);
     made.mount("/", "ext4", "nvme0n1", "rw,relatime");
-    let mut facts = made.done();
+    let mut facts = made.build();
     let report = serde_json::json!({"model_name": "X", "temperature": {"current": 40},
         "nvme_smart_health_information_log": {"critical_warning": 0, "media_errors": 3,
             "percentage_used": 3, "available_spare": 100, "data_units_written": 7}});
-    facts.answer("smartctl", &["--json=c", "-x", "/dev/nvme0n1"], 0, &report.to_string());
+    facts.set_output("smartctl", &["--json=c", "-x", "/dev/nvme0n1"], 0, &report.to_string());
     // With all that an NVMe drive does not count: what went to the flash, and what the maker rates.
     let report = serde_json::json!({"model_name": "CT2050MX300SSD1", "power_on_time": {"hours": 7},
         "smart_status": {"passed": true}, "ata_smart_attributes": {"table": [
             {"id": 241, "name": "Host_Writes_GiB", "value": 100, "raw": {"value": 3}},
             {"id": 249, "name": "NAND_Writes_1GiB", "value": 100, "raw": {"value": 5}}]}});
-    facts.answer("smartctl", &["--json=c", "-x", "/dev/sda"], 0, &report.to_string());
+    facts.set_output("smartctl", &["--json=c", "-x", "/dev/sda"], 0, &report.to_string());
     doctor::examine(&facts, None).unwrap().prometheus()
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 
 use ssdlab_blockdev::DeviceNumber;
 use ssdlab_host::facts::Machine;
-use ssdlab_host::fix::{self, Change, Place};
+use ssdlab_host::fix::{self, Change, SystemRoot};
 use ssdlab_host::{Captured, HostError, Stack, layers};
 use tempfile::TempDir;
 
@@ -17,7 +17,7 @@ const FSTAB: &str =
 
 struct Root {
     directory: TempDir,
-    place: Place,
+    place: SystemRoot,
     facts: Captured,
 }
 
@@ -50,7 +50,7 @@ impl Root {
         facts.put("/proc/uptime", "86400.00 1.0\n");
         facts.put("/proc/vmstat", "pswpin 5\npswpout 10000000\n");
         facts.put("/run/systemd/system/.", "");
-        let place = Place { root: directory.path().to_owned(), runs_programs: false };
+        let place = SystemRoot { root: directory.path().to_owned(), runs_programs: false };
         Root { directory, place, facts }
     }
 
@@ -59,7 +59,7 @@ impl Root {
     }
 
     fn stacks(&self) -> Vec<Stack> {
-        vec![layers::of(&self.facts, "/").unwrap()]
+        vec![layers::stack_of(&self.facts, "/").unwrap()]
     }
 
     fn plan(&self, check: &str) -> Result<fix::Fix, HostError> {
@@ -71,19 +71,19 @@ impl Root {
 fn an_option_goes_out_of_fstab_and_comes_back() {
     let root = Root::new("rw,relatime,nobarrier");
     let fix = root.plan("barriers").unwrap();
-    let words = fix.changes[0].words();
+    let words = fix.changes[0].describe();
     assert!(words.contains("- /dev/sda1\t/      ext4 discard,nobarrier 0 1"), "{words}");
     assert!(words.contains("+ /dev/sda1\t/      ext4 discard 0 1"), "{words}");
     assert_eq!(fix.then, ["mount -o remount,barrier /"]);
-    let back = fix.changes[0].words_back();
+    let back = fix.changes[0].describe_undo();
     assert!(back.contains("- /dev/sda1\t/      ext4 discard 0 1"), "{back}");
     assert!(back.contains("+ /dev/sda1\t/      ext4 discard,nobarrier 0 1"), "{back}");
     assert_eq!(root.read("etc/fstab").unwrap(), FSTAB, "planning changes nothing");
 
-    fix.carry_out(&root.place).unwrap();
+    fix.apply(&root.place).unwrap();
     assert_eq!(root.read("etc/fstab").unwrap(), FSTAB.replace(",nobarrier", ""));
     assert_eq!(root.read("etc/fstab.ssdlab-backup").unwrap(), FSTAB);
-    assert_eq!(fix::last(&root.place).unwrap(), fix);
+    assert_eq!(fix::newest_fix(&root.place).unwrap(), fix);
 
     assert_eq!(fix::undo(&root.place).unwrap().fix, fix);
     assert_eq!(root.read("etc/fstab").unwrap(), FSTAB);
@@ -99,13 +99,13 @@ fn what_was_changed_since_is_left_as_it_is() {
     // Between showing and doing.
     let file = root.directory.path().join("etc/fstab");
     fs::write(&file, "mine\n").unwrap();
-    assert!(matches!(fix.carry_out(&root.place), Err(HostError::Refused(_))));
+    assert!(matches!(fix.apply(&root.place), Err(HostError::Refused(_))));
     assert_eq!(root.read("etc/fstab").unwrap(), "mine\n");
     // Nothing was done, so that there is nothing in the way of what was done before.
-    assert!(fix::last(&root.place).is_err(), "{:?}", fix::last(&root.place));
+    assert!(fix::newest_fix(&root.place).is_err(), "{:?}", fix::newest_fix(&root.place));
     // Between doing and taking back.
     fs::write(&file, FSTAB).unwrap();
-    fix.carry_out(&root.place).unwrap();
+    fix.apply(&root.place).unwrap();
     fs::write(&file, "mine again\n").unwrap();
     assert!(matches!(fix::undo(&root.place), Err(HostError::Refused(_))));
     assert_eq!(root.read("etc/fstab").unwrap(), "mine again\n");
@@ -119,7 +119,7 @@ fn the_timer_is_switched_on_where_nothing_trims_and_the_option_dropped_where_bot
     let timer = "/lib/systemd/system/fstrim.timer";
     root.facts.link("/etc/systemd/system/timers.target.wants/fstrim.timer", timer);
     let fix = root.plan("automatic-trim").unwrap();
-    fix.carry_out(&root.place).unwrap();
+    fix.apply(&root.place).unwrap();
     assert_eq!(root.read("etc/fstab").unwrap(), FSTAB.replace("discard,", ""));
     assert_eq!(fix.then, ["mount -o remount,nodiscard /"]);
 }
@@ -128,11 +128,11 @@ fn the_timer_is_switched_on_where_nothing_trims_and_the_option_dropped_where_bot
 fn a_setting_of_the_kernel_gets_a_file_of_its_own_that_goes_again() {
     let root = Root::new("rw,relatime");
     let fix = root.plan("swappiness").unwrap();
-    assert!(fix.changes[1].words().contains("it is 60 now"));
-    let back: String = fix.changes.iter().map(fix::Change::words_back).collect();
+    assert!(fix.changes[1].describe().contains("it is 60 now"));
+    let back: String = fix.changes.iter().map(fix::Change::describe_undo).collect();
     assert!(back.contains("90-ssdlab-swappiness.conf is removed"), "{back}");
     assert!(back.contains("sysctl vm.swappiness=60    # it was set to 10"), "{back}");
-    fix.carry_out(&root.place).unwrap();
+    fix.apply(&root.place).unwrap();
     let file = "etc/sysctl.d/90-ssdlab-swappiness.conf";
     assert!(root.read(file).unwrap().contains("vm.swappiness = 10"));
     assert!(root.plan("swappiness").unwrap_err().to_string().contains("nothing to fix"));
@@ -160,17 +160,17 @@ fn a_masked_timer_is_not_switched_on() {
 
 /// A disk behind a USB bridge, with its settings as files below the root.
 fn usb(bits: u8) -> (Root, Vec<Stack>) {
-    let mut made = machine::Made::new();
+    let mut made = machine::MachineBuilder::new();
     made.usb("sdb", "uas", "full");
     made.mount("/mnt", "ext4", "sdb", "rw,relatime");
     let directory = made.directory("sdb");
     made.facts.put_bytes(&format!("{directory}/device/vpd_pgb2"), vec![0, 0xb2, 0, 4, 0, bits]);
     let mut root = Root::new("rw,relatime");
-    root.facts = made.done();
+    root.facts = made.build();
     let setting = root.directory.path().join("sys/class/scsi_disk/7:0:0:0");
     fs::create_dir_all(&setting).unwrap();
     fs::write(setting.join("provisioning_mode"), "full\n").unwrap();
-    let stacks = vec![layers::of(&root.facts, "/mnt").unwrap()];
+    let stacks = vec![layers::stack_of(&root.facts, "/mnt").unwrap()];
     (root, stacks)
 }
 
@@ -178,7 +178,7 @@ fn usb(bits: u8) -> (Root, Vec<Stack>) {
 fn a_bridge_that_can_unmap_gets_a_rule_that_goes_again() {
     let (root, stacks) = usb(0x80);
     let fix = fix::plan("trim", &root.facts, &stacks, &root.place).unwrap();
-    let words: String = fix.changes.iter().map(Change::words).collect();
+    let words: String = fix.changes.iter().map(Change::describe).collect();
     let rule = "ATTRS{idVendor}==\"152d\", ATTRS{idProduct}==\"0578\", ATTRS{serial}==\"DB00001\", \
                 ATTR{provisioning_mode}=\"unmap\"";
     assert!(words.contains(rule), "{words}");
@@ -186,21 +186,21 @@ fn a_bridge_that_can_unmap_gets_a_rule_that_goes_again() {
     assert!(words.contains(&format!("echo unmap > /{setting}    # it is full now")), "{words}");
     let file = "etc/udev/rules.d/60-ssdlab-trim-152d-0578.rules";
     assert_eq!(root.read(file), None, "planning changes nothing");
-    fix.carry_out(&root.place).unwrap();
+    fix.apply(&root.place).unwrap();
     assert!(root.read(file).unwrap().contains(rule));
     assert_eq!(root.read(setting).as_deref(), Some("unmap"));
-    let back: String = fix.changes.iter().rev().map(Change::words_back).collect();
+    let back: String = fix.changes.iter().rev().map(Change::describe_undo).collect();
     assert!(back.contains(&format!("echo full > /{setting}")), "{back}");
     assert_eq!(fix::undo(&root.place).unwrap().left, Vec::<String>::new());
     assert_eq!((root.read(file), root.read(setting).as_deref()), (None, Some("full")));
     // Somebody else's choice is left.
-    fix.carry_out(&root.place).unwrap();
+    fix.apply(&root.place).unwrap();
     fs::write(root.directory.path().join(setting), "writesame_16\n").unwrap();
     let left = fix::undo(&root.place).unwrap().left;
     assert!(matches!(&left[..], [one] if one.contains("is writesame_16 now")), "{left:?}");
     // A device that is gone has no setting.
     fs::write(root.directory.path().join(setting), "full\n").unwrap();
-    fix.carry_out(&root.place).unwrap();
+    fix.apply(&root.place).unwrap();
     fs::remove_file(root.directory.path().join(setting)).unwrap();
     assert_eq!(fix::undo(&root.place).unwrap().left, Vec::<String>::new());
 }
@@ -223,14 +223,14 @@ fn what_cannot_be_fixed_is_said() {
     assert!(why("atime").contains("nothing to fix"), "{}", why("atime"));
     let strict = Root::new("rw");
     let fix = strict.plan("atime").unwrap();
-    fix.carry_out(&strict.place).unwrap();
+    fix.apply(&strict.place).unwrap();
     assert!(strict.read("etc/fstab").unwrap().contains("ext4 discard,nobarrier,relatime 0 1"));
 }
 
 #[test]
 fn where_the_mount_differs_from_fstab_the_way_out_is_said() {
     let strict = Root::new("rw");
-    strict.plan("atime").unwrap().carry_out(&strict.place).unwrap();
+    strict.plan("atime").unwrap().apply(&strict.place).unwrap();
     // The line is as it should be now, and nobody has mounted it anew.
     let why = strict.plan("atime").unwrap_err().to_string();
     assert!(why.contains("the line of /etc/fstab for / is right"), "{why}");
@@ -262,7 +262,7 @@ fn what_was_secret_stays_so_and_links_stay_links() {
     fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
     // Who is not root may not give files away.
     let is_given = std::os::unix::fs::chown(&real, Some(65534), Some(65534)).is_ok();
-    root.plan("barriers").unwrap().carry_out(&root.place).unwrap();
+    root.plan("barriers").unwrap().apply(&root.place).unwrap();
     let rights = |path: &std::path::Path| {
         let found = fs::metadata(path).unwrap();
         (found.mode() & 0o7777, if is_given { found.uid() } else { 65534 })
@@ -282,18 +282,18 @@ fn what_was_secret_stays_so_and_links_stay_links() {
 fn of_a_fix_that_fails_half_way_what_was_done_is_taken_back() {
     let root = Root::new("rw,relatime,nobarrier");
     let first = root.plan("barriers").unwrap();
-    first.carry_out(&root.place).unwrap();
+    first.apply(&root.place).unwrap();
     let mut second = root.plan("swappiness").unwrap();
     // A name that is as long as one may be has no room for what is added to it meanwhile.
     let path = format!("etc/{}", "x".repeat(250));
     second.changes.push(Change::Write { path, before: None, after: "1".into() });
-    assert!(second.carry_out(&root.place).is_err());
+    assert!(second.apply(&root.place).is_err());
     let file = "etc/sysctl.d/90-ssdlab-swappiness.conf";
     assert!(root.read(file).is_some(), "it was half done");
-    assert_eq!(fix::last(&root.place).unwrap().changes, second.changes[..2]);
+    assert_eq!(fix::newest_fix(&root.place).unwrap().changes, second.changes[..2]);
     fix::undo(&root.place).unwrap();
-    assert_eq!(fix::last(&root.place).unwrap(), first, "nothing is in the way of it");
-    while fix::last(&root.place).is_ok() {
+    assert_eq!(fix::newest_fix(&root.place).unwrap(), first, "nothing is in the way of it");
+    while fix::newest_fix(&root.place).is_ok() {
         fix::undo(&root.place).unwrap();
     }
     assert_eq!((root.read(file), root.read("etc/fstab").unwrap()), (None, FSTAB.to_owned()));
@@ -302,13 +302,13 @@ fn of_a_fix_that_fails_half_way_what_was_done_is_taken_back() {
 #[test]
 fn a_setting_that_somebody_else_chose_since_is_left() {
     let root = Root::new("rw,relatime");
-    root.plan("swappiness").unwrap().carry_out(&root.place).unwrap();
+    root.plan("swappiness").unwrap().apply(&root.place).unwrap();
     fs::create_dir_all(root.directory.path().join("proc/sys/vm")).unwrap();
     let setting = root.directory.path().join("proc/sys/vm/swappiness");
     fs::write(&setting, "35\n").unwrap();
     let left = fix::undo(&root.place).unwrap().left;
     assert!(matches!(&left[..], [one] if one.contains("vm.swappiness is 35 now")), "{left:?}");
-    root.plan("swappiness").unwrap().carry_out(&root.place).unwrap();
+    root.plan("swappiness").unwrap().apply(&root.place).unwrap();
     fs::write(&setting, "10\n").unwrap();
     assert_eq!(fix::undo(&root.place).unwrap().left, Vec::<String>::new());
 }

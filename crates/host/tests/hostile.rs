@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use ssdlab_host::Captured;
 
-use crate::machine::{Made, mib};
+use crate::machine::{MachineBuilder, mib};
 
 /// Texts that files may hold.
 fn text() -> impl Strategy<Value = String> {
@@ -136,8 +136,8 @@ const COMMANDS: [(&str, &[&str]); 4] = [
     ("hdparm", &["-I", "/dev/sda"]),
 ];
 
-fn made() -> Made {
-    let mut made = Made::new();
+fn made() -> MachineBuilder {
+    let mut made = MachineBuilder::new();
     made.sata("sda", true);
     made.partition("sda1", "sda", mib(1));
     made.luks("dm-0", "home", "sda1", true);
@@ -173,7 +173,7 @@ proptest! {
         for (name, part, text) in &devices {
             made.set(NAMES[*name], PARTS[*part], text);
         }
-        let mut facts = made.done();
+        let mut facts = made.build();
         let (used, hours, degrees) = attribute;
         let smart = serde_json::json!({
             "endurance_used": {"current_percent": used}, "power_on_time": {"hours": hours},
@@ -183,10 +183,10 @@ proptest! {
                 {"id": 177, "name": "Wear_Leveling_Count", "value": hours, "raw": {"value": 1}},
             ]},
         });
-        facts.answer("smartctl", &["--json=c", "-x", "/dev/sda"], 0, &smart.to_string());
+        facts.set_output("smartctl", &["--json=c", "-x", "/dev/sda"], 0, &smart.to_string());
         for (command, text) in &commands {
             let (program, arguments) = COMMANDS[*command];
-            facts.answer(program, arguments, 0, text);
+            facts.set_output(program, arguments, 0, text);
         }
         let files: String =
             files.iter().map(|(file, text)| format!("{} {text}\n", FILES[*file])).collect();
@@ -213,7 +213,7 @@ proptest! {
         }
         let mut made = made();
         made.nvme("nvme0n1");
-        untrusted::smart(&text, &mut made.done());
+        untrusted::smart(&text, &mut made.build());
     }
 
     #[test]
@@ -222,7 +222,7 @@ proptest! {
         cut in any::<prop::sample::Index>(),
         is_cut in any::<bool>(),
     ) {
-        let captured = ssdlab_host::capture(&made().done(), None).unwrap();
+        let captured = ssdlab_host::capture(&made().build(), None).unwrap();
         let mut packed = Vec::new();
         captured.write(&mut packed).unwrap();
         // Without compression a change reaches what it is aimed at.

@@ -7,4 +7,4 @@ mod sections;
 mod values;
 pub mod work;
 
-pub use job::{Direction, Extent, Group, Job, JobFile};
+pub use job::{Direction, Job, JobFile, JobGroup, SizeOrPercent};

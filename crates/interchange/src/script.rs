@@ -1,12 +1,12 @@
 //! Protocols of experiments as scripts for machines on which only fio may be installed: a job file for fio, a POSIX
 //! shell script, or a PowerShell script.
 
-mod arguments;
+mod fio_options;
 mod job;
 mod powershell;
 mod sh;
 
-pub use arguments::step_name;
+pub use fio_options::step_name;
 
 use ssdlab_drive::{Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
@@ -75,10 +75,10 @@ pub struct Tag {
 const TAG: &str = "ssdlab";
 
 /// Prefix of the capacity in a description.
-const CAPACITY: &str = "capacity=";
+const CAPACITY_PREFIX: &str = "capacity=";
 
 /// Longest description that fio keeps, in bytes.
-const LONGEST_DESCRIPTION: usize = 250;
+const MAX_DESCRIPTION_LENGTH: usize = 250;
 
 impl Tag {
     /// Returns the tag as a description of a job; `None` if fio would cut it, or if it has characters that are not safe
@@ -87,13 +87,13 @@ impl Tag {
         let mut words =
             vec![TAG.to_owned(), self.experiment.clone(), format!("seed={}", self.seed)];
         words.extend(self.quick.then(|| "quick".to_owned()));
-        words.push(format!("{CAPACITY}{}", self.capacity.bytes()));
+        words.push(format!("{CAPACITY_PREFIX}{}", self.capacity.bytes()));
         words.extend(self.set.iter().map(|(name, value)| format!("{name}={value}")));
         let plain = |word: &String| {
             word.chars().all(|it| it.is_ascii_alphanumeric() || "._=:%-,".contains(it))
         };
         let text = words.join(" ");
-        (words.iter().all(plain) && text.len() <= LONGEST_DESCRIPTION).then_some(text)
+        (words.iter().all(plain) && text.len() <= MAX_DESCRIPTION_LENGTH).then_some(text)
     }
 
     /// Reads a description; `None` if it is not one of a script.
@@ -110,7 +110,7 @@ impl Tag {
         };
         let mut is_whole = false;
         for word in words {
-            if let Some(bytes) = word.strip_prefix(CAPACITY).filter(|_| !is_whole) {
+            if let Some(bytes) = word.strip_prefix(CAPACITY_PREFIX).filter(|_| !is_whole) {
                 tag.capacity = ByteLength::new(bytes.parse().ok()?);
                 is_whole = true;
                 continue;
@@ -169,12 +169,12 @@ impl Script {
     }
 
     /// Returns the name of the directory for results.
-    fn results(&self) -> String {
+    fn results_directory(&self) -> String {
         format!("ssdlab-{}", self.experiment)
     }
 
     /// Returns the bytes that are written by steps that end by amount, and the time of steps that end by time.
-    fn amounts(&self) -> (ByteLength, Nanoseconds) {
+    fn totals(&self) -> (ByteLength, Nanoseconds) {
         let (mut bytes, mut time) = (ByteLength::ZERO, Nanoseconds::ZERO);
         for step in &self.steps {
             match step {
@@ -193,13 +193,13 @@ impl Script {
     }
 
     /// Returns true if the protocol trims a part of the target.
-    fn trims(&self) -> bool {
+    fn has_trim_step(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Trim(_)))
     }
 
     /// Returns the lines at the head of the script, in any format.
     fn header(&self) -> Vec<String> {
-        let (bytes, time) = self.amounts();
+        let (bytes, time) = self.totals();
         let mut lines = vec![
             format!("{}: {}", self.experiment, self.question),
             format!(

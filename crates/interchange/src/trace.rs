@@ -2,7 +2,7 @@
 //! Files are read as streams, so their length does not matter.
 
 mod detect;
-mod forms;
+mod lines;
 mod reader;
 mod survey;
 

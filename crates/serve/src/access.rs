@@ -15,7 +15,7 @@ pub(crate) const COOKIE_NAME: &str = "ssdlab_token";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Least length of a token, in characters: a token of this length cannot be guessed over a network.
-pub const TOKEN_LEAST: usize = 16;
+pub const MIN_TOKEN_LENGTH: usize = 16;
 
 /// Secret that permits changes.
 #[derive(Clone, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Token {
     /// digits, `-`, `_` and `.`.
     pub fn chosen(text: &str) -> Option<Token> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let is_good = text.len() >= TOKEN_LEAST && text.bytes().all(is_plain);
+        let is_good = text.len() >= MIN_TOKEN_LENGTH && text.bytes().all(is_plain);
         is_good.then(|| Token(text.to_owned()))
     }
 
@@ -52,7 +52,7 @@ impl Token {
     }
 
     /// Returns true if `given` is the token, in a time that does not depend on where they differ.
-    pub(crate) fn is(&self, given: &str) -> bool {
+    pub(crate) fn matches(&self, given: &str) -> bool {
         let pairs = self.0.bytes().zip(given.bytes());
         let difference = pairs.fold(0, |all, (ours, theirs)| all | (ours ^ theirs));
         self.0.len() == given.len() && difference == 0
@@ -69,7 +69,7 @@ pub struct Access {
     /// Secret that permits changes.
     pub token: Token,
     /// True if reading needs the token as well.
-    pub guards_reading: bool,
+    pub reading_needs_token: bool,
 }
 
 /// Reason for which a request is refused.
@@ -84,37 +84,37 @@ pub(crate) enum Refusal {
 }
 
 impl Access {
-    /// Returns `Ok` if a request may be answered, or the reason of its refusal. `has_own_guard` is true for paths that
+    /// Returns `Ok` if a request may be answered, or the reason of its refusal. `is_public` is true for paths that
     /// need no token: the page on which the token is given, the style and the script.
     pub(crate) fn check(
         &self,
         method: &Method,
         headers: &HeaderMap,
-        has_own_guard: bool,
+        is_public: bool,
     ) -> Result<(), Refusal> {
         let host = self.host(headers).ok_or(Refusal::Host)?;
         let is_reading = matches!(*method, Method::GET | Method::HEAD);
         if !is_reading {
             self.check_origin(headers, &host)?;
         }
-        let needs_token = (!is_reading || self.guards_reading) && !has_own_guard;
+        let needs_token = (!is_reading || self.reading_needs_token) && !is_public;
         if needs_token && !self.is_trusted(headers) { Err(Refusal::Token) } else { Ok(()) }
     }
 
     /// Returns true if the request has the token, as a bearer token or a cookie.
     pub(crate) fn is_trusted(&self, headers: &HeaderMap) -> bool {
-        bearer(headers).is_some_and(|given| self.token.is(given))
-            || cookies(headers).any(|given| self.token.is(given))
+        bearer(headers).is_some_and(|given| self.token.matches(given))
+            || cookies(headers).any(|given| self.token.matches(given))
     }
 
     /// Returns the host that a request names, or `None` if it is not this server.
     fn host(&self, headers: &HeaderMap) -> Option<String> {
         let mut all = headers.get_all(HOST).iter();
         let host = all.next()?.to_str().ok()?.to_ascii_lowercase();
-        (all.next().is_none() && self.is_ours(&host)).then_some(host)
+        (all.next().is_none() && self.is_own_host(&host)).then_some(host)
     }
 
-    fn is_ours(&self, host: &str) -> bool {
+    fn is_own_host(&self, host: &str) -> bool {
         let port = self.address.port();
         let (name, given) = match host.rsplit_once(':') {
             Some((name, digits)) if !host.ends_with(']') => (name, digits.parse().ok()),
@@ -183,7 +183,7 @@ mod tests {
     fn access(address: &str) -> Access {
         let token = Token::chosen(TOKEN).unwrap();
         let address = address.parse().unwrap();
-        Access { address, names: Vec::new(), token, guards_reading: false }
+        Access { address, names: Vec::new(), token, reading_needs_token: false }
     }
 
     fn headers(lines: &[(&str, &str)]) -> HeaderMap {
@@ -234,7 +234,7 @@ mod tests {
     #[test]
     fn an_open_address_takes_any_address_and_no_name_but_its_own() {
         let mut open = access("0.0.0.0:80");
-        open.guards_reading = true;
+        open.reading_needs_token = true;
         let trusted = ("cookie", "ssdlab_token=0123456789abcdef");
         let host = |open: &Access, host: &str| get(open, &[("host", host), trusted]);
         assert_eq!(host(&open, "192.168.1.2"), Ok(()));

@@ -23,16 +23,16 @@ use crate::pages::{self, Problem};
 use crate::runner::Runner;
 
 /// Largest body of a request, in bytes.
-const BODY_MOST: usize = 64 * 1024;
+const MAX_BODY_SIZE: usize = 64 * 1024;
 /// Longest time in which the body of a change must arrive and be answered.
-const CHANGE_TIME: Duration = Duration::from_secs(15);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Content security policy of pages: they may load the style and the script of this server, and nothing else.
-const POLICY: &str = "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; \
+const PAGE_POLICY: &str = "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; \
                       img-src 'self' data:; connect-src 'self'; form-action 'self'; \
                       frame-ancestors 'none'; base-uri 'none'";
 /// Content security policy of a report saved as a single file: it may run its own script.
-const POLICY_OF_FILES: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+const SAVED_PAGE_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
                                script-src 'unsafe-inline'; img-src data:; sandbox allow-scripts \
                                allow-downloads";
 
@@ -60,7 +60,7 @@ impl App {
 }
 
 /// Runs an action that may take a while, such as reading the store, on a thread for blocking work.
-pub(crate) async fn beside<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     action: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let failed = |_| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "this page has failed");
@@ -98,23 +98,23 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/experiments/{pid}/stop", post(pages::experiments::stop))
         .route("/machine", get(pages::machine::show))
         .route("/metrics", get(pages::metrics::show))
-        .route("/token", get(pages::token::take).post(pages::token::give))
+        .route("/token", get(pages::token::accept_link).post(pages::token::accept_form))
         .route("/style.css", get(pages::style))
         .route("/script.js", get(pages::script))
-        .fallback(pages::missing)
+        .fallback(pages::not_found)
         .method_not_allowed_fallback(pages::not_allowed)
-        .layer(DefaultBodyLimit::max(BODY_MOST))
-        .layer(middleware::from_fn_with_state(app.clone(), guard))
-        .layer(middleware::from_fn(describe))
+        .layer(DefaultBodyLimit::max(MAX_BODY_SIZE))
+        .layer(middleware::from_fn_with_state(app.clone(), check_access))
+        .layer(middleware::from_fn(add_security_headers))
         .with_state(app)
 }
 
 /// Refuses requests that the access rules forbid, and limits the time of changes.
-async fn guard(State(app): Shared, request: Request, next: Next) -> Response {
-    let is_own_guard = request.uri().path() == "/token";
-    let is_public = matches!(request.uri().path(), "/style.css" | "/script.js");
+async fn check_access(State(app): Shared, request: Request, next: Next) -> Response {
+    let is_token_page = request.uri().path() == "/token";
+    let is_asset = matches!(request.uri().path(), "/style.css" | "/script.js");
     let (method, headers) = (request.method().clone(), request.headers());
-    match app.access.check(&method, headers, is_own_guard || is_public) {
+    match app.access.check(&method, headers, is_token_page || is_asset) {
         Err(Refusal::Host) => Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
             "this server does not answer under that name; 'ssdlab serve --name' gives it another one",
@@ -126,19 +126,19 @@ async fn guard(State(app): Shared, request: Request, next: Next) -> Response {
              'Authorization: Bearer'",
         )
         .into_response(),
-        Err(Refusal::Token) => pages::token::ask(&request).into_response(),
+        Err(Refusal::Token) => pages::token::token_required(&request).into_response(),
         Ok(()) if matches!(method, Method::GET | Method::HEAD) => next.run(request).await,
-        Ok(()) => tokio::time::timeout(CHANGE_TIME, next.run(request)).await.unwrap_or_else(|_| {
+        Ok(()) => tokio::time::timeout(CHANGE_TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
             Problem::new(StatusCode::REQUEST_TIMEOUT, "the request took too long").into_response()
         }),
     }
 }
 
 /// Adds the security headers to every answer.
-async fn describe(request: Request, next: Next) -> Response {
+async fn add_security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let is_file = response.extensions().get::<SavedPage>().is_some();
-    let policy = if is_file { POLICY_OF_FILES } else { POLICY };
+    let policy = if is_file { SAVED_PAGE_POLICY } else { PAGE_POLICY };
     let headers = response.headers_mut();
     for (name, value) in [
         (CONTENT_SECURITY_POLICY, policy),

@@ -11,7 +11,7 @@ use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt};
 
 /// Largest number of watchers at a time, over all topics.
-const WATCHERS_MOST: usize = 64;
+const MAX_WATCHERS: usize = 64;
 
 /// Subject of live updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -52,30 +52,30 @@ pub(crate) struct Hub {
 
 /// Error: there are too many watchers already.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct TooMany;
+pub(crate) struct TooManyWatchers;
 
 impl Hub {
-    /// Returns the fragments of `topic` from now on, until a final one. `look` makes a fragment, and may take a while.
-    /// If the topic is already watched, the `look` of its first watcher stays in use.
+    /// Returns the fragments of `topic` from now on, until a final one. `poll` makes a fragment, and may take a while.
+    /// If the topic is already watched, the `poll` of its first watcher stays in use.
     pub(crate) fn watch<F>(
         self: &Arc<Hub>,
         topic: Topic,
-        look: F,
-    ) -> Result<impl Stream<Item = Fragment> + Send + use<F>, TooMany>
+        poll: F,
+    ) -> Result<impl Stream<Item = Fragment> + Send + use<F>, TooManyWatchers>
     where
         F: FnMut() -> Fragment + Send + 'static,
     {
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         let watchers: usize = topics.values().map(watch::Sender::receiver_count).sum();
-        if watchers >= WATCHERS_MOST {
-            return Err(TooMany);
+        if watchers >= MAX_WATCHERS {
+            return Err(TooManyWatchers);
         }
         let receiver = match topics.get(&topic) {
             Some(sender) => sender.subscribe(),
             None => {
                 let (sender, receiver) = watch::channel(Fragment::default());
                 topics.insert(topic, sender);
-                tokio::spawn(self.clone().keep_looking(topic, look));
+                tokio::spawn(self.clone().poll_while_watched(topic, poll));
                 receiver
             }
         };
@@ -83,20 +83,20 @@ impl Hub {
         Ok(some)
     }
 
-    async fn keep_looking<F>(self: Arc<Hub>, topic: Topic, mut look: F)
+    async fn poll_while_watched<F>(self: Arc<Hub>, topic: Topic, mut poll: F)
     where
         F: FnMut() -> Fragment + Send + 'static,
     {
         loop {
-            let looked = tokio::task::spawn_blocking(move || {
-                let fragment = look();
-                (fragment, look)
+            let polled = tokio::task::spawn_blocking(move || {
+                let fragment = poll();
+                (fragment, poll)
             });
-            let Ok((fragment, again)) = looked.await else {
+            let Ok((fragment, again)) = polled.await else {
                 self.topics.lock().unwrap_or_else(PoisonError::into_inner).remove(&topic);
                 return;
             };
-            look = again;
+            poll = again;
             let is_final = fragment.is_final;
             {
                 let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     /// Runs a future on a runtime of a single thread.
-    fn at_once<T>(future: impl Future<Output = T>) -> T {
+    fn block_on_local<T>(future: impl Future<Output = T>) -> T {
         let mut builder = tokio::runtime::Builder::new_current_thread();
         builder.enable_time().build().unwrap().block_on(future)
     }
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn all_watchers_see_one_look_and_the_last_fragment_ends_it() {
-        let looks = Arc::new(AtomicU32::new(0));
+    fn all_watchers_see_one_poll_and_the_last_fragment_ends_it() {
+        let polls = Arc::new(AtomicU32::new(0));
         let hub = Arc::new(Hub::default());
-        let counted = looks.clone();
-        let look = move || fragment(counted.fetch_add(1, Ordering::Relaxed) + 1);
-        let all = at_once(async {
-            let one = hub.watch(Topic::Run(1), look).unwrap();
+        let counted = polls.clone();
+        let poll = move || fragment(counted.fetch_add(1, Ordering::Relaxed) + 1);
+        let all = block_on_local(async {
+            let one = hub.watch(Topic::Run(1), poll).unwrap();
             let two = hub.watch(Topic::Run(1), || panic!("somebody looks already")).unwrap();
             let collect = |stream| async {
                 let stream = Box::pin(stream);
@@ -150,7 +150,7 @@ mod tests {
             let two = collect_all(two).await;
             (task.await.unwrap(), two)
         });
-        assert_eq!(looks.load(Ordering::Relaxed), 3);
+        assert_eq!(polls.load(Ordering::Relaxed), 3);
         assert_eq!(all.0.last().unwrap(), &fragment(3));
         assert_eq!(all.1.last().unwrap(), &fragment(3));
         assert!(hub.topics.lock().unwrap().is_empty());
@@ -161,9 +161,9 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_when_nobody_watches() {
+    fn nothing_is_polled_when_nobody_watches() {
         let hub = Arc::new(Hub::default());
-        at_once(async {
+        block_on_local(async {
             let stream = hub.watch(Topic::Drive(1), || fragment(1)).unwrap();
             drop(stream);
             while !hub.topics.lock().unwrap().is_empty() {
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn watchers_are_limited() {
         let hub = Arc::new(Hub::default());
-        at_once(async {
+        block_on_local(async {
             let watch = |pid| hub.watch(Topic::Run(pid), || fragment(1));
-            let all: Vec<_> = (0..WATCHERS_MOST as u32).map(|pid| watch(pid).unwrap()).collect();
+            let all: Vec<_> = (0..MAX_WATCHERS as u32).map(|pid| watch(pid).unwrap()).collect();
             assert!(watch(1_000).is_err());
             drop(all);
             assert!(watch(1_000).is_ok());

@@ -2,10 +2,10 @@
 //!
 //! | role | where |
 //! | --- | --- |
-//! | the server, from a [`Site`] and a socket | [`Server`] |
+//! | the server, from a [`ServerConfig`] and a socket | [`Server`] |
 //! | who may ask for what | [`Access`], [`Token`] |
 //! | runs under way in other processes | [`live`] |
-//! | wear and temperature of drives, noted from time to time | [`Site::every`] |
+//! | wear and temperature of drives, noted from time to time | [`ServerConfig::record_interval`] |
 //!
 //! Pages are rendered here and readable without JavaScript; the only script replaces parts of a page that have changed.
 //! Real drives are read and never written: experiments that are started from a page run on simulated drives only.
@@ -25,16 +25,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use access::{Access, TOKEN_LEAST, Token};
+pub use access::{Access, MIN_TOKEN_LENGTH, Token};
 use app::App;
 use runner::Runner;
 
 /// Longest time to wait for experiments that were asked to end.
-const END_TIME: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Configuration of the server.
 #[derive(Clone, Debug)]
-pub struct Site {
+pub struct ServerConfig {
     /// Path of the store of runs.
     pub store: PathBuf,
     /// Program that runs experiments: `ssdlab`.
@@ -42,7 +42,7 @@ pub struct Site {
     /// Captured machine to show instead of this one.
     pub captured: Option<PathBuf>,
     /// Interval at which wear and temperature of the drives are recorded; `None` for never.
-    pub every: Option<Duration>,
+    pub record_interval: Option<Duration>,
     /// Access rules.
     pub access: Access,
 }
@@ -60,7 +60,7 @@ impl Server {
     /// # Errors
     /// Returns an error if the system provides no thread, or if the socket cannot be used.
     pub fn start(
-        site: Site,
+        config: ServerConfig,
         listener: TcpListener,
         warn: impl Fn(&str) + Send + Sync + 'static,
     ) -> std::io::Result<Server> {
@@ -72,14 +72,14 @@ impl Server {
             tokio::net::TcpListener::from_std(listener)?
         };
         let app = Arc::new(App {
-            runner: Runner::new(site.program, site.store.clone()),
+            runner: Runner::new(config.program, config.store.clone()),
             hub: Arc::default(),
-            machine: machine::Machine::new(site.captured),
-            access: site.access,
-            store: site.store,
+            machine: machine::Machine::new(config.captured),
+            access: config.access,
+            store: config.store,
         });
-        if let Some(every) = site.every {
-            runtime.spawn(schedule::note_figures(app.clone(), every, Arc::new(warn)));
+        if let Some(every) = config.record_interval {
+            runtime.spawn(schedule::record_figures(app.clone(), every, Arc::new(warn)));
         }
         runtime.spawn(server::serve(listener, app::router(app.clone())));
         Ok(Server { runtime, app })
@@ -89,7 +89,7 @@ impl Server {
     pub fn stop(self) {
         self.app.runner.stop_all();
         let began = std::time::Instant::now();
-        while self.app.runner.is_running() && began.elapsed() < END_TIME {
+        while self.app.runner.is_running() && began.elapsed() < STOP_TIMEOUT {
             std::thread::sleep(Duration::from_millis(20));
         }
         self.runtime.shutdown_background();

@@ -4,7 +4,7 @@
 //! ([`ssdlab_rundir::directory`]), which only its user can enter. The whole file is replaced each time; its size is
 //! limited. It is removed when the run has ended.
 
-mod growth;
+mod ratio_curve;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -18,16 +18,16 @@ use ssdlab_lab::report::Series;
 use ssdlab_lab::store::RunId;
 use ssdlab_rundir::{RunDirectoryError, directory, write_whole};
 
-pub use growth::Growth;
+pub use ratio_curve::RatioCurve;
 
 /// Extension of the files; the name is the number of the process.
 const EXTENSION: &str = "run";
 /// Time after which a run writes its first file; shorter runs write none.
-const FIRST: Duration = Duration::from_millis(400);
+const FIRST_WRITE_TIME: Duration = Duration::from_millis(400);
 /// Time between two writes of the file.
-const EVERY: Duration = Duration::from_millis(500);
+const WRITE_INTERVAL: Duration = Duration::from_millis(500);
 /// Time for which the file of a run that has ended is kept.
-const REMEMBERED: Duration = Duration::from_secs(600);
+const RETENTION_TIME: Duration = Duration::from_secs(600);
 
 /// Experiment and drive of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,9 +79,9 @@ pub struct LiveRun {
     /// Drive's time in seconds up to which write amplification is known.
     programmed_until: f64,
     /// Throughput over the drive's time.
-    throughput: Growth,
+    throughput: RatioCurve,
     /// Write amplification over the drive's time.
-    amplification: Growth,
+    amplification: RatioCurve,
     /// Blocks of the drive, if they are recorded.
     pub blocks: Option<LiveBlocks>,
 }
@@ -126,8 +126,8 @@ impl LiveRun {
             left: None,
             drive_time: 0.0,
             programmed_until: 0.0,
-            throughput: Growth::default(),
-            amplification: Growth::default(),
+            throughput: RatioCurve::default(),
+            amplification: RatioCurve::default(),
             blocks: None,
         }
     }
@@ -152,8 +152,8 @@ impl LiveRun {
     pub fn series(&self) -> Vec<Series> {
         let minutes = self.drive_time >= 600.0;
         let (unit_x, by) = if minutes { ("min", 60.0) } else { ("s", 1.0) };
-        let curve = |name: &str, unit_y: &str, growth: &Growth| {
-            let (x, y) = growth.points().map(|(x, y)| (x / by, y)).unzip();
+        let curve = |name: &str, unit_y: &str, curve: &RatioCurve| {
+            let (x, y) = curve.points().map(|(x, y)| (x / by, y)).unzip();
             let (unit_x, unit_y) = (unit_x.to_owned(), unit_y.to_owned());
             Series { name: name.to_owned(), unit_x, unit_y, x, y }
         };
@@ -197,8 +197,8 @@ impl Publisher {
     pub fn progress(&mut self, step: &str, share: f64, left: Option<Duration>) {
         let elapsed = self.began.elapsed();
         let is_due = match self.written {
-            None => elapsed >= FIRST,
-            Some(written) => written.elapsed() >= EVERY,
+            None => elapsed >= FIRST_WRITE_TIME,
+            Some(written) => written.elapsed() >= WRITE_INTERVAL,
         };
         if is_due {
             step.clone_into(&mut self.run.step);
@@ -225,7 +225,7 @@ impl Publisher {
     fn write(&mut self) {
         if self.path.is_none() {
             let Ok(directory) = directory() else { return };
-            remove_old(&directory);
+            remove_expired(&directory);
             self.path = Some(directory.join(format!("{}.{EXTENSION}", self.run.pid)));
         }
         if let Some(path) = &self.path {
@@ -250,7 +250,7 @@ impl Drop for Publisher {
 pub fn runs() -> Result<Vec<LiveRun>, RunDirectoryError> {
     let directory = directory()?;
     let Ok(entries) = std::fs::read_dir(&directory) else { return Ok(Vec::new()) };
-    let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path));
+    let paths = entries.flatten().map(|entry| entry.path()).filter(|path| is_run_file(path));
     let mut runs: Vec<LiveRun> = paths.filter_map(|path| read(&path)).collect();
     runs.sort_by_key(|run| run.pid);
     Ok(runs)
@@ -264,7 +264,7 @@ pub fn run(pid: u32) -> Result<Option<LiveRun>, RunDirectoryError> {
     Ok(read(&directory()?.join(format!("{pid}.{EXTENSION}"))))
 }
 
-fn is_record(path: &Path) -> bool {
+fn is_run_file(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
@@ -316,12 +316,12 @@ fn process_start(pid: u32) -> Option<u64> {
 }
 
 /// Removes the files of runs that ended, or were lost, more than ten minutes ago.
-fn remove_old(directory: &Path) {
+fn remove_expired(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path)) {
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| is_run_file(path)) {
         let modified = std::fs::metadata(&path).and_then(|found| found.modified());
         let age = modified.ok().and_then(|it| it.elapsed().ok()).unwrap_or_default();
-        if age > REMEMBERED && read(&path).is_none_or(|run| run.state != State::Running) {
+        if age > RETENTION_TIME && read(&path).is_none_or(|run| run.state != State::Running) {
             let _ = std::fs::remove_file(path);
         }
     }
@@ -383,11 +383,11 @@ mod tests {
         };
         let running = LiveRun::new(subject());
         let ended = LiveRun { state: State::Kept(7), ..running.clone() };
-        let slow = file("1.run", &running, REMEMBERED * 2);
+        let slow = file("1.run", &running, RETENTION_TIME * 2);
         let fresh = file("2.run", &ended, Duration::ZERO);
-        let old = file("3.run", &ended, REMEMBERED * 2);
-        let drive = file("4.json", &ended, REMEMBERED * 2);
-        remove_old(directory.path());
+        let old = file("3.run", &ended, RETENTION_TIME * 2);
+        let drive = file("4.json", &ended, RETENTION_TIME * 2);
+        remove_expired(directory.path());
         assert!(slow.exists() && fresh.exists() && drive.exists() && !old.exists());
     }
 }

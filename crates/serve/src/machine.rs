@@ -9,7 +9,7 @@ use ssdlab_host::{Captured, HostError, Live};
 use ssdlab_lab::store::DriveFigures;
 
 /// Time for which a diagnosis is cached.
-const FRESH: Duration = Duration::from_secs(60);
+const CACHE_TIME: Duration = Duration::from_secs(60);
 
 /// Machine to examine, and the latest diagnosis.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Machine {
     pub(crate) fn diagnosis(&self) -> Result<Arc<Diagnosis>, HostError> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((when, diagnosis)) = &*latest
-            && when.elapsed() < FRESH
+            && when.elapsed() < CACHE_TIME
         {
             return Ok(diagnosis.clone());
         }
@@ -42,12 +42,12 @@ impl Machine {
 }
 
 /// Returns the wear and temperature of all drives that report any.
-pub(crate) fn figures(diagnosis: &Diagnosis) -> Vec<DriveFigures> {
+pub(crate) fn drive_figures(diagnosis: &Diagnosis) -> Vec<DriveFigures> {
     let time = i64::try_from(diagnosis.machine.time).unwrap_or(i64::MAX);
-    diagnosis.drives.iter().map(|drive| of_drive(drive, time)).filter(is_any).collect()
+    diagnosis.drives.iter().map(|drive| figures_of_drive(drive, time)).filter(has_any).collect()
 }
 
-fn of_drive(drive: &DriveDiagnosis, time: i64) -> DriveFigures {
+fn figures_of_drive(drive: &DriveDiagnosis, time: i64) -> DriveFigures {
     let values = &drive.values;
     let number = |value: Option<u64>| value.map(|value| value as f64);
     let model = values.model.as_deref().unwrap_or("drive");
@@ -61,7 +61,7 @@ fn of_drive(drive: &DriveDiagnosis, time: i64) -> DriveFigures {
     }
 }
 
-fn is_any(figures: &DriveFigures) -> bool {
+fn has_any(figures: &DriveFigures) -> bool {
     let all = [figures.temperature_celsius, figures.used_percent, figures.spare_percent];
     all.iter().chain([&figures.written_bytes]).any(Option::is_some)
 }

@@ -25,13 +25,13 @@ use ssdlab_lab::store::StoreError;
 use ssdlab_rundir::RunDirectoryError;
 
 use crate::app::App;
-use crate::runner::OrderError;
+use crate::runner::StartError;
 
 const STYLE: &str = include_str!("pages/style.css");
 const SCRIPT: &str = include_str!("pages/script.js");
 
 /// Parts of the site, as the navigation lists them.
-const PARTS: &[(&str, &str)] = &[
+const NAVIGATION: &[(&str, &str)] = &[
     ("/", "Runs"),
     ("/experiments", "Experiments"),
     #[cfg(target_os = "linux")]
@@ -55,11 +55,11 @@ impl View {
 
     /// Returns a page with `title` as its heading.
     pub(crate) fn page(self, title: &str, body: &Markup) -> Html<String> {
-        self.whole(title, &html! { header { h1 { (title) } } main { (body) } })
+        self.page_with_own_heading(title, &html! { header { h1 { (title) } } main { (body) } })
     }
 
     /// Returns a page whose body has a heading of its own.
-    pub(crate) fn whole(self, title: &str, body: &Markup) -> Html<String> {
+    pub(crate) fn page_with_own_heading(self, title: &str, body: &Markup) -> Html<String> {
         let markup = html! {
             (DOCTYPE)
             html lang="en" {
@@ -76,7 +76,7 @@ impl View {
                     a.skip href="#content" { "To the content" }
                     nav.parts aria-label="Parts" {
                         b { "ssdlab" }
-                        @for (path, name) in PARTS {
+                        @for (path, name) in NAVIGATION {
                             a href=(path) aria-current=[(*path == self.part).then_some("page")] { (name) }
                         }
                     }
@@ -113,13 +113,13 @@ impl Problem {
         Problem { status, sentences: vec![sentence.to_owned()] }
     }
 
-    pub(crate) fn missing(sentence: &str) -> Problem {
+    pub(crate) fn not_found(sentence: &str) -> Problem {
         Problem::new(StatusCode::NOT_FOUND, sentence)
     }
 
     /// Returns the sentences as markup, for a page that says more.
-    fn said(&self) -> Markup {
-        html! { @for sentence in &self.sentences { p.refused { (capital(sentence)) "." } } }
+    fn sentences_markup(&self) -> Markup {
+        html! { @for sentence in &self.sentences { p.refused { (capitalize(sentence)) "." } } }
     }
 
     fn of(status: StatusCode, error: &(dyn Error + 'static)) -> Problem {
@@ -137,7 +137,7 @@ impl Problem {
 }
 
 /// Returns the text of an error, which may be a part of a sentence, with a capital first letter.
-fn capital(words: &str) -> String {
+fn capitalize(words: &str) -> String {
     // The name of a key or setting keeps its spelling.
     let first = words.split_whitespace().next().unwrap_or_default();
     if first.ends_with(':') || first.contains(['.', '_', '=']) {
@@ -152,7 +152,7 @@ impl IntoResponse for Problem {
         let view = View { part: "", may_change: false };
         let title = self.status.canonical_reason().unwrap_or("Not done");
         let body = html! {
-            (self.said())
+            (self.sentences_markup())
             p { a href="/" { "To the runs" } }
         };
         (self.status, view.page(title, &body)).into_response()
@@ -172,11 +172,11 @@ impl From<StoreError> for Problem {
     }
 }
 
-impl From<OrderError> for Problem {
-    fn from(error: OrderError) -> Problem {
+impl From<StartError> for Problem {
+    fn from(error: StartError) -> Problem {
         let status = match &error {
-            OrderError::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
-            OrderError::Start(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            StartError::Busy(_) => StatusCode::TOO_MANY_REQUESTS,
+            StartError::Start(_) => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::BAD_REQUEST,
         };
         Problem::of(status, &error)
@@ -207,7 +207,7 @@ impl From<HostError> for Problem {
 }
 
 /// Response to a request, or the error to show.
-pub(crate) type Answer = Result<Response, Problem>;
+pub(crate) type PageResult = Result<Response, Problem>;
 
 /// Names and values of a query or a form; a name may have several values.
 #[derive(Clone, Debug, Default)]
@@ -233,13 +233,13 @@ impl Fields {
     }
 
     /// Returns the first value of a name, or `None` if it is empty or missing.
-    pub(crate) fn given(&self, name: &str) -> Option<String> {
+    pub(crate) fn non_empty(&self, name: &str) -> Option<String> {
         Some(self.get(name).trim().to_owned()).filter(|value| !value.is_empty())
     }
 }
 
 /// Returns a link with a query, without empty values.
-pub(crate) fn link(path: &str, pairs: &[(&str, &str)]) -> String {
+pub(crate) fn link_with_query(path: &str, pairs: &[(&str, &str)]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
     query.extend_pairs(pairs.iter().filter(|(_, value)| !value.is_empty()));
     let query = query.finish();
@@ -247,18 +247,18 @@ pub(crate) fn link(path: &str, pairs: &[(&str, &str)]) -> String {
 }
 
 /// Redirects the browser to a page of this server after a change.
-pub(crate) fn go_to(path: &str) -> Response {
+pub(crate) fn redirect_to(path: &str) -> Response {
     Redirect::to(path).into_response()
 }
 
 /// Returns an RFC 3339 time to the minute; other text is returned unchanged.
-pub(crate) fn moment(text: &str) -> String {
+pub(crate) fn format_time(text: &str) -> String {
     let read = text.parse::<jiff::Timestamp>();
     read.map_or_else(|_| text.to_owned(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string())
 }
 
 /// Returns an estimated duration, rounded up to a second, a minute or ten minutes.
-pub(crate) fn about(seconds: f64) -> String {
+pub(crate) fn approximate_duration(seconds: f64) -> String {
     let steps = [(120.0, 1.0), (6_000.0, 60.0), (f64::INFINITY, 600.0)];
     let step = steps.iter().find(|(below, _)| seconds < *below).map_or(1.0, |(_, step)| *step);
     let rounded = ((seconds.max(0.0) / step).ceil() * step).min(1e15) as u64;
@@ -275,8 +275,8 @@ pub(crate) async fn script() -> Response {
     ([(CONTENT_TYPE, "text/javascript; charset=utf-8")], all).into_response()
 }
 
-pub(crate) async fn missing() -> Problem {
-    Problem::missing("there is no such page")
+pub(crate) async fn not_found() -> Problem {
+    Problem::not_found("there is no such page")
 }
 
 pub(crate) async fn not_allowed() -> Problem {
@@ -291,26 +291,26 @@ mod tests {
     fn fields_come_back_as_they_were_put_into_a_link() {
         let pairs =
             [("target", "raid1(sim:a;sim:b),sync=none"), ("tag", ""), ("words", "7 % & more")];
-        let made = link("/trend", &pairs);
+        let made = link_with_query("/trend", &pairs);
         let (path, query) = made.split_once('?').unwrap();
         assert_eq!(path, "/trend");
         let fields = Fields::of_query(Some(query.to_owned()));
         assert_eq!(fields.get("target"), pairs[0].1);
         assert_eq!(fields.get("words"), pairs[2].1);
-        assert_eq!(fields.given("tag"), None);
-        assert_eq!(link("/", &[("tag", "")]), "/");
+        assert_eq!(fields.non_empty("tag"), None);
+        assert_eq!(link_with_query("/", &[("tag", "")]), "/");
         let several = Fields::read(b"run=1&run=2&other=3");
         assert_eq!(several.all("run").collect::<Vec<_>>(), ["1", "2"]);
     }
 
     #[test]
     fn a_problem_is_a_sentence() {
-        assert_eq!(capital("there is no such page"), "There is no such page");
-        assert_eq!(capital("\"x\" is no seed"), "\"x\" is no seed");
-        assert_eq!(capital("scale: '1/x' is none"), "scale: '1/x' is none");
-        assert_eq!(capital("flash.page_read has no unit"), "flash.page_read has no unit");
-        assert_eq!(capital("\u{e4}lter"), "\u{c4}lter");
-        assert_eq!(capital(""), "");
+        assert_eq!(capitalize("there is no such page"), "There is no such page");
+        assert_eq!(capitalize("\"x\" is no seed"), "\"x\" is no seed");
+        assert_eq!(capitalize("scale: '1/x' is none"), "scale: '1/x' is none");
+        assert_eq!(capitalize("flash.page_read has no unit"), "flash.page_read has no unit");
+        assert_eq!(capitalize("\u{e4}lter"), "\u{c4}lter");
+        assert_eq!(capitalize(""), "");
     }
 
     #[test]

@@ -15,13 +15,13 @@ use ssdlab_lab::{LabError, Target};
 use ssdlab_model::profile;
 
 /// Largest number of bytes that are kept of a process' standard error: the last ones.
-const SAID_MOST: usize = 4_096;
+const MAX_STDERR_TAIL: usize = 4_096;
 /// Number of processes in the list above which the oldest that have ended are removed.
-const ENDED_MOST: usize = 20;
+const MAX_ENDED: usize = 20;
 
 /// Experiment to run, as the form gives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Order {
+pub(crate) struct RunRequest {
     pub(crate) experiment: String,
     pub(crate) target: String,
     /// Parameters that differ from their defaults, `name=value` on a line each.
@@ -34,7 +34,7 @@ pub(crate) struct Order {
 
 /// Reason for which an experiment was not started.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OrderError {
+pub(crate) enum StartError {
     #[error(
         "{0:?} is no simulated drive with a built-in profile: only those are run from the page. \
          'ssdlab run' in a terminal takes files, saved drives and real drives"
@@ -60,7 +60,7 @@ pub(crate) enum OrderError {
 
 /// Order that has been checked.
 #[derive(Debug)]
-struct Checked {
+struct CheckedRequest {
     experiment: &'static str,
     target: String,
     settings: Vec<(String, String)>,
@@ -92,45 +92,45 @@ fn is_built_in(text: &str) -> bool {
     is_target && text.contains("sim:") && named.into_iter().all(|is_known| is_known)
 }
 
-impl Checked {
-    fn new(order: &Order) -> Result<Checked, OrderError> {
-        let experiment = experiment::named(order.experiment.trim())?;
+impl CheckedRequest {
+    fn new(request: &RunRequest) -> Result<CheckedRequest, StartError> {
+        let experiment = experiment::named(request.experiment.trim())?;
         if reads_file(experiment) {
-            return Err(OrderError::NeedsFile(experiment.name()));
+            return Err(StartError::NeedsFile(experiment.name()));
         }
-        let target = order.target.trim();
+        let target = request.target.trim();
         if !is_built_in(target) {
-            return Err(OrderError::NotSimulated(target.to_owned()));
+            return Err(StartError::NotSimulated(target.to_owned()));
         }
-        let text = order.seed.trim();
+        let text = request.seed.trim();
         let seed = if text.is_empty() { Ok(1) } else { text.parse() };
-        let seed = seed.map_err(|_| OrderError::Seed(text.to_owned()))?;
+        let seed = seed.map_err(|_| StartError::Seed(text.to_owned()))?;
         let mut settings = Vec::new();
-        for line in order.settings.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        for line in request.settings.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let pair = line.split_once('=').filter(|(name, _)| !name.trim().is_empty());
-            let (name, value) = pair.ok_or_else(|| OrderError::Setting(line.to_owned()))?;
+            let (name, value) = pair.ok_or_else(|| StartError::Setting(line.to_owned()))?;
             let (name, value) = (name.trim(), value.trim());
             let spec = experiment.parameters().iter().find(|spec| spec.name == name);
             if spec.is_some_and(|spec| spec.kind == Kind::Word) {
-                return Err(OrderError::NamesFile(name.to_owned()));
+                return Err(StartError::NamesFile(name.to_owned()));
             }
             settings.push((name.to_owned(), value.to_owned()));
         }
         let parsed = Target::seeded(target, seed)?;
         if !parsed.is_simulated() {
-            return Err(OrderError::NotSimulated(target.to_owned()));
+            return Err(StartError::NotSimulated(target.to_owned()));
         }
-        match order.quick {
+        match request.quick {
             true => quick(experiment, parsed, seed, &settings).map(|_| ())?,
             false => Settings::new(experiment, false, &settings).map(|_| ())?,
         }
-        Ok(Checked {
+        Ok(CheckedRequest {
             experiment: experiment.name(),
             target: target.to_owned(),
             settings,
             seed,
-            quick: order.quick,
-            record: order.record,
+            quick: request.quick,
+            record: request.record,
         })
     }
 
@@ -147,7 +147,7 @@ impl Checked {
 
 /// Process that was started here.
 #[derive(Clone, Debug)]
-pub(crate) struct Started {
+pub(crate) struct RunProcess {
     pub(crate) pid: u32,
     pub(crate) experiment: String,
     pub(crate) target: String,
@@ -155,16 +155,16 @@ pub(crate) struct Started {
     /// Newest run in the store before the process began.
     pub(crate) newest_before: Option<RunId>,
     /// Result of the process; `None` while it is running.
-    pub(crate) ended: Option<Ended>,
+    pub(crate) ended: Option<ProcessResult>,
 }
 
 /// Result of a process that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct ProcessResult {
     /// Exit code; `None` if a signal ended the process.
     pub(crate) code: Option<i32>,
     /// End of its output on standard error.
-    pub(crate) said: String,
+    pub(crate) stderr_tail: String,
 }
 
 /// Starts and stops experiments, and keeps a list of them.
@@ -172,7 +172,7 @@ pub(crate) struct Ended {
 pub(crate) struct Runner {
     program: PathBuf,
     store: PathBuf,
-    started: Arc<Mutex<Vec<Started>>>,
+    started: Arc<Mutex<Vec<RunProcess>>>,
 }
 
 impl Runner {
@@ -183,28 +183,28 @@ impl Runner {
     /// Starts an experiment, and returns the number of its process.
     pub(crate) fn start(
         &self,
-        order: &Order,
+        request: &RunRequest,
         newest_before: Option<RunId>,
-    ) -> Result<u32, OrderError> {
-        let checked = Checked::new(order)?;
+    ) -> Result<u32, StartError> {
+        let checked = CheckedRequest::new(request)?;
         // Hold the lock until the process is in the list, so that the limit also holds for simultaneous requests.
-        let mut started = locked(&self.started);
+        let mut started = lock_list(&self.started);
         let running = started.iter().filter(|one| one.ended.is_none()).count();
         let most = std::thread::available_parallelism().map_or(1, |count| count.get());
         if running >= most {
-            return Err(OrderError::Busy(running));
+            return Err(StartError::Busy(running));
         }
         let mut command = Command::new(&self.program);
         command.args(checked.arguments()).env("SSDLAB_STORE", &self.store).env("NO_COLOR", "1");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-        let child = alone(&mut command).spawn().map_err(OrderError::Start)?;
+        let child = in_own_group(&mut command).spawn().map_err(StartError::Start)?;
         let pid = child.id();
         // Remove an earlier process that had the same number.
         started.retain(|one| one.pid != pid);
-        let too_many = started.len().saturating_sub(ENDED_MOST);
+        let too_many = started.len().saturating_sub(MAX_ENDED);
         let mut ended = (0..too_many).collect::<Vec<_>>().into_iter();
         started.retain(|one| one.ended.is_none() || ended.next().is_none());
-        started.push(Started {
+        started.push(RunProcess {
             pid,
             experiment: checked.experiment.to_owned(),
             target: checked.target,
@@ -213,42 +213,42 @@ impl Runner {
             ended: None,
         });
         let list = self.started.clone();
-        std::thread::spawn(move || wait(child, &list));
+        std::thread::spawn(move || wait_and_record(child, &list));
         Ok(pid)
     }
 
     /// Asks a process that was started here to end, as Ctrl-C does. Returns true if it was running and could be asked.
     pub(crate) fn stop(&self, pid: u32) -> bool {
         // While the list is locked, the process is not reaped, so its number cannot belong to another process.
-        let started = locked(&self.started);
+        let started = lock_list(&self.started);
         let is_running = started.iter().any(|one| one.pid == pid && one.ended.is_none());
         is_running && interrupt(pid)
     }
 
     /// Asks all processes that were started here to end; they keep what they have measured.
     pub(crate) fn stop_all(&self) {
-        for one in locked(&self.started).iter().filter(|one| one.ended.is_none()) {
+        for one in lock_list(&self.started).iter().filter(|one| one.ended.is_none()) {
             interrupt(one.pid);
         }
     }
 
     /// Returns true if a process that was started here is still running.
     pub(crate) fn is_running(&self) -> bool {
-        locked(&self.started).iter().any(|one| one.ended.is_none())
+        lock_list(&self.started).iter().any(|one| one.ended.is_none())
     }
 
     /// Returns the processes that were started here, newest last.
-    pub(crate) fn started(&self) -> Vec<Started> {
-        locked(&self.started).clone()
+    pub(crate) fn started(&self) -> Vec<RunProcess> {
+        lock_list(&self.started).clone()
     }
 
     /// Returns the process `pid`, if it was started here.
-    pub(crate) fn find(&self, pid: u32) -> Option<Started> {
-        locked(&self.started).iter().find(|one| one.pid == pid).cloned()
+    pub(crate) fn find(&self, pid: u32) -> Option<RunProcess> {
+        lock_list(&self.started).iter().find(|one| one.pid == pid).cloned()
     }
 }
 
-fn locked(list: &Mutex<Vec<Started>>) -> MutexGuard<'_, Vec<Started>> {
+fn lock_list(list: &Mutex<Vec<RunProcess>>) -> MutexGuard<'_, Vec<RunProcess>> {
     // The list is consistent at every moment, so a poisoned lock is harmless.
     list.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -273,7 +273,7 @@ fn interrupt(pid: u32) -> bool {
 }
 
 /// Makes a process the leader of a group of its own on Windows, where only a group can be asked to end.
-fn alone(command: &mut Command) -> &mut Command {
+fn in_own_group(command: &mut Command) -> &mut Command {
     #[cfg(windows)]
     std::os::windows::process::CommandExt::creation_flags(
         command,
@@ -298,22 +298,22 @@ fn wait_for_end(child: &Child) {
 fn wait_for_end(_: &Child) {}
 
 /// Waits for the end of a process, and adds its result to the list.
-fn wait(mut child: Child, list: &Mutex<Vec<Started>>) {
+fn wait_and_record(mut child: Child, list: &Mutex<Vec<RunProcess>>) {
     let pid = child.id();
-    let mut said = Vec::new();
+    let mut stderr_tail = Vec::new();
     if let Some(mut stderr) = child.stderr.take() {
         let mut piece = [0; 1024];
         while let Ok(length @ 1..) = stderr.read(&mut piece) {
-            said.extend_from_slice(&piece[..length]);
-            said.drain(..said.len().saturating_sub(SAID_MOST));
+            stderr_tail.extend_from_slice(&piece[..length]);
+            stderr_tail.drain(..stderr_tail.len().saturating_sub(MAX_STDERR_TAIL));
         }
     }
     wait_for_end(&child);
-    let mut started = locked(list);
+    let mut started = lock_list(list);
     let code = child.wait().ok().and_then(|status| status.code());
     if let Some(one) = started.iter_mut().find(|one| one.pid == pid) {
-        let said = String::from_utf8_lossy(&said).trim().to_owned();
-        one.ended = Some(Ended { code, said });
+        let stderr_tail = String::from_utf8_lossy(&stderr_tail).trim().to_owned();
+        one.ended = Some(ProcessResult { code, stderr_tail });
     }
 }
 
@@ -321,13 +321,13 @@ fn wait(mut child: Child, list: &Mutex<Vec<Started>>) {
 mod tests {
     use super::*;
 
-    fn order(experiment: &str, target: &str, settings: &str) -> Order {
-        Order {
+    fn request(experiment: &str, target: &str, settings: &str) -> RunRequest {
+        RunRequest {
             experiment: experiment.to_owned(),
             target: target.to_owned(),
             settings: settings.to_owned(),
             quick: true,
-            ..Order::default()
+            ..RunRequest::default()
         }
     }
 
@@ -344,7 +344,7 @@ mod tests {
             "raid1(sim:toshiba-xg5,spare=7%;sim:),sync=none",
             "usb(raid1(sim:;sim:))",
         ] {
-            let checked = Checked::new(&order("fragmentation", good, ""));
+            let checked = CheckedRequest::new(&request("fragmentation", good, ""));
             assert!(checked.is_ok(), "{good}: {checked:?}");
         }
         for bad in [
@@ -362,7 +362,7 @@ mod tests {
             "/dev/sda(sim:)",
             "sim:toshiba-xg5/../generic-tlc",
         ] {
-            let checked = Checked::new(&order("fragmentation", bad, ""));
+            let checked = CheckedRequest::new(&request("fragmentation", bad, ""));
             assert!(checked.is_err(), "{bad}: {checked:?}");
         }
         assert!(!is_built_in(&file));
@@ -371,24 +371,24 @@ mod tests {
     #[test]
     fn experiments_and_parameters_that_name_files_are_refused() {
         let refused = |experiment: &str, settings: &str| {
-            Checked::new(&order(experiment, "sim:", settings)).unwrap_err()
+            CheckedRequest::new(&request(experiment, "sim:", settings)).unwrap_err()
         };
-        assert!(matches!(refused("job", ""), OrderError::NeedsFile("job")));
-        assert!(matches!(refused("replay", "file=/etc/passwd"), OrderError::NeedsFile(_)));
-        assert!(matches!(refused("discard", "tarball=/x"), OrderError::NamesFile(_)));
-        assert!(matches!(refused("fragmentation", "nonsense"), OrderError::Setting(_)));
-        assert!(matches!(refused("fragmentation", "nonsense=1"), OrderError::Lab(_)));
-        assert!(matches!(refused("--help", ""), OrderError::Lab(_)));
-        let seed = Order { seed: "-1".to_owned(), ..order("fragmentation", "sim:", "") };
-        assert!(matches!(Checked::new(&seed), Err(OrderError::Seed(_))));
+        assert!(matches!(refused("job", ""), StartError::NeedsFile("job")));
+        assert!(matches!(refused("replay", "file=/etc/passwd"), StartError::NeedsFile(_)));
+        assert!(matches!(refused("discard", "tarball=/x"), StartError::NamesFile(_)));
+        assert!(matches!(refused("fragmentation", "nonsense"), StartError::Setting(_)));
+        assert!(matches!(refused("fragmentation", "nonsense=1"), StartError::Lab(_)));
+        assert!(matches!(refused("--help", ""), StartError::Lab(_)));
+        let seed = RunRequest { seed: "-1".to_owned(), ..request("fragmentation", "sim:", "") };
+        assert!(matches!(CheckedRequest::new(&seed), Err(StartError::Seed(_))));
         let names: Vec<&str> = experiments().map(Experiment::name).collect();
         assert!(names.contains(&"steady") && !names.contains(&"job"));
     }
 
     #[test]
     fn what_is_given_stays_one_argument() {
-        let order = order("fragmentation", "sim:", "rest=0s\r\n\n file_size = 16M ");
-        let arguments = Checked::new(&order).unwrap().arguments();
+        let request = request("fragmentation", "sim:", "rest=0s\r\n\n file_size = 16M ");
+        let arguments = CheckedRequest::new(&request).unwrap().arguments();
         let expected = [
             "run",
             "--quiet",
@@ -416,10 +416,10 @@ mod tests {
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(&program, mode).unwrap();
         let runner = Runner::new(program, directory.path().join("runs.sqlite"));
-        let order = order("fragmentation", "sim:", "");
+        let request = request("fragmentation", "sim:", "");
         let most = std::thread::available_parallelism().unwrap().get();
-        let pids: Vec<u32> = (0..most).map(|_| start(&runner, &order)).collect();
-        assert!(matches!(runner.start(&order, None), Err(OrderError::Busy(_))));
+        let pids: Vec<u32> = (0..most).map(|_| start(&runner, &request)).collect();
+        assert!(matches!(runner.start(&request, None), Err(StartError::Busy(_))));
         assert!(!runner.stop(1), "it stops what it has started and nothing else");
         for pid in &pids {
             // The signal may come before the shell has set its trap; the shell then ends without output.
@@ -429,7 +429,7 @@ mod tests {
             }
         }
         assert!(!runner.stop(pids[0]));
-        let next = start(&runner, &order);
+        let next = start(&runner, &request);
         runner.stop_all();
         while runner.find(next).unwrap().ended.is_none() {
             runner.stop(next);
@@ -438,11 +438,11 @@ mod tests {
     }
 
     /// Starts an order. The script that was just written may still be open in a child of another test, so this retries.
-    fn start(runner: &Runner, order: &Order) -> u32 {
+    fn start(runner: &Runner, request: &RunRequest) -> u32 {
         loop {
-            match runner.start(order, None) {
+            match runner.start(request, None) {
                 Ok(pid) => return pid,
-                Err(OrderError::Start(error))
+                Err(StartError::Start(error))
                     if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
                 Err(error) => panic!("{error}"),
             }

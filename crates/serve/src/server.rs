@@ -11,30 +11,33 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 /// Largest number of connections at a time.
-const CONNECTIONS_MOST: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// Longest time until the head of a request must arrive; idle connections are closed after it.
-const HEAD_TIME: Duration = Duration::from_secs(10);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Largest head of a request, in bytes.
-const HEAD_MOST: usize = 16 * 1024;
+const MAX_HEADER_SIZE: usize = 16 * 1024;
 /// Pause after the system could not accept a connection.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_TIME: Duration = Duration::from_millis(100);
 
 /// Accepts and answers connections, without end.
 pub(crate) async fn serve(listener: TcpListener, router: Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MOST));
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
-        let place = places.clone().acquire_owned().await.expect("it is never closed");
+        let permit = permits.clone().acquire_owned().await.expect("it is never closed");
         let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(ACCEPT_RETRY_TIME).await;
             continue;
         };
         let service = TowerToHyperService::new(router.clone());
         tokio::spawn(async move {
             let mut builder = http1::Builder::new();
-            builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_MOST);
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(HEADER_TIMEOUT)
+                .max_buf_size(MAX_HEADER_SIZE);
             // Errors of a connection are ignored: the client broke off, or does not speak HTTP.
             let _ = builder.serve_connection(TokioIo::new(stream), service).await;
-            drop(place);
+            drop(permit);
         });
     }
 }

@@ -18,13 +18,13 @@ use crate::error::SweepError;
 use crate::vary::{Dimension, Role, Varied};
 
 /// Largest number of runs that is taken to be intended without an explicit number of points.
-const RUNS_MOST: usize = 100_000;
+const MAX_UNSAMPLED_RUNS: usize = 100_000;
 
-/// Largest number of runs of each point that is taken to be intended in a sweep of more than `RUNS_MOST` runs.
-const SEEDS_MOST: u32 = 1_000;
+/// Largest number of runs of each point that is taken to be intended in a sweep of more than `MAX_UNSAMPLED_RUNS` runs.
+const MAX_SEEDS: u32 = 1_000;
 
 /// Largest number of runs of a sweep; each takes 8 KB of memory.
-const RUNS_HELD: usize = 10_000_000;
+const MAX_RUNS: usize = 10_000_000;
 
 /// Choice of points from the grid of all combinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,7 +60,7 @@ pub struct Question {
 }
 
 /// A drive and the settings of a run on it.
-pub struct Case {
+pub struct RunSetup {
     /// Drive to run on.
     pub target: Target,
     /// Settings of the run.
@@ -119,7 +119,7 @@ impl Design {
                 dimensions.push(Dimension { key, role: Role::Target, values });
                 continue;
             }
-            let role = role(&key, &question)?;
+            let role = role_of_key(&key, &question)?;
             dimensions.push(Dimension { key, role, values });
         }
         for Dimension { key, values, .. } in &dimensions {
@@ -136,15 +136,15 @@ impl Design {
                     .into(),
             );
         }
-        let points = points(&dimensions, question.sampling, question.seed, question.seeds)?;
+        let points = choose_points(&dimensions, question.sampling, question.seed, question.seeds)?;
         let design = Design { question, dimensions, points };
-        design.refuse_a_mixture()?;
+        design.refuse_mixed_targets()?;
         Ok(design)
     }
 
     /// Refuses to mix simulated and real drives. Real drives are measured one at a time and in random order, simulated
     /// ones in parallel.
-    fn refuse_a_mixture(&self) -> Result<(), SweepError> {
+    fn refuse_mixed_targets(&self) -> Result<(), SweepError> {
         let mut kinds = Vec::new();
         for name in &self.question.targets {
             kinds.push(Target::parse(name)?.is_simulated());
@@ -241,7 +241,7 @@ impl Design {
     ///
     /// # Errors
     /// Returns an error if there is no such drive, or if the settings are not valid.
-    pub fn case(&self, point: usize, seed: u64) -> Result<Case, LabError> {
+    pub fn case(&self, point: usize, seed: u64) -> Result<RunSetup, LabError> {
         let experiment = self.question.experiment;
         let target = Target::seeded(&self.target_name(point)?, seed)?;
         let levels = self.points[point].iter().zip(&self.dimensions);
@@ -253,21 +253,21 @@ impl Design {
             true => quick(experiment, target, seed, &set)?,
             false => (Settings::new(experiment, false, &set)?, target),
         };
-        Ok(Case { target, settings })
+        Ok(RunSetup { target, settings })
     }
 
     /// Checks every point before any is run. Returns the points that cannot be run, and what the others need.
     pub fn check(&self) -> (Vec<Impossible>, Cost) {
         let seed = self.question.seed;
-        let looked: Vec<Result<Cost, LabError>> = (0..self.points.len())
+        let checked: Vec<Result<Cost, LabError>> = (0..self.points.len())
             .into_par_iter()
-            .map(|point| look(self.question.experiment, &self.case(point, seed)?))
+            .map(|point| requirements_of(self.question.experiment, &self.case(point, seed)?))
             .collect();
         let mut impossible = Vec::new();
         let mut cost = Cost::default();
-        for (point, one) in looked.into_iter().enumerate() {
+        for (point, one) in checked.into_iter().enumerate() {
             match one {
-                Err(error) => impossible.push(Impossible { point, why: chain(&error) }),
+                Err(error) => impossible.push(Impossible { point, why: error_chain(&error) }),
                 Ok(one) => {
                     let larger =
                         |it: &Need| cost.memory.is_none_or(|known| known.least() < it.least());
@@ -287,7 +287,7 @@ impl Design {
 pub(crate) const TARGET: &str = "target";
 
 /// Returns the role of a key: a setting of the experiment or a parameter of the drive.
-fn role(key: &str, question: &Question) -> Result<Role, SweepError> {
+fn role_of_key(key: &str, question: &Question) -> Result<Role, SweepError> {
     let experiment = question.experiment;
     let usage = |text: String| Err(SweepError::Usage(text));
     if key == "seed" {
@@ -318,7 +318,7 @@ fn role(key: &str, question: &Question) -> Result<Role, SweepError> {
     usage(format!("there is no key '{key}' to vary; {hint}"))
 }
 
-fn points(
+fn choose_points(
     dimensions: &[Dimension],
     sampling: Sampling,
     seed: u64,
@@ -339,36 +339,36 @@ fn points(
         let all = format!("these are {wanted} points of {seeds} runs each");
         Err(SweepError::Usage(format!("{all}, {way_out}")))
     };
-    if runs > RUNS_HELD {
+    if runs > MAX_RUNS {
         return too_many(format!(
-            "and a sweep holds {RUNS_HELD} runs at most; part it by the values of a key"
+            "and a sweep holds {MAX_RUNS} runs at most; part it by the values of a key"
         ));
     }
-    if runs > RUNS_MOST && seeds > SEEDS_MOST {
+    if runs > MAX_UNSAMPLED_RUNS && seeds > MAX_SEEDS {
         return too_many(format!(
-            "and more than {SEEDS_MOST} runs of a point are taken for a slip; --seeds 5 gives an interval"
+            "and more than {MAX_SEEDS} runs of a point are taken for a slip; --seeds 5 gives an interval"
         ));
     }
-    if runs > RUNS_MOST && matches!(sampling, Sampling::Grid) {
+    if runs > MAX_UNSAMPLED_RUNS && matches!(sampling, Sampling::Grid) {
         return too_many(format!(
-            "and more than {RUNS_MOST} runs are taken for a slip; --points {wanted} makes all of them, \
+            "and more than {MAX_UNSAMPLED_RUNS} runs are taken for a slip; --points {wanted} makes all of them, \
              --points 1000 a sample"
         ));
     }
     let mut random = Pcg64::seed_from_u64(seed);
     Ok(match sampling {
-        Sampling::Latin(points) if points < all => latin(&lengths, points, &mut random),
+        Sampling::Latin(points) if points < all => latin_hypercube(&lengths, points, &mut random),
         Sampling::Random(points) if points < all => {
             let mut drawn = index::sample(&mut random, all, points).into_vec();
             drawn.sort_unstable();
-            drawn.into_iter().map(|number| levels(number, &lengths)).collect()
+            drawn.into_iter().map(|number| levels_of_point(number, &lengths)).collect()
         }
-        _ => (0..all).map(|number| levels(number, &lengths)).collect(),
+        _ => (0..all).map(|number| levels_of_point(number, &lengths)).collect(),
     })
 }
 
 /// Returns the level of each key at the point `number` of the grid, in which the last key changes fastest.
-fn levels(mut number: usize, lengths: &[usize]) -> Vec<usize> {
+fn levels_of_point(mut number: usize, lengths: &[usize]) -> Vec<usize> {
     let mut levels: Vec<usize> = lengths
         .iter()
         .rev()
@@ -385,7 +385,7 @@ fn levels(mut number: usize, lengths: &[usize]) -> Vec<usize> {
 /// Returns a Latin hypercube of levels (M. D. McKay, R. J. Beckman, W. J. Conover, Technometrics 21, 1979): the range
 /// of each key is cut into as many strata as there are points, and each stratum is used once. Points that are drawn
 /// twice are kept once.
-fn latin(lengths: &[usize], points: usize, random: &mut Pcg64) -> Vec<Vec<usize>> {
+fn latin_hypercube(lengths: &[usize], points: usize, random: &mut Pcg64) -> Vec<Vec<usize>> {
     let columns: Vec<Vec<usize>> = lengths
         .iter()
         .map(|&length| {
@@ -402,7 +402,7 @@ fn latin(lengths: &[usize], points: usize, random: &mut Pcg64) -> Vec<Vec<usize>
 }
 
 /// Opens a simulated drive to check that the run is possible, and returns its need of memory and time.
-fn look(experiment: &dyn Experiment, case: &Case) -> Result<Cost, LabError> {
+fn requirements_of(experiment: &dyn Experiment, case: &RunSetup) -> Result<Cost, LabError> {
     if !case.target.is_simulated() {
         return Ok(Cost::default());
     }
@@ -413,7 +413,7 @@ fn look(experiment: &dyn Experiment, case: &Case) -> Result<Cost, LabError> {
     })
 }
 
-fn plan(experiment: &dyn Experiment, case: &Case) -> Result<Plan, LabError> {
+fn plan(experiment: &dyn Experiment, case: &RunSetup) -> Result<Plan, LabError> {
     let mut drive = case.target.open(&RealOptions::default())?;
     let plan = experiment.plan(&case.settings, &drive.description())?;
     plan.check_blocks(&drive.description())?;
@@ -422,7 +422,7 @@ fn plan(experiment: &dyn Experiment, case: &Case) -> Result<Plan, LabError> {
 }
 
 /// Returns an error and its causes in one sentence, without causes that the text already contains.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
@@ -455,7 +455,7 @@ mod tests {
     }
 
     fn error(question: Question) -> String {
-        chain(&Design::new(question).err().expect("it makes no sense"))
+        error_chain(&Design::new(question).err().expect("it makes no sense"))
     }
 
     #[test]
@@ -535,7 +535,7 @@ mod tests {
         ) {
             let mut random = Pcg64::seed_from_u64(seed);
             let columns = lengths.clone();
-            let drawn = latin(&columns, points, &mut random);
+            let drawn = latin_hypercube(&columns, points, &mut random);
             prop_assert!(drawn.len() <= points);
             if lengths.len() == 1 {
                 // With one key the sample has as many levels as there are points for.
@@ -561,7 +561,7 @@ mod tests {
                 values: (0..count).map(|it| it.to_string()).collect(),
             };
             let all = [dimension("a", 3), dimension("b", 4), dimension("c", 2)];
-            let drawn = super::points(&all, Sampling::Random(points), seed, 1).unwrap();
+            let drawn = super::choose_points(&all, Sampling::Random(points), seed, 1).unwrap();
             prop_assert_eq!(drawn.len(), points.min(24));
             let mut sorted = drawn.clone();
             sorted.sort_unstable();

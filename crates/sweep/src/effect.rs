@@ -77,12 +77,12 @@ impl Effect {
     /// Returns the level from which on no further level changes the mean by 2 % or more, judged by the far ends of the
     /// intervals; `None` if that is the last level, or if there are no intervals.
     pub(crate) fn knee(&self) -> Option<usize> {
-        const LITTLE: f64 = 2.0;
+        const FLAT_PERCENT: f64 = 2.0;
         let last = self.levels.len() - 1;
         let is_flat = |from: usize| {
             (from + 1..=last).all(|to| {
                 let change = self.change(from, to).and_then(|it| it.interval);
-                change.is_some_and(|(low, high)| low > -LITTLE && high < LITTLE)
+                change.is_some_and(|(low, high)| low > -FLAT_PERCENT && high < FLAT_PERCENT)
             })
         };
         (0..last).find(|&from| is_flat(from))

@@ -16,7 +16,7 @@ use ssdlab_lab::experiment::Watcher;
 use ssdlab_lab::report::Report;
 use ssdlab_lab::{LabError, Outcome};
 
-use crate::design::{Case, Design, Impossible, chain};
+use crate::design::{Design, Impossible, RunSetup, error_chain};
 use crate::error::SweepError;
 use crate::key::Key;
 use crate::measure::Measured;
@@ -24,20 +24,20 @@ use crate::results::Results;
 use crate::sweep::{RunState, Sweep};
 
 /// Interface that opens the drives of runs.
-pub trait Opener: Sync {
+pub trait DriveOpener: Sync {
     /// Opens the drive of `case`.
     ///
     /// # Errors
     /// Returns an error if the drive cannot be opened, or must not be.
-    fn open(&self, case: &Case) -> Result<Box<dyn Drive>, LabError>;
+    fn open(&self, case: &RunSetup) -> Result<Box<dyn Drive>, LabError>;
 }
 
 /// Opens simulated drives, and files on real ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Simulated;
 
-impl Opener for Simulated {
-    fn open(&self, case: &Case) -> Result<Box<dyn Drive>, LabError> {
+impl DriveOpener for Simulated {
+    fn open(&self, case: &RunSetup) -> Result<Box<dyn Drive>, LabError> {
         case.target.open(&RealOptions::default())
     }
 }
@@ -49,7 +49,7 @@ pub struct Options<'a> {
     /// Store of results, in which earlier results are found; `None` keeps none.
     pub results: Option<&'a Results>,
     /// Opener of the drives.
-    pub opener: &'a dyn Opener,
+    pub opener: &'a dyn DriveOpener,
     /// Idle time of a real drive before each run but the first.
     pub rest: Duration,
 }
@@ -70,28 +70,28 @@ pub struct Progress {
 }
 
 /// Longest time between two calls of the observer.
-const POLL: Duration = Duration::from_millis(100);
+const OBSERVER_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Run to be made.
 #[derive(Clone, Debug)]
 struct Job {
     /// Index among all runs.
-    place: usize,
+    index: usize,
     point: usize,
     seed: u64,
     key: Key,
 }
 
 /// Units in which the progress of a run is counted.
-const PARTS: f64 = 1000.0;
+const PROGRESS_UNITS: f64 = 1000.0;
 
 /// State that the threads share.
 struct Shared<'a> {
     design: &'a Design,
     options: &'a Options<'a>,
     is_ended: AtomicBool,
-    /// Progress of the current run of each thread, in units of 1 / [`PARTS`].
-    parts: Vec<AtomicU32>,
+    /// Progress of the current run of each thread, in units of 1 / [`PROGRESS_UNITS`].
+    thread_progress: Vec<AtomicU32>,
 }
 
 /// Makes all runs of `design` but those of `impossible` points, and returns their results. Results that are already
@@ -111,8 +111,8 @@ pub fn run(
     let mut states: Vec<RunState> = Vec::with_capacity(keys.len());
     let mut jobs: Vec<Job> = Vec::new();
     let seeds = design.seeds();
-    for (place, key) in keys.iter().enumerate() {
-        let (point, seed) = (place / seeds.len(), seeds[place % seeds.len()]);
+    for (index, key) in keys.iter().enumerate() {
+        let (point, seed) = (index / seeds.len(), seeds[index % seeds.len()]);
         let Some(key) = key else {
             let why = impossible.iter().find(|it| it.point == point).map(|it| it.why.clone());
             states.push(RunState::Failed(why.unwrap_or_default()));
@@ -120,7 +120,7 @@ pub fn run(
         };
         let found = options.results.and_then(|results| results.load(key));
         if found.is_none() {
-            jobs.push(Job { place, point, seed, key: key.clone() });
+            jobs.push(Job { index, point, seed, key: key.clone() });
         }
         states.push(found.map_or(RunState::Missing, RunState::Done));
     }
@@ -129,7 +129,7 @@ pub fn run(
         // In random order, changes over time, such as a drive that warms up, affect all points alike.
         jobs.shuffle(&mut Pcg64::seed_from_u64(design.question().seed));
     }
-    let is_ended = carry_out(design, jobs, found, options, &mut states, observer)?;
+    let is_ended = execute_jobs(design, jobs, found, options, &mut states, observer)?;
     Ok(Sweep::new(design, keys, states, is_ended))
 }
 
@@ -147,9 +147,9 @@ pub fn collect(
     let keys = keys(design, impossible)?;
     let seeds = design.seeds().len();
     let mut is_complete = true;
-    let states = keys.iter().enumerate().map(|(place, key)| {
+    let states = keys.iter().enumerate().map(|(index, key)| {
         let Some(key) = key else {
-            let why = impossible.iter().find(|it| it.point == place / seeds);
+            let why = impossible.iter().find(|it| it.point == index / seeds);
             return RunState::Failed(why.map(|it| it.why.clone()).unwrap_or_default());
         };
         if let Some(measured) = results.load(key) {
@@ -175,7 +175,7 @@ pub fn run_one(
     design: &Design,
     point: usize,
     seed: u64,
-    opener: &dyn Opener,
+    opener: &dyn DriveOpener,
     watcher: &mut dyn Watcher,
 ) -> Result<Report, LabError> {
     let experiment = design.experiment();
@@ -210,7 +210,7 @@ pub fn keys(design: &Design, impossible: &[Impossible]) -> Result<Vec<Option<Key
 }
 
 /// Makes the runs in `jobs`, and returns true if the observer has ended them.
-fn carry_out(
+fn execute_jobs(
     design: &Design,
     jobs: Vec<Job>,
     found: usize,
@@ -226,7 +226,7 @@ fn carry_out(
         design,
         options,
         is_ended: AtomicBool::new(false),
-        parts: (0..threads).map(|_| AtomicU32::new(0)).collect(),
+        thread_progress: (0..threads).map(|_| AtomicU32::new(0)).collect(),
     };
     let mut progress = Progress { runs: jobs.len(), ended: 0, failed: 0, found, share: 0.0 };
     let (sender, receiver) = channel();
@@ -234,24 +234,25 @@ fn carry_out(
         for (turn, job) in jobs.into_iter().enumerate() {
             let (sender, shared) = (sender.clone(), &shared);
             scope.spawn_fifo(move |_| {
-                let state = carry_out_one(shared, &job, turn);
+                let state = execute_job(shared, &job, turn);
                 // The receiver outlives all senders, so sending cannot fail.
-                let _ = sender.send((job.place, state));
+                let _ = sender.send((job.index, state));
             });
         }
         drop(sender);
         loop {
-            match receiver.recv_timeout(POLL) {
-                Ok((place, state)) => {
+            match receiver.recv_timeout(OBSERVER_INTERVAL) {
+                Ok((index, state)) => {
                     progress.ended += 1;
                     progress.failed += usize::from(matches!(state, RunState::Failed(_)));
-                    states[place] = state;
+                    states[index] = state;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            let under_way: u32 = shared.parts.iter().map(|part| part.load(Relaxed)).sum();
-            let done = progress.ended as f64 + f64::from(under_way) / PARTS;
+            let in_progress: u32 =
+                shared.thread_progress.iter().map(|progress| progress.load(Relaxed)).sum();
+            let done = progress.ended as f64 + f64::from(in_progress) / PROGRESS_UNITS;
             progress.share = (done / progress.runs.max(1) as f64).min(1.0);
             if observer(&progress) == Control::Cancel {
                 shared.is_ended.store(true, Relaxed);
@@ -261,19 +262,19 @@ fn carry_out(
     Ok(shared.is_ended.load(Relaxed))
 }
 
-fn carry_out_one(shared: &Shared, job: &Job, turn: usize) -> RunState {
+fn execute_job(shared: &Shared, job: &Job, turn: usize) -> RunState {
     let thread = rayon::current_thread_index().unwrap_or(0);
-    let part = &shared.parts[thread];
-    part.store(0, Relaxed);
+    let progress = &shared.thread_progress[thread];
+    progress.store(0, Relaxed);
     if shared.design.is_real() && turn > 0 {
-        rest(shared);
+        rest_before_run(shared);
     }
     if shared.is_ended.load(Relaxed) {
         return RunState::Missing;
     }
     // A panic is an error of this program; the results of the other runs are worth keeping.
-    let measured = catch_unwind(AssertUnwindSafe(|| measure(shared, job, part)));
-    part.store(0, Relaxed);
+    let measured = catch_unwind(AssertUnwindSafe(|| measure_job(shared, job, progress)));
+    progress.store(0, Relaxed);
     match measured {
         Err(panic) => {
             let words = panic.downcast_ref::<String>().map(String::as_str);
@@ -281,7 +282,7 @@ fn carry_out_one(shared: &Shared, job: &Job, turn: usize) -> RunState {
             RunState::Failed(format!("the program panicked: {}", words.unwrap_or("without a word")))
         }
         Ok(Err(error)) if error.kind() == ErrorKind::Cancelled => RunState::Missing,
-        Ok(Err(error)) => RunState::Failed(chain(&error)),
+        Ok(Err(error)) => RunState::Failed(error_chain(&error)),
         Ok(Ok(measured)) => {
             let kept = shared.options.results.map_or(Ok(()), |it| it.store(&job.key, &measured));
             match kept {
@@ -292,32 +293,32 @@ fn carry_out_one(shared: &Shared, job: &Job, turn: usize) -> RunState {
     }
 }
 
-fn rest(shared: &Shared) {
+fn rest_before_run(shared: &Shared) {
     let until = std::time::Instant::now() + shared.options.rest;
     while !shared.is_ended.load(Relaxed) {
         let left = until.saturating_duration_since(std::time::Instant::now());
         if left.is_zero() {
             return;
         }
-        std::thread::sleep(left.min(POLL));
+        std::thread::sleep(left.min(OBSERVER_INTERVAL));
     }
 }
 
-fn measure(shared: &Shared, job: &Job, part: &AtomicU32) -> Result<Measured, LabError> {
-    let mut watcher = OfRun { part, is_ended: &shared.is_ended, before: 0.0, weight: 0.0 };
+fn measure_job(shared: &Shared, job: &Job, progress: &AtomicU32) -> Result<Measured, LabError> {
+    let mut watcher = RunWatcher { progress, is_ended: &shared.is_ended, before: 0.0, weight: 0.0 };
     let report = run_one(shared.design, job.point, job.seed, shared.options.opener, &mut watcher)?;
     Ok(Measured::of(&report))
 }
 
 /// Watcher of one run, which reports its progress and ends it on request.
-struct OfRun<'a> {
-    part: &'a AtomicU32,
+struct RunWatcher<'a> {
+    progress: &'a AtomicU32,
     is_ended: &'a AtomicBool,
     before: f64,
     weight: f64,
 }
 
-impl Watcher for OfRun<'_> {
+impl Watcher for RunWatcher<'_> {
     fn step(&mut self, _: &str, weight: f64) {
         self.before += self.weight;
         self.weight = weight;
@@ -325,7 +326,7 @@ impl Watcher for OfRun<'_> {
 
     fn progress(&mut self, done: f64) -> Control {
         let share = (self.before + self.weight * done).clamp(0.0, 1.0);
-        self.part.store((share * PARTS) as u32, Relaxed);
+        self.progress.store((share * PROGRESS_UNITS) as u32, Relaxed);
         if self.is_ended.load(Relaxed) { Control::Cancel } else { Control::Continue }
     }
 }

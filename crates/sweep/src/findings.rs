@@ -9,14 +9,14 @@ use crate::sweep::{State, Sweep};
 use crate::vary::Dimension;
 
 /// Number of figures that findings are about; the tables have all.
-const SAID: usize = 2;
+const FIGURES_IN_FINDINGS: usize = 2;
 
 /// Number of errors that are listed individually.
-const NAMED: usize = 3;
+const MAX_LISTED_ERRORS: usize = 3;
 
 /// Returns the findings: the effect of each key on the first figures, then what is missing.
 pub(crate) fn findings(sweep: &Sweep) -> Vec<Finding> {
-    let mut found: Vec<Finding> = effects(sweep);
+    let mut found: Vec<Finding> = effect_findings(sweep);
     let mut find = |level, code: &str, text: String| {
         found.push(Finding { level, code: code.to_owned(), text });
     };
@@ -36,16 +36,16 @@ pub(crate) fn findings(sweep: &Sweep) -> Vec<Finding> {
                 reasons.push(reason);
             }
         }
-        let more = reasons.len().saturating_sub(NAMED);
-        reasons.truncate(NAMED);
+        let more = reasons.len().saturating_sub(MAX_LISTED_ERRORS);
+        reasons.truncate(MAX_LISTED_ERRORS);
         let more = if more > 0 { format!("; and {more} points more") } else { String::new() };
         let text = format!("{} of {all} runs failed. {}{more}.", failed.len(), reasons.join("; "));
         find(Level::Problem, "runs-failed", text);
     }
-    let silent = without_a_figure(sweep);
-    if silent > 0 {
+    let incomplete = runs_without_figure(sweep);
+    if incomplete > 0 {
         let text = format!(
-            "{silent} of {done} runs have no figure, such as one that did not become steady: what is said of \
+            "{incomplete} of {done} runs have no figure, such as one that did not become steady: what is said of \
              the others leaves these points out, or rests on fewer runs. The tables have the number of runs."
         );
         find(Level::Warning, "runs-without-figures", text);
@@ -70,37 +70,37 @@ pub(crate) fn findings(sweep: &Sweep) -> Vec<Finding> {
 }
 
 /// Returns the number of completed runs that lack a figure which findings are about.
-fn without_a_figure(sweep: &Sweep) -> usize {
-    let said: Vec<usize> = sweep.charted.iter().take(SAID).copied().collect();
-    let lacks = |values: &[Option<f64>]| said.iter().any(|&it| values[it].is_none());
+fn runs_without_figure(sweep: &Sweep) -> usize {
+    let figures: Vec<usize> = sweep.charted.iter().take(FIGURES_IN_FINDINGS).copied().collect();
+    let lacks = |values: &[Option<f64>]| figures.iter().any(|&it| values[it].is_none());
     sweep.runs().filter(|(_, run)| run.state == State::Done && lacks(&run.values)).count()
 }
 
-fn effects(sweep: &Sweep) -> Vec<Finding> {
+fn effect_findings(sweep: &Sweep) -> Vec<Finding> {
     let mut found = Vec::new();
-    for &measure in sweep.charted.iter().take(SAID) {
+    for &measure in sweep.charted.iter().take(FIGURES_IN_FINDINGS) {
         for (place, dimension) in sweep.dimensions.iter().enumerate() {
             if let Some(effect) = Effect::of(sweep, place, measure) {
                 let label = &sweep.measures[measure].label;
-                found.extend(of_key(dimension, label, &effect).map(with_a_capital));
+                found.extend(finding_of_key(dimension, label, &effect).map(capitalized));
             }
         }
     }
     found
 }
 
-fn with_a_capital(mut finding: Finding) -> Finding {
-    finding.text = capital(&finding.text);
+fn capitalized(mut finding: Finding) -> Finding {
+    finding.text = capitalize(&finding.text);
     finding
 }
 
 /// Returns the text with a capital first letter.
-pub(crate) fn capital(words: &str) -> String {
+pub(crate) fn capitalize(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding> {
+fn finding_of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding> {
     let key = &dimension.key;
     let value = |place: usize| &dimension.values[effect.levels[place]];
     let last = effect.levels.len() - 1;
@@ -117,7 +117,7 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
         if change.interval.is_some() && !change.is_certain() {
             return finding(
                 "no-effect",
-                format!("{label} does not depend measurably on {key}: {}.", percent(&change)),
+                format!("{label} does not depend measurably on {key}: {}.", percent_text(&change)),
             );
         }
         return finding(
@@ -125,7 +125,7 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
             format!(
                 "{label} is highest with {key}={}: {} against {key}={}, where it is lowest.",
                 value(most),
-                percent(&change),
+                percent_text(&change),
                 value(least)
             ),
         );
@@ -138,7 +138,7 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
             "no-effect",
             format!(
                 "{label} does not depend measurably on {key}: {} from {} to {}.",
-                percent(&whole),
+                percent_text(&whole),
                 value(0),
                 value(last)
             ),
@@ -147,7 +147,7 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
             "no-effect",
             format!(
                 "{label} hardly depends on {key}: {} from {} to {}.",
-                percent(&whole),
+                percent_text(&whole),
                 value(0),
                 value(last)
             ),
@@ -160,10 +160,10 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
                     "Beyond {key}={} {label} changes little: {} up to {}. Before, from {} on, it \
                      changed by {}.",
                     value(knee),
-                    percent(&beyond),
+                    percent_text(&beyond),
                     value(last),
                     value(0),
-                    percent(&up_to)
+                    percent_text(&up_to)
                 ),
             )
         }
@@ -177,7 +177,7 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
                     "From {key}={} to {}, {label} changes by {}{between}.",
                     value(0),
                     value(last),
-                    percent(&whole)
+                    percent_text(&whole)
                 ),
             )
         }
@@ -185,7 +185,7 @@ fn of_key(dimension: &Dimension, label: &str, effect: &Effect) -> Option<Finding
 }
 
 /// Returns a change with its interval, such as `+1.3 % (95 %: 0.2 to 2.4)`.
-fn percent(change: &Estimate) -> String {
+fn percent_text(change: &Estimate) -> String {
     // Less than a hundredth of a percent is shown as 0.00.
     let share = |value: f64| match value.abs() < 0.005 {
         true => "0.00".to_owned(),
@@ -212,7 +212,7 @@ mod tests {
     fn said(values: &str, by_seed: &[&[f64]]) -> (String, String) {
         let values = values.split(',').map(str::to_owned).collect();
         let key = Dimension { key: "spare".to_owned(), role: Role::Drive, values };
-        let found = of_key(&key, "IOPS", &Effect::with(by_seed)).unwrap();
+        let found = finding_of_key(&key, "IOPS", &Effect::with(by_seed)).unwrap();
         (found.code, found.text)
     }
 
@@ -253,6 +253,6 @@ mod tests {
         assert!(text.contains("highest with spare=greedy: +49.8 %"), "{text}");
         let (_, text) = said("7%,28%", &[&[1e9, 1e9 + 1.0], &[1e9, 1e9]]);
         assert!(text.contains("0.00 % (95 %: 0.00 to 0.00)"), "{text}");
-        assert_eq!(capital("mean (reads)"), "Mean (reads)");
+        assert_eq!(capitalize("mean (reads)"), "Mean (reads)");
     }
 }

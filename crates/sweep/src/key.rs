@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use ssdlab_lab::LabError;
 use ssdlab_lab::experiment::{Experiment, Kind};
 
-use crate::design::Case;
+use crate::design::RunSetup;
 
 /// The SHA-256 of version, experiment, settings, files, target and seed, as 64 hexadecimal digits.
 #[derive(
@@ -23,9 +23,9 @@ impl Key {
     ///
     /// # Errors
     /// Returns an error if a file that the run depends on cannot be read.
-    pub fn of(experiment: &dyn Experiment, case: &Case, seed: u64) -> Result<Key, LabError> {
-        let mut sink = Sink(Sha256::new());
-        write(experiment, case, seed, &mut sink)?;
+    pub fn of(experiment: &dyn Experiment, case: &RunSetup, seed: u64) -> Result<Key, LabError> {
+        let mut sink = DigestWriter(Sha256::new());
+        write_identity(experiment, case, seed, &mut sink)?;
         let digits = sink.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Key(digits))
     }
@@ -43,9 +43,9 @@ impl fmt::Display for Key {
 }
 
 /// Writer that adds all bytes to the digest.
-struct Sink(Sha256);
+struct DigestWriter(Sha256);
 
-impl Write for Sink {
+impl Write for DigestWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.update(bytes);
         Ok(bytes.len())
@@ -58,9 +58,9 @@ impl Write for Sink {
 
 /// Writes everything that determines the result of a run. Each part is delimited, so that different contents never give
 /// the same bytes.
-fn write(
+fn write_identity(
     experiment: &dyn Experiment,
-    case: &Case,
+    case: &RunSetup,
     seed: u64,
     sink: &mut dyn Write,
 ) -> Result<(), LabError> {
@@ -99,7 +99,7 @@ mod tests {
         let steady = experiment::named("steady").unwrap();
         let set: Vec<_> =
             set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let case = Case {
+        let case = RunSetup {
             target: Target::seeded(target, seed).unwrap(),
             settings: Settings::new(steady, true, &set).unwrap(),
         };
@@ -132,7 +132,7 @@ mod tests {
             let path = directory.path().join(name);
             std::fs::write(&path, text).unwrap();
             let set = [(spec.name.to_owned(), path.to_str().unwrap().to_owned())];
-            let case = Case {
+            let case = RunSetup {
                 target: Target::parse("sim:").unwrap(),
                 settings: Settings::new(replay, true, &set).unwrap(),
             };

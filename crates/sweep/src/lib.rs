@@ -3,7 +3,7 @@
 //! | role | type |
 //! | --- | --- |
 //! | what is varied, and how the points are chosen | [`Question`], [`Varied`], [`Sampling`] |
-//! | the points, checked before anything runs | [`Design`], [`Case`] |
+//! | the points, checked before anything runs | [`Design`], [`RunSetup`] |
 //! | the name of a run by its content | [`Key`] |
 //! | runs that are kept as files and found again | [`Results`] |
 //! | runs side by side | [`run()`]; elsewhere, one by one: [`keys`], [`run_one`], [`collect`] |
@@ -46,9 +46,9 @@ mod sweep;
 pub mod tables;
 mod vary;
 
-pub use design::{Case, Cost, Design, Impossible, Question, Sampling};
+pub use design::{Cost, Design, Impossible, Question, RunSetup, Sampling};
 pub use error::SweepError;
-pub use execute::{Opener, Options, Progress, Simulated, collect, keys, run, run_one};
+pub use execute::{DriveOpener, Options, Progress, Simulated, collect, keys, run, run_one};
 pub use key::Key;
 pub use measure::{Measure, Measured};
 pub use results::Results;

@@ -28,7 +28,7 @@ pub struct Measured {
 impl Measured {
     /// Returns the figures of a report.
     pub fn of(report: &Report) -> Measured {
-        let mut measures: Vec<Measure> = report.tables.iter().flat_map(of_table).collect();
+        let mut measures: Vec<Measure> = report.tables.iter().flat_map(measures_of_table).collect();
         for histogram in &report.histograms {
             for percentile in &histogram.percentiles {
                 measures.push(Measure {
@@ -54,7 +54,7 @@ impl Measured {
     }
 }
 
-fn of_table(table: &Table) -> Vec<Measure> {
+fn measures_of_table(table: &Table) -> Vec<Measure> {
     let keys = table.key_columns();
     let is_number = |column: usize| {
         table.rows.iter().any(|row| row.get(column).and_then(Cell::number).is_some())
@@ -63,7 +63,7 @@ fn of_table(table: &Table) -> Vec<Measure> {
     let mut measures = Vec::new();
     let mut seen: Vec<String> = Vec::new();
     for row in &table.rows {
-        let words: Vec<String> = row.iter().take(keys).map(words).collect();
+        let words: Vec<String> = row.iter().take(keys).map(cell_text).collect();
         let mut key = words.join(", ");
         // Rows with the same words are numbered in their order.
         let alike = seen.iter().filter(|other| **other == key).count();
@@ -85,7 +85,7 @@ fn of_table(table: &Table) -> Vec<Measure> {
 
 use ssdlab_lab::report::Column;
 
-fn words(cell: &Cell) -> String {
+fn cell_text(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => text.clone(),
         Cell::Integer(number) => number.to_string(),
@@ -96,7 +96,7 @@ fn words(cell: &Cell) -> String {
 }
 
 /// Returns the parts of a name: table, row and column.
-pub(crate) fn parts(name: &str) -> (&str, &str, &str) {
+pub(crate) fn split_name(name: &str) -> (&str, &str, &str) {
     let (rest, column) = name.rsplit_once('.').unwrap_or(("", name));
     match rest.split_once('[') {
         Some((table, row)) => (table, row.strip_suffix(']').unwrap_or(row), column),
@@ -105,8 +105,8 @@ pub(crate) fn parts(name: &str) -> (&str, &str, &str) {
 }
 
 /// Returns a name in words: column, row and table.
-pub(crate) fn in_words(name: &str, unit: &str) -> String {
-    let (table, row, column) = parts(name);
+pub(crate) fn display_name(name: &str, unit: &str) -> String {
+    let (table, row, column) = split_name(name);
     let column = label(column, unit);
     let place = [row, table].into_iter().filter(|part| !part.is_empty());
     let place: Vec<String> = place.map(|part| label(part, "")).collect();
@@ -130,16 +130,16 @@ mod tests {
             ],
             rows: vec![row("drift 0.5", 125.0), row("other", f64::NAN), row("other", 3.0)],
         };
-        let measures = of_table(&table);
+        let measures = measures_of_table(&table);
         let names: Vec<&str> = measures.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names[0], "steady[drift 0.5].mb_per_s");
         assert_eq!(measures[0].value, Some(125.0));
         assert_eq!(measures[1].value, None);
         assert_eq!(names[1..], ["steady[other].mb_per_s", "steady[other (2)].mb_per_s"]);
-        assert_eq!(parts(names[0]), ("steady", "drift 0.5", "mb_per_s"));
-        assert_eq!(in_words(names[0], "MB/s"), "MB/s (drift 0.5, steady)");
+        assert_eq!(split_name(names[0]), ("steady", "drift 0.5", "mb_per_s"));
+        assert_eq!(display_name(names[0], "MB/s"), "MB/s (drift 0.5, steady)");
         assert_eq!(
-            in_words("whole_run.write_amplification", ""),
+            display_name("whole_run.write_amplification", ""),
             "write amplification (whole run)"
         );
     }

@@ -10,13 +10,13 @@ use ssdlab_lab::report::{Cell, Column, Table};
 
 use crate::design::Sampling;
 use crate::effect::Effect;
-use crate::findings::capital;
+use crate::findings::capitalize;
 use crate::statistics::Estimate;
 use crate::sweep::{Point, Sweep};
 use crate::tables;
 
 /// Strongest colour behind a figure in the heat map, in percent: dark and light text is still readable on it.
-const INK: f64 = 40.0;
+const MAX_TINT: f64 = 40.0;
 
 /// Returns the page. It has no time and nothing of this machine, so the same runs give the same bytes.
 pub fn render(sweep: &Sweep) -> String {
@@ -47,7 +47,7 @@ pub fn render(sweep: &Sweep) -> String {
         .iter()
         .map(|&measure| {
             let label = &sweep.measures[measure].label;
-            (capital(label), of_measure(sweep, measure))
+            (capitalize(label), measure_section(sweep, measure))
         })
         .collect();
     sections.push(("How it was measured".to_owned(), conditions(sweep)));
@@ -76,19 +76,21 @@ fn axes(sweep: &Sweep) -> Vec<usize> {
     axes
 }
 
-fn of_measure(sweep: &Sweep, measure: usize) -> Markup {
+fn measure_section(sweep: &Sweep, measure: usize) -> Markup {
     let axes = axes(sweep);
     let figure = match (&axes[..], sweep.sampling) {
         ([], _) => html! {},
-        ([only], _) => one_key(sweep, measure, *only),
+        ([only], _) => chart_of_one_key(sweep, measure, *only),
         ([x, curves], Sampling::Grid) => html! {
-            (curves_over(sweep, measure, *x, *curves))
+            (chart_of_two_keys(sweep, measure, *x, *curves))
             (heat_map(sweep, measure, *x, *curves))
         },
-        ([x, curves, panels], Sampling::Grid) => multiples(sweep, measure, *x, *curves, *panels),
+        ([x, curves, panels], Sampling::Grid) => {
+            small_multiples(sweep, measure, *x, *curves, *panels)
+        }
         (all, _) => main_effects(sweep, measure, all),
     };
-    html! { (figure) (table(&tables::of_measure(sweep, measure))) }
+    html! { (figure) (table(&tables::measure_table(sweep, measure))) }
 }
 
 /// Returns the places of a key's values on the axis, in the order of display, and the level at each.
@@ -105,21 +107,21 @@ fn places(sweep: &Sweep, dimension: usize) -> (Places, Vec<usize>) {
 }
 
 /// Returns the first point at which the keys in `at` have the given levels; in a grid all other keys have one value.
-fn point<'a>(sweep: &'a Sweep, at: &[(usize, usize)]) -> Option<&'a Point> {
+fn point_at<'a>(sweep: &'a Sweep, at: &[(usize, usize)]) -> Option<&'a Point> {
     sweep.points.iter().find(|point| {
         at.iter().all(|&(key, level)| point.values[key] == sweep.dimensions[key].values[level])
     })
 }
 
-fn shown(estimate: Option<Estimate>) -> Option<Mean> {
+fn to_mean(estimate: Option<Estimate>) -> Option<Mean> {
     estimate.map(|it| Mean { mean: it.mean, interval: it.interval })
 }
 
 /// Returns the curve over the key `x` at which the keys in `at` have the given levels.
-fn line(sweep: &Sweep, measure: usize, x: (usize, &[usize]), at: &[(usize, usize)]) -> Line {
+fn curve(sweep: &Sweep, measure: usize, x: (usize, &[usize]), at: &[(usize, usize)]) -> Line {
     let points = x.1.iter().map(|&level| {
         let place: Vec<_> = at.iter().copied().chain([(x.0, level)]).collect();
-        point(sweep, &place).and_then(|point| shown(point.estimates[measure]))
+        point_at(sweep, &place).and_then(|point| to_mean(point.estimates[measure]))
     });
     let label = at.first().map_or_else(String::new, |&(key, level)| {
         format!("{} = {}", sweep.dimensions[key].key, sweep.dimensions[key].values[level])
@@ -131,26 +133,26 @@ fn caption(sweep: &Sweep, measure: usize, x: usize) -> String {
     let unit = unit_words(&sweep.measures[measure].unit);
     let over = format!("over {}", sweep.dimensions[x].key);
     let band = if sweep.seeds.len() > 1 { ", with 95 % confidence bands of the mean" } else { "" };
-    capital(format!("{unit} {over}{band}").trim_start())
+    capitalize(format!("{unit} {over}{band}").trim_start())
 }
 
-fn one_key(sweep: &Sweep, measure: usize, x: usize) -> Markup {
+fn chart_of_one_key(sweep: &Sweep, measure: usize, x: usize) -> Markup {
     let (places, order) = places(sweep, x);
-    let lines = [line(sweep, measure, (x, &order), &[])];
-    figure(sweep, measure, x, &places, &lines)
+    let lines = [curve(sweep, measure, (x, &order), &[])];
+    line_chart(sweep, measure, x, &places, &lines)
 }
 
-fn curves_over(sweep: &Sweep, measure: usize, x: usize, curves: usize) -> Markup {
+fn chart_of_two_keys(sweep: &Sweep, measure: usize, x: usize, curves: usize) -> Markup {
     let (places, order) = places(sweep, x);
     let lines: Vec<Line> = sweep.dimensions[curves]
         .order()
         .into_iter()
-        .map(|level| line(sweep, measure, (x, &order), &[(curves, level)]))
+        .map(|level| curve(sweep, measure, (x, &order), &[(curves, level)]))
         .collect();
-    figure(sweep, measure, x, &places, &lines)
+    line_chart(sweep, measure, x, &places, &lines)
 }
 
-fn figure(sweep: &Sweep, measure: usize, x: usize, places: &Places, lines: &[Line]) -> Markup {
+fn line_chart(sweep: &Sweep, measure: usize, x: usize, places: &Places, lines: &[Line]) -> Markup {
     let one = &sweep.measures[measure];
     let plot =
         Plot { name: &one.label, unit: &one.unit, places, lines, range: None, is_small: false };
@@ -164,13 +166,19 @@ fn figure(sweep: &Sweep, measure: usize, x: usize, places: &Places, lines: &[Lin
 }
 
 /// Draws small charts with the same axes, one for each value of the key `panels`.
-fn multiples(sweep: &Sweep, measure: usize, x: usize, curves: usize, panels: usize) -> Markup {
+fn small_multiples(
+    sweep: &Sweep,
+    measure: usize,
+    x: usize,
+    curves: usize,
+    panels: usize,
+) -> Markup {
     let (places, order) = places(sweep, x);
     let one = &sweep.measures[measure];
     let of_panel = |panel: usize| -> Vec<Line> {
         let levels = sweep.dimensions[curves].order().into_iter();
         let at = |level| [(curves, level), (panels, panel)];
-        levels.map(|level| line(sweep, measure, (x, &order), &at(level))).collect()
+        levels.map(|level| curve(sweep, measure, (x, &order), &at(level))).collect()
     };
     let panels_in_order = sweep.dimensions[panels].order();
     let all: Vec<Vec<Line>> = panels_in_order.iter().map(|&panel| of_panel(panel)).collect();
@@ -212,7 +220,7 @@ fn main_effects(sweep: &Sweep, measure: usize, axes: &[usize]) -> Markup {
             let (places, order) = places(sweep, axis);
             let mean = |level: &usize| {
                 let place = effect.levels.iter().position(|it| it == level)?;
-                shown(Some(effect.mean(place)))
+                to_mean(Some(effect.mean(place)))
             };
             let points = order.iter().map(mean).collect();
             Some((axis, places, Line { label: String::new(), points }))
@@ -251,7 +259,7 @@ fn main_effects(sweep: &Sweep, measure: usize, axes: &[usize]) -> Markup {
 fn heat_map(sweep: &Sweep, measure: usize, x: usize, y: usize) -> Markup {
     let (columns, rows) = (sweep.dimensions[x].order(), sweep.dimensions[y].order());
     let at = |row: usize, column: usize| {
-        point(sweep, &[(y, row), (x, column)]).and_then(|point| point.estimates[measure])
+        point_at(sweep, &[(y, row), (x, column)]).and_then(|point| point.estimates[measure])
     };
     let means: Vec<f64> = sweep
         .points
@@ -260,7 +268,8 @@ fn heat_map(sweep: &Sweep, measure: usize, x: usize, y: usize) -> Markup {
         .collect();
     let least = means.iter().copied().fold(f64::INFINITY, f64::min);
     let most = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let share = |mean: f64| if most > least { (mean - least) / (most - least) * INK } else { 0.0 };
+    let share =
+        |mean: f64| if most > least { (mean - least) / (most - least) * MAX_TINT } else { 0.0 };
     let half = |estimate: &Estimate| {
         estimate.interval.map(|(low, high)| format!("\u{b1}{}", significant((high - low) / 2.0)))
     };

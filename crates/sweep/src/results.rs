@@ -27,7 +27,7 @@ pub struct Results {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredRun {
     schema: String,
     key: Key,
     #[serde(flatten)]
@@ -54,7 +54,7 @@ impl Results {
         }
         let results = Results { directory };
         for place in [path, results.directory.as_path()] {
-            remove_left_behind(place).map_err(failed("read"))?;
+            remove_stale_files(place).map_err(failed("read"))?;
         }
         // Try to write before hours of work, not after them.
         results.write("trial", b"").map_err(failed("write to"))?;
@@ -66,7 +66,7 @@ impl Results {
     /// be repeated.
     pub fn load(&self, key: &Key) -> Option<Measured> {
         let text = fs::read(self.path(key)).ok()?;
-        let stored: Stored = serde_json::from_slice(&text).ok()?;
+        let stored: StoredRun = serde_json::from_slice(&text).ok()?;
         (stored.schema == SCHEMA && stored.key == *key).then_some(stored.measured)
     }
 
@@ -76,7 +76,7 @@ impl Results {
     /// Returns an error if the file system fails, for example for lack of space.
     pub fn store(&self, key: &Key, measured: &Measured) -> io::Result<()> {
         let stored =
-            Stored { schema: SCHEMA.to_owned(), key: key.clone(), measured: measured.clone() };
+            StoredRun { schema: SCHEMA.to_owned(), key: key.clone(), measured: measured.clone() };
         let text = serde_json::to_vec(&stored).map_err(io::Error::other)?;
         self.write(&format!("{key}.json"), &text)
     }
@@ -86,16 +86,16 @@ impl Results {
     }
 
     fn write(&self, name: &str, text: &[u8]) -> io::Result<()> {
-        write_whole(&self.directory, name, text)
+        write_atomically(&self.directory, name, text)
     }
 }
 
 /// Prefix of the names of incomplete files.
-const PARTIAL: &str = ".partial-";
+const PARTIAL_PREFIX: &str = ".partial-";
 
 /// Writes a file that appears under its name when it is complete.
-pub(crate) fn write_whole(directory: &Path, name: &str, text: &[u8]) -> io::Result<()> {
-    let mut file = begun(directory)?;
+pub(crate) fn write_atomically(directory: &Path, name: &str, text: &[u8]) -> io::Result<()> {
+    let mut file = create_locked(directory)?;
     file.write_all(text)?;
     // Only the owner can read a temporary file; results get the usual permissions.
     #[cfg(unix)]
@@ -104,9 +104,9 @@ pub(crate) fn write_whole(directory: &Path, name: &str, text: &[u8]) -> io::Resu
 }
 
 /// Creates a temporary file, locked while it is written if the file system supports locks.
-fn begun(directory: &Path) -> io::Result<NamedTempFile> {
+fn create_locked(directory: &Path) -> io::Result<NamedTempFile> {
     loop {
-        let file = tempfile::Builder::new().prefix(PARTIAL).tempfile_in(directory)?;
+        let file = tempfile::Builder::new().prefix(PARTIAL_PREFIX).tempfile_in(directory)?;
         // Another program may have locked and removed the file before this one locked it.
         if file.as_file().lock().is_err() || file.path().try_exists()? {
             return Ok(file);
@@ -115,12 +115,12 @@ fn begun(directory: &Path) -> io::Result<NamedTempFile> {
 }
 
 /// Removes the incomplete files of programs that were killed: those that nobody has locked.
-fn remove_left_behind(directory: &Path) -> io::Result<()> {
+fn remove_stale_files(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let is_partial = path
             .file_name()
-            .is_some_and(|it| it.as_encoded_bytes().starts_with(PARTIAL.as_bytes()));
+            .is_some_and(|it| it.as_encoded_bytes().starts_with(PARTIAL_PREFIX.as_bytes()));
         // The file may have been renamed or removed since.
         let Some(file) = is_partial.then(|| fs::File::open(&path).ok()).flatten() else { continue };
         if file.try_lock().is_ok() {
@@ -172,7 +172,7 @@ mod tests {
         for path in &left {
             fs::write(path, "{").unwrap();
         }
-        let written = begun(&results.directory).unwrap();
+        let written = create_locked(&results.directory).unwrap();
         Results::open(place.path(), true).unwrap();
         assert!(left.iter().all(|it| !it.exists()));
         assert!(written.path().exists());

@@ -12,7 +12,7 @@ use ssdlab_lab::report::{Finding, Parameter};
 use crate::design::{Design, Sampling};
 use crate::findings;
 use crate::key::Key;
-use crate::measure::{Measured, in_words, parts};
+use crate::measure::{Measured, display_name, split_name};
 use crate::statistics::Estimate;
 use crate::vary::Dimension;
 
@@ -131,7 +131,7 @@ impl Sweep {
         states: Vec<RunState>,
         interrupted: bool,
     ) -> Sweep {
-        let measures = names(&states);
+        let measures = measure_names(&states);
         let places: HashMap<(&str, &str), usize> = measures
             .iter()
             .enumerate()
@@ -186,7 +186,7 @@ impl Sweep {
             points,
             findings: Vec::new(),
         };
-        sweep.charted = sweep.telling();
+        sweep.charted = sweep.choose_figures();
         sweep.findings = findings::findings(&sweep);
         sweep
     }
@@ -200,7 +200,7 @@ impl Sweep {
     ///
     /// # Errors
     /// Returns a sentence that names a figure which no run has measured, and the figures that there are.
-    pub fn show(&mut self, names: &[String]) -> Result<(), String> {
+    pub fn select_figures(&mut self, names: &[String]) -> Result<(), String> {
         if names.is_empty() {
             return Ok(());
         }
@@ -211,7 +211,7 @@ impl Sweep {
                 if one.name == *name {
                     found = Some(place);
                 }
-                if parts(&one.name).2 == name.as_str() {
+                if split_name(&one.name).2 == name.as_str() {
                     by_column.push(place);
                 }
             }
@@ -252,14 +252,14 @@ impl Sweep {
     /// Returns the figures to show: for each column of the first table with figures, the row in which points differ
     /// most. Rates come first, and a figure that is a fixed multiple of another is left out. Bytes and minutes are part
     /// of the protocol, not results.
-    fn telling(&self) -> Vec<usize> {
-        const MOST: usize = 4;
+    fn choose_figures(&self) -> Vec<usize> {
+        const MAX_FIGURES: usize = 4;
         /// Factor by which points must differ more in a row for it to replace an earlier row.
-        const MORE: f64 = 1.1;
-        let first = self.measures.first().map(|it| parts(&it.name).0.to_owned());
+        const REPLACEMENT_FACTOR: f64 = 1.1;
+        let first = self.measures.first().map(|it| split_name(&it.name).0.to_owned());
         let mut chosen: Vec<(String, usize, f64)> = Vec::new();
         for (place, measure) in self.measures.iter().enumerate() {
-            let (table, _, column) = parts(&measure.name);
+            let (table, _, column) = split_name(&measure.name);
             let is_result = !["B", "GB", "min", "MiB"].contains(&measure.unit.as_str())
                 && !column.starts_with("plus_minus");
             if Some(table) != first.as_deref() || !is_result {
@@ -267,7 +267,9 @@ impl Sweep {
             }
             let spread = self.spread(place);
             match chosen.iter_mut().find(|(known, ..)| known == column) {
-                Some(known) if spread > known.2 * MORE => (known.1, known.2) = (place, spread),
+                Some(known) if spread > known.2 * REPLACEMENT_FACTOR => {
+                    (known.1, known.2) = (place, spread)
+                }
                 Some(_) => {}
                 None => chosen.push((column.to_owned(), place, spread)),
             }
@@ -277,7 +279,9 @@ impl Sweep {
         chosen.sort_by_key(|(_, place, _)| !is_rate(*place));
         let mut shown: Vec<usize> = Vec::new();
         for (_, place, _) in chosen {
-            if shown.len() < MOST && !shown.iter().any(|&other| self.says_the_same(place, other)) {
+            if shown.len() < MAX_FIGURES
+                && !shown.iter().any(|&other| self.is_multiple_of(place, other))
+            {
                 shown.push(place);
             }
         }
@@ -286,7 +290,7 @@ impl Sweep {
 
     /// Returns true if one figure is a fixed multiple of the other at all points, as IOPS and throughput are for
     /// requests of one length.
-    fn says_the_same(&self, one: usize, other: usize) -> bool {
+    fn is_multiple_of(&self, one: usize, other: usize) -> bool {
         let ratios: Vec<Option<f64>> = self
             .points
             .iter()
@@ -317,7 +321,7 @@ fn estimate(runs: &[RunOfPoint], measure: usize) -> Option<Estimate> {
 }
 
 /// Returns the names of all figures that any run has, in the order of points and seeds, which does not depend on time.
-fn names(states: &[RunState]) -> Vec<MeasureName> {
+fn measure_names(states: &[RunState]) -> Vec<MeasureName> {
     let mut known: HashMap<(&str, &str), ()> = HashMap::new();
     let mut names = Vec::new();
     for state in states {
@@ -327,7 +331,7 @@ fn names(states: &[RunState]) -> Vec<MeasureName> {
                 names.push(MeasureName {
                     name: one.name.clone(),
                     unit: one.unit.clone(),
-                    label: in_words(&one.name, &one.unit),
+                    label: display_name(&one.name, &one.unit),
                 });
             }
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use ssdlab_lab::report::{Cell, Column, Cost, Host, Report, Table, TargetKind};
 
-use crate::results::write_whole;
+use crate::results::write_atomically;
 use crate::sweep::{State, Sweep};
 
 /// Returns the name of the experiment in a sweep's report.
@@ -14,7 +14,7 @@ pub fn experiment_name(sweep: &Sweep) -> String {
 }
 
 /// Returns the table of the figure `measure`: the mean of each point with its interval.
-pub fn of_measure(sweep: &Sweep, measure: usize) -> Table {
+pub fn measure_table(sweep: &Sweep, measure: usize) -> Table {
     let one = &sweep.measures[measure];
     let keys = sweep.dimensions.iter().map(|dimension| Column::new(dimension.key.as_str(), ""));
     let mut columns: Vec<Column> = keys.collect();
@@ -90,7 +90,7 @@ pub fn report(sweep: &Sweep, circumstances: Circumstances) -> Report {
         interrupted: sweep.interrupted,
         host: circumstances.host,
         started: circumstances.started,
-        tables: sweep.charted.iter().map(|&measure| of_measure(sweep, measure)).collect(),
+        tables: sweep.charted.iter().map(|&measure| measure_table(sweep, measure)).collect(),
         series: Vec::new(),
         histograms: Vec::new(),
         findings: sweep.findings.clone(),
@@ -111,35 +111,35 @@ pub fn write(sweep: &Sweep, directory: &Path) -> io::Result<()> {
     let html = crate::page::render(sweep);
     let files: [(&str, Vec<u8>); 4] = [
         ("sweep.json", sweep.to_json().into_bytes()),
-        ("runs.csv", runs(sweep)?),
-        ("means.csv", means(sweep)?),
+        ("runs.csv", runs_csv(sweep)?),
+        ("means.csv", means_csv(sweep)?),
         ("sweep.html", html.into_bytes()),
     ];
-    files.iter().try_for_each(|(name, text)| write_whole(directory, name, text))
+    files.iter().try_for_each(|(name, text)| write_atomically(directory, name, text))
 }
 
-fn whole(writer: csv::Writer<Vec<u8>>) -> io::Result<Vec<u8>> {
+fn finish_csv(writer: csv::Writer<Vec<u8>>) -> io::Result<Vec<u8>> {
     writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
 }
 
 /// Returns a number with all its digits; empty if there is none.
-fn digits(value: Option<f64>) -> String {
+fn exact_number(value: Option<f64>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
 
-fn keys(sweep: &Sweep) -> impl Iterator<Item = String> {
+fn key_columns(sweep: &Sweep) -> impl Iterator<Item = String> {
     // A key may have the same name as one of our columns: readers distinguish them by their position.
     sweep.dimensions.iter().map(|dimension| dimension.key.clone())
 }
 
-fn runs(sweep: &Sweep) -> io::Result<Vec<u8>> {
+fn runs_csv(sweep: &Sweep) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let own = ["drive", "seed", "state", "error", "key"].map(str::to_owned);
     let measured = sweep.measures.iter().map(|it| match it.unit.as_str() {
         "" => it.name.clone(),
         unit => format!("{} ({unit})", it.name),
     });
-    writer.write_record(keys(sweep).chain(own).chain(measured))?;
+    writer.write_record(key_columns(sweep).chain(own).chain(measured))?;
     for (point, run) in sweep.runs() {
         let state = match run.state {
             State::Done => "done",
@@ -152,16 +152,17 @@ fn runs(sweep: &Sweep) -> io::Result<Vec<u8>> {
             [point.target.as_str(), &run.seed.to_string(), state, error, key].map(str::to_owned);
         let empty = || vec![None; sweep.measures.len()];
         let values = if run.values.is_empty() { empty() } else { run.values.clone() };
-        let row = point.values.iter().cloned().chain(own).chain(values.into_iter().map(digits));
+        let row =
+            point.values.iter().cloned().chain(own).chain(values.into_iter().map(exact_number));
         writer.write_record(row)?;
     }
-    whole(writer)
+    finish_csv(writer)
 }
 
-fn means(sweep: &Sweep) -> io::Result<Vec<u8>> {
+fn means_csv(sweep: &Sweep) -> io::Result<Vec<u8>> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     let own = ["drive", "measure", "unit", "mean", "from", "to", "runs"].map(str::to_owned);
-    writer.write_record(keys(sweep).chain(own))?;
+    writer.write_record(key_columns(sweep).chain(own))?;
     for point in &sweep.points {
         for (measure, estimate) in sweep.measures.iter().zip(&point.estimates) {
             let Some(estimate) = estimate else { continue };
@@ -171,12 +172,12 @@ fn means(sweep: &Sweep) -> io::Result<Vec<u8>> {
                 measure.name.clone(),
                 measure.unit.clone(),
                 estimate.mean.to_string(),
-                digits(interval.map(|(low, _)| low)),
-                digits(interval.map(|(_, high)| high)),
+                exact_number(interval.map(|(low, _)| low)),
+                exact_number(interval.map(|(_, high)| high)),
                 estimate.runs.to_string(),
             ];
             writer.write_record(point.values.iter().cloned().chain(own))?;
         }
     }
-    whole(writer)
+    finish_csv(writer)
 }

@@ -26,10 +26,11 @@ impl Varied {
         if key.is_empty() {
             return Err(format!("'{text}' names no key: {example}"));
         }
-        let separator = if outside(values).any(|(_, letter)| letter == ';') { ';' } else { ',' };
+        let separator =
+            if outside_parentheses(values).any(|(_, letter)| letter == ';') { ';' } else { ',' };
         let mut parts = Vec::new();
         let mut start = 0;
-        for (at, _) in outside(values).filter(|(_, letter)| *letter == separator) {
+        for (at, _) in outside_parentheses(values).filter(|(_, letter)| *letter == separator) {
             parts.push(&values[start..at]);
             start = at + 1;
         }
@@ -43,7 +44,7 @@ impl Varied {
 }
 
 /// Returns the letters outside all parentheses, each with its byte position.
-fn outside(text: &str) -> impl Iterator<Item = (usize, char)> {
+fn outside_parentheses(text: &str) -> impl Iterator<Item = (usize, char)> {
     let mut depth = 0_usize;
     text.char_indices().filter(move |(_, letter)| {
         match letter {

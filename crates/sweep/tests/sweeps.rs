@@ -11,8 +11,8 @@ use ssdlab_lab::output::json;
 use ssdlab_lab::{LabError, compare};
 use ssdlab_sweep::tables::{self, Circumstances};
 use ssdlab_sweep::{
-    Case, Design, Opener, Options, Question, Results, Sampling, Simulated, State, Sweep, Varied,
-    page, run, schema,
+    Design, DriveOpener, Options, Question, Results, RunSetup, Sampling, Simulated, State, Sweep,
+    Varied, page, run, schema,
 };
 
 /// A sweep that takes some milliseconds a run.
@@ -32,7 +32,11 @@ fn question(vary: &[&str]) -> Question {
 
 const TWO_KEYS: [&str; 2] = ["spare=7%,15%,28%", "flash.page_read=40us,80us"];
 
-fn options<'a>(jobs: usize, results: Option<&'a Results>, opener: &'a dyn Opener) -> Options<'a> {
+fn options<'a>(
+    jobs: usize,
+    results: Option<&'a Results>,
+    opener: &'a dyn DriveOpener,
+) -> Options<'a> {
     Options { jobs, results, opener, rest: Duration::ZERO }
 }
 
@@ -83,8 +87,8 @@ fn the_same_bits_come_out_with_any_number_of_threads_and_from_results_that_are_t
 #[derive(Default)]
 struct Counting(AtomicUsize);
 
-impl Opener for Counting {
-    fn open(&self, case: &Case) -> Result<Box<dyn Drive>, LabError> {
+impl DriveOpener for Counting {
+    fn open(&self, case: &RunSetup) -> Result<Box<dyn Drive>, LabError> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Simulated.open(case)
     }
@@ -117,8 +121,8 @@ fn a_sweep_ended_at_any_run_goes_on_to_the_same_bits() {
 /// Fails some runs.
 struct Failing;
 
-impl Opener for Failing {
-    fn open(&self, case: &Case) -> Result<Box<dyn Drive>, LabError> {
+impl DriveOpener for Failing {
+    fn open(&self, case: &RunSetup) -> Result<Box<dyn Drive>, LabError> {
         let name = case.target.name();
         if name.contains("spare=15%") {
             assert!(!name.contains("80us"), "a mistake of the program");
@@ -168,13 +172,13 @@ fn a_key_with_an_effect_is_found_and_one_without_is_said_to_have_none() {
     let design =
         Design::new(question(&["flash.page_read=40us,80us,160us", "trim=on,off"])).unwrap();
     let mut sweep = whole(&design, &options(2, None, &Simulated));
-    sweep.show(&["best_seconds".to_owned()]).unwrap();
+    sweep.select_figures(&["best_seconds".to_owned()]).unwrap();
     let text = |code: &str| {
         let found = sweep.findings.iter().find(|it| it.code == code);
         found.unwrap_or_else(|| panic!("{:?}", sweep.findings)).text.clone()
     };
     assert!(text("effect").contains("flash.page_read=40us to 160us"), "{}", text("effect"));
-    let error = sweep.show(&["speed".to_owned()]).unwrap_err();
+    let error = sweep.select_figures(&["speed".to_owned()]).unwrap_err();
     assert!(error.contains("no run measured 'speed'"), "{error}");
 }
 

@@ -13,7 +13,7 @@ use ssdlab_units::text::{parse_length, parse_percent};
 use crate::cli::{AdviseArguments, AdvisePattern};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::page::Page;
+use crate::output_file::OutputFile;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
@@ -26,27 +26,27 @@ pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Fa
             arguments.drive
         )));
     }
-    let stack = if is_simulated { None } else { Some(layers::of(&Live, &arguments.drive)?) };
+    let stack = if is_simulated { None } else { Some(layers::stack_of(&Live, &arguments.drive)?) };
     let target = if is_simulated { &arguments.drive } else { &arguments.like };
-    let mut how = how_to(stack.as_ref());
+    let mut how = over_provisioning_steps(stack.as_ref());
     if !is_simulated {
         how.insert(0, format!("The figures are those of {target}; --like names another drive."));
     }
     let request = Request {
         target: target.clone(),
-        spares: spares(&arguments.spare)?,
+        spares: parse_over_provisioning(&arguments.spare)?,
         workload: match &arguments.hot {
             None => Workload::Uniform,
             Some(text) => {
                 age::parse_hot(text).map_err(|error| Failure::usage(format!("--hot: {error}")))?
             }
         },
-        load: load(arguments)?,
+        load: parse_load(arguments)?,
         cycles: arguments.cycles,
         seed: arguments.seed.number,
         how,
     };
-    let page = arguments.report.html.as_deref().map(Page::html).transpose()?;
+    let page = arguments.report.html.as_deref().map(OutputFile::html).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
     })?;
@@ -57,16 +57,16 @@ pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Fa
     if let Some(page) = page {
         page.write(&html::render(&report))?;
     }
-    let words = if arguments.report.json {
+    let output = if arguments.report.json {
         super::json(&report)
     } else {
         text::render_with(&report, &terminal.text_options())
     };
-    terminal.print(&words)
+    terminal.print(&output)
 }
 
 /// Returns the workload that the arguments describe.
-fn load(arguments: &AdviseArguments) -> Result<Load, Failure> {
+fn parse_load(arguments: &AdviseArguments) -> Result<Load, Failure> {
     if let Some(path) = &arguments.workload {
         return Ok(Load::read(path)?);
     }
@@ -88,7 +88,7 @@ fn load(arguments: &AdviseArguments) -> Result<Load, Failure> {
 }
 
 /// Parses shares such as `7%,15%,28%`; returns them in percent, in ascending order.
-fn spares(words: &[String]) -> Result<Vec<f64>, Failure> {
+fn parse_over_provisioning(words: &[String]) -> Result<Vec<f64>, Failure> {
     if words.is_empty() {
         return Ok(advise::SPARES.to_vec());
     }
@@ -108,14 +108,14 @@ fn spares(words: &[String]) -> Result<Vec<f64>, Failure> {
 }
 
 /// Returns the steps that create over-provisioning on the given storage layers, in order.
-fn how_to(stack: Option<&Stack>) -> Vec<String> {
+fn over_provisioning_steps(stack: Option<&Stack>) -> Vec<String> {
     let mut steps = vec![
         "Save the data, and make the drive new (nvme format, ATA security erase, or blkdiscard of \
          all of it): space that was ever written counts as used until it is trimmed; zeros do not \
          help."
             .to_owned(),
     ];
-    let all = stack.map(|stack| stack.top.all()).unwrap_or_default();
+    let all = stack.map(|stack| stack.top.self_and_below()).unwrap_or_default();
     let has = |fits: fn(&LayerKind) -> bool| all.iter().any(|layer| fits(&layer.kind));
     let is_known = stack.is_some();
     if !is_known || has(|kind| matches!(kind, LayerKind::Nvme)) {
@@ -188,15 +188,17 @@ mod tests {
 
     #[test]
     fn spares_are_shares_of_the_flash_in_order() {
-        let of = |text: &str| spares(&text.split(',').map(str::to_owned).collect::<Vec<_>>());
+        let of = |text: &str| {
+            parse_over_provisioning(&text.split(',').map(str::to_owned).collect::<Vec<_>>())
+        };
         assert_eq!(of("28%,7%,7%").unwrap(), [7.0, 28.0]);
         assert!(of("120%").is_err() && of("much").is_err());
-        assert_eq!(spares(&[]).unwrap().len(), advise::SPARES.len());
+        assert_eq!(parse_over_provisioning(&[]).unwrap().len(), advise::SPARES.len());
     }
 
     #[test]
     fn the_first_step_is_always_to_make_the_drive_new() {
-        let steps = how_to(None);
+        let steps = over_provisioning_steps(None);
         assert!(steps[0].contains("make the drive new") && steps.len() >= 4);
     }
 }

@@ -7,12 +7,12 @@ use ssdlab_attach::engine::{Opened, Options, Outcome, Time};
 use ssdlab_attach::nbd::Address;
 
 use crate::cli::{AttachArguments, AttachTime};
-use crate::failure::{Exit, Failure, chain};
+use crate::failure::{Exit, Failure, error_chain};
 use crate::interrupt::Interrupt;
 use crate::terminal::Terminal;
 
 /// Time between two checks of whether a drive that is to be detached is still in use.
-const AGAIN: Duration = Duration::from_secs(1);
+const USER_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Attaches an image until the user ends it.
 pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Failure> {
@@ -40,7 +40,7 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
     for note in attachment.notes() {
         terminal.note(note);
     }
-    terminal.note(&opened_words(attachment.opened()));
+    terminal.note(&opened_text(attachment.opened()));
     terminal.print(&format!("{}\n", attachment.place()))?;
     let mut is_cut = false;
     attachment.run(|| {
@@ -48,20 +48,20 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
             is_cut = true;
             terminal.note("Power was cut: requests fail until the drive is attached again.");
         }
-        interrupt.is_wanted()
+        interrupt.is_requested()
     });
     wait_for_users(&attachment, terminal);
     if let Err(error) = attachment.engine().end_recording() {
         let what = "cannot write the recording".to_owned();
         return Err(Failure::system(Exit::Failed, what, error));
     }
-    let words = match attachment.detach()? {
+    let message = match attachment.detach()? {
         Outcome::Clean => "Detached; everything is in the image.",
         Outcome::Complete => "Detached; the drive will recover when it is attached again.",
         Outcome::Unchanged => "Detached; the image is as it was.",
         Outcome::Cut => "Power was cut; the drive will recover when it is attached again.",
     };
-    terminal.note(words);
+    terminal.note(message);
     Ok(())
 }
 
@@ -73,14 +73,14 @@ fn wait_for_users(attachment: &Attachment, terminal: &Terminal) {
             return;
         }
         if !std::mem::replace(&mut is_tried_again, true) {
-            let said = chain(&error).join(": ");
+            let reason = error_chain(&error).join(": ");
             terminal.note(&format!(
-                "{said}\nIt stays attached until nobody uses it, and then ends. What was written so far is \
+                "{reason}\nIt stays attached until nobody uses it, and then ends. What was written so far is \
                  in the image. A second signal ends the program at once: what is written until then and \
                  not synced is lost."
             ));
         }
-        let until = Instant::now() + AGAIN;
+        let until = Instant::now() + USER_POLL_INTERVAL;
         attachment.run(|| Instant::now() > until);
     }
 }
@@ -100,7 +100,7 @@ fn route(arguments: &AttachArguments) -> Result<Route, Failure> {
     Ok(Route::Device { mount })
 }
 
-fn opened_words(opened: Opened) -> String {
+fn opened_text(opened: Opened) -> String {
     let (why, recovery) = match opened {
         Opened::New => return "A new drive.".to_owned(),
         Opened::Clean => return "The drive was detached in order.".to_owned(),

@@ -17,12 +17,12 @@ pub fn check(arguments: &CheckArguments, terminal: &Terminal) -> Result<Exit, Fa
     if arguments.json {
         terminal.print(&super::json(&report))?;
     } else {
-        terminal.print(&words(&report))?;
+        terminal.print(&report_text(&report))?;
     }
     Ok(if report.problems.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-fn words(report: &Report) -> String {
+fn report_text(report: &Report) -> String {
     let mut text = format!("{}: a drive of profile {}, ", report.image, report.profile);
     text += match (report.attached, report.is_clean) {
         (0, _) => "never attached\n",

@@ -11,8 +11,8 @@ use ssdlab_lab::store::Store;
 
 use crate::cli::CompareArguments;
 use crate::failure::{Exit, Failure};
-use crate::keep;
-use crate::page::Page;
+use crate::output_file::OutputFile;
+use crate::run_store;
 use crate::terminal::Terminal;
 
 /// Compares runs from the store and from files.
@@ -25,7 +25,7 @@ pub fn compare(arguments: &CompareArguments, terminal: &Terminal) -> Result<(), 
         } else {
             // The store is opened for the first run that needs it: comparing files needs no store.
             if store.is_none() {
-                let path = keep::path(arguments.store.store.as_deref())?;
+                let path = run_store::path(arguments.store.store.as_deref())?;
                 store = Some(Store::open_read_only(path)?);
             }
             let store = store.as_ref().expect("it was opened just now");
@@ -39,7 +39,7 @@ pub fn compare(arguments: &CompareArguments, terminal: &Terminal) -> Result<(), 
     }
     match &arguments.form.html {
         Some(path) => {
-            Page::html(path)?.write(&html::render_compare(&comparison))?;
+            OutputFile::html(path)?.write(&html::render_compare(&comparison))?;
             terminal.note(&format!("Wrote {}", path.display()));
             Ok(())
         }
@@ -48,7 +48,7 @@ pub fn compare(arguments: &CompareArguments, terminal: &Terminal) -> Result<(), 
 }
 
 /// Largest size of a report, in bytes.
-const LONGEST: u64 = 256 << 20;
+const MAX_REPORT_SIZE: u64 = 256 << 20;
 
 fn is_file(name: &str) -> bool {
     name.ends_with(".json") || Path::new(name).exists()
@@ -56,11 +56,12 @@ fn is_file(name: &str) -> bool {
 
 fn from_file(name: &str) -> Result<Report, Failure> {
     let mut bytes = Vec::new();
-    let read = fs::File::open(name).and_then(|it| it.take(LONGEST + 1).read_to_end(&mut bytes));
+    let read =
+        fs::File::open(name).and_then(|it| it.take(MAX_REPORT_SIZE + 1).read_to_end(&mut bytes));
     read.map_err(|source| {
         Failure::system(Exit::Usage, format!("cannot read the report {name}"), source)
     })?;
-    if bytes.len() as u64 > LONGEST {
+    if bytes.len() as u64 > MAX_REPORT_SIZE {
         return Err(Failure::usage(format!("{name} is no report: it is longer than 256 MiB")));
     }
     let text = String::from_utf8(bytes).map_err(|_| {

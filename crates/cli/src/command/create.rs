@@ -5,7 +5,7 @@ use ssdlab_lab::Target;
 
 use crate::cli::CreateArguments;
 use crate::failure::{Exit, Failure};
-use crate::page::Directories;
+use crate::output_file::CreatedDirectories;
 use crate::terminal::Terminal;
 
 /// Makes the image of a new drive.
@@ -17,7 +17,7 @@ pub fn create(arguments: &CreateArguments, terminal: &Terminal) -> Result<(), Fa
              in sim:toshiba-xg5"
         )));
     };
-    let _directories = Directories::of_file(&arguments.image).map_err(|source| {
+    let _directories = CreatedDirectories::create_parent(&arguments.image).map_err(|source| {
         let what = format!("{}: it cannot be made there", arguments.image.display());
         Failure::system(Exit::Usage, what, source)
     })?;

@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
 /// Longest time for a drive to flush and unmount.
-const PATIENCE: Duration = Duration::from_secs(120);
+const DETACH_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Detaches a drive cleanly.
 pub fn detach(arguments: &AttachedArguments, terminal: &Terminal) -> Result<(), Failure> {
@@ -27,15 +27,15 @@ pub fn detach(arguments: &AttachedArguments, terminal: &Terminal) -> Result<(), 
     let outcome = match control::detach(&record)? {
         Detached::Done(outcome) => outcome,
         Detached::InUse(users) => {
-            let words = format!(
+            let message = format!(
                 "{} is in use: {users}; it stays attached, and nothing is lost. End that first",
                 record.place
             );
-            return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
+            return Err(Failure::new(Exit::Refused, anyhow::Error::msg(message)));
         }
-        Detached::Failed(words) => {
-            let words = format!("detaching {}: {words}", record.image.display());
-            return Err(Failure::new(Exit::Failed, anyhow::Error::msg(words)));
+        Detached::Failed(message) => {
+            let message = format!("detaching {}: {message}", record.image.display());
+            return Err(Failure::new(Exit::Failed, anyhow::Error::msg(message)));
         }
     };
     wait_for_end(&record)?;
@@ -51,11 +51,11 @@ pub fn detach(arguments: &AttachedArguments, terminal: &Terminal) -> Result<(), 
 }
 
 fn wait_for_end(record: &Record) -> Result<(), Failure> {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + DETACH_TIMEOUT;
     while control::is_alive(record) {
         if Instant::now() > until {
-            let words = format!("{} does not end; process {} has it", record.place, record.pid);
-            return Err(Failure::new(Exit::Failed, anyhow::Error::msg(words)));
+            let message = format!("{} does not end; process {} has it", record.place, record.pid);
+            return Err(Failure::new(Exit::Failed, anyhow::Error::msg(message)));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

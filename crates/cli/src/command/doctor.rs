@@ -13,7 +13,7 @@ use ssdlab_host::{Captured, Live};
 use super::layers::machine;
 use crate::cli::DoctorArguments;
 use crate::failure::{Exit, Failure};
-use crate::page::{refuse_other, refuse_other_than_metrics};
+use crate::output_file::{refuse_foreign_file, refuse_foreign_metrics};
 use crate::terminal::Terminal;
 
 /// Examines a machine, captures it, or applies or undoes a fix.
@@ -25,18 +25,18 @@ pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, 
         ));
     }
     if let Some(path) = &arguments.prometheus {
-        refuse_other_than_metrics(path)?;
+        refuse_foreign_metrics(path)?;
     }
     if let Some(path) = &arguments.capture {
-        refuse_other(path, "--capture", "machine that was captured", |_| {
+        refuse_foreign_file(path, "--capture", "machine that was captured", |_| {
             Captured::open(path).is_ok()
         })?;
         return capture(path, target, terminal);
     }
     #[cfg(not(target_os = "linux"))]
     if arguments.undo || arguments.fix.is_some() {
-        let words = "only what was found on Linux is mended".to_owned();
-        return Err(Failure::new(Exit::Unsupported, anyhow::Error::msg(words)));
+        let message = "only what was found on Linux is mended".to_owned();
+        return Err(Failure::new(Exit::Unsupported, anyhow::Error::msg(message)));
     }
     #[cfg(target_os = "linux")]
     if arguments.undo {
@@ -74,7 +74,7 @@ fn show(
         return terminal.print(&super::json(diagnosis));
     }
     let options = Options { width: terminal.width, ascii: terminal.ascii, all: arguments.all };
-    terminal.print(&diagnosis.words(&options))
+    terminal.print(&diagnosis.to_text(&options))
 }
 
 fn capture(path: &Path, target: Option<&str>, terminal: &Terminal) -> Result<Exit, Failure> {

@@ -8,7 +8,7 @@ use ssdlab_units::text::parse_length;
 
 use crate::cli::{ExportArguments, ExportForm};
 use crate::failure::Failure;
-use crate::page::Page;
+use crate::output_file::OutputFile;
 use crate::terminal::Terminal;
 
 /// Capacity that stands for a file of any size; the script checks the free space itself.
@@ -19,16 +19,21 @@ pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Fa
     let experiment = experiment::named(&arguments.experiment)?;
     rehearsal::check(experiment)?;
     let settings = Settings::new(experiment, arguments.protocol.quick, &arguments.protocol.set)?;
-    let elsewhere = elsewhere(arguments)?;
+    let remote_target = remote_target(arguments)?;
     let tag = Tag {
         experiment: experiment.name().to_owned(),
         seed: arguments.protocol.seed.number,
         quick: arguments.protocol.quick,
-        capacity: elsewhere.capacity,
+        capacity: remote_target.capacity,
         set: arguments.protocol.set.clone(),
     };
-    let script =
-        rehearsal::script(experiment, &settings, arguments.protocol.seed.number, &elsewhere, tag)?;
+    let script = rehearsal::script(
+        experiment,
+        &settings,
+        arguments.protocol.seed.number,
+        &remote_target,
+        tag,
+    )?;
     let form = match arguments.format {
         ExportForm::Fio => Form::Fio,
         ExportForm::Sh => Form::Sh,
@@ -42,14 +47,14 @@ pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Fa
     }
     let text = script.render(form).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
     if script.tag.text().is_none() {
-        let words = "the settings are too long or too odd for a description of fio's: results can \
+        let message = "the settings are too long or too odd for a description of fio's: results can \
                      be imported as jobs, but not as a run of the experiment";
-        terminal.warn(&[words.to_owned()], "set fewer of them");
+        terminal.warn(&[message.to_owned()], "set fewer of them");
     }
     match &arguments.output {
         None => terminal.print(&text),
         Some(path) => {
-            Page::script(path)?.write(&text)?;
+            OutputFile::script(path)?.write(&text)?;
             terminal.note(&format!("Wrote {}", path.display()));
             Ok(())
         }
@@ -57,7 +62,7 @@ pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Fa
 }
 
 /// Returns the target, which is on another machine and is not looked for here.
-fn elsewhere(arguments: &ExportArguments) -> Result<Elsewhere, Failure> {
+fn remote_target(arguments: &ExportArguments) -> Result<Elsewhere, Failure> {
     let name = &arguments.target;
     if name.starts_with("sim:") || name.contains("(sim:") {
         return Err(Failure::usage(format!(

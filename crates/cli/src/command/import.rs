@@ -9,9 +9,9 @@ use ssdlab_lab::{import, rehearsal};
 
 use crate::cli::ImportArguments;
 use crate::failure::{Exit, Failure};
-use crate::keep;
-use crate::page::Page;
-use crate::tabular::Places;
+use crate::output_file::OutputFile;
+use crate::run_store;
+use crate::table_files::TableFiles;
 use crate::terminal::Terminal;
 
 /// Imports results of fio.
@@ -29,17 +29,19 @@ pub fn import(arguments: &ImportArguments, terminal: &Terminal) -> Result<(), Fa
     }
     let kept = match arguments.no_store {
         true => None,
-        false => keep::keep(&keep::path(arguments.store.store.as_deref())?, &report, terminal),
+        false => {
+            run_store::save(&run_store::path(arguments.store.store.as_deref())?, &report, terminal)
+        }
     };
     if let Some(path) = &arguments.form.html {
-        Page::html(path)?.write(&html::render(&report))?;
+        OutputFile::html(path)?.write(&html::render(&report))?;
         terminal.note(&format!("Wrote {}", path.display()));
     } else if arguments.form.json {
         terminal.print(&json::to_json(&report))?;
     } else {
         terminal.print(&text::render_with(&report, &terminal.text_options()))?;
     }
-    Places::reserve(&arguments.written)?.write(&report, terminal)?;
+    TableFiles::reserve(&arguments.written)?.write(&report, terminal)?;
     if let Some(id) = kept {
         terminal.note(&format!("Kept as run {id}."));
     }

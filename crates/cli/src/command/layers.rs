@@ -20,8 +20,8 @@ struct Layers {
 pub fn layers(arguments: &LayersArguments, terminal: &Terminal) -> Result<(), Failure> {
     let facts = machine(arguments.from.as_deref())?;
     let stacks = match &arguments.target {
-        Some(target) => vec![layers::of(&*facts, target)?],
-        None => layers::everything(&*facts),
+        Some(target) => vec![layers::stack_of(&*facts, target)?],
+        None => layers::all_stacks(&*facts),
     };
     if arguments.json {
         return terminal.print(&super::json(&Layers { schema: "ssdlab.layers/1", stacks }));
@@ -30,7 +30,7 @@ pub fn layers(arguments: &LayersArguments, terminal: &Terminal) -> Result<(), Fa
         terminal.note("No file system here lies on a block device that can be seen.");
     }
     let ascii = arguments.ascii || terminal.ascii;
-    let trees: Vec<String> = stacks.iter().map(|stack| stack.words(ascii)).collect();
+    let trees: Vec<String> = stacks.iter().map(|stack| stack.to_text(ascii)).collect();
     terminal.print(&trees.join("\n"))
 }
 

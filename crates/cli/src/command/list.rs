@@ -9,12 +9,12 @@ use ssdlab_model::profile::{self, Basis, Profile};
 use super::json;
 use crate::cli::List;
 use crate::failure::Failure;
-use crate::keep;
-use crate::table::{Head, lay_out};
+use crate::run_store;
+use crate::table::{ColumnHead, lay_out};
 use crate::terminal::Terminal;
 
 /// Changes in a target that are not parameters of a profile, with their meaning.
-const CHANGES: [(&str, &str); 4] = [
+const TARGET_CHANGES: [(&str, &str); 4] = [
     ("trim=off", "a drive that ignores TRIM"),
     (
         "spare=28%",
@@ -37,7 +37,9 @@ pub fn list(what: &List, terminal: &Terminal) -> Result<(), Failure> {
             (None, false) => profiles(*json, terminal),
         },
         List::Stacks { json } => stacks(*json, terminal),
-        List::Runs { json, store } => runs(&keep::path(store.store.as_deref())?, *json, terminal),
+        List::Runs { json, store } => {
+            runs(&run_store::path(store.store.as_deref())?, *json, terminal)
+        }
     }
 }
 
@@ -86,7 +88,7 @@ fn experiments(
         return terminal.print(&json(&entries));
     }
     if name.is_none() && !keys {
-        let heads = [Head::Name("experiment"), Head::Words("question it answers")];
+        let heads = [ColumnHead::Name("experiment"), ColumnHead::Text("question it answers")];
         let rows: Vec<Vec<String>> =
             entries.iter().map(|entry| vec![entry.name.into(), entry.question.into()]).collect();
         terminal.print(&lay_out(&heads, &rows, terminal))?;
@@ -94,10 +96,10 @@ fn experiments(
         return Ok(());
     }
     let heads = [
-        Head::Name("parameter"),
-        Head::Name("full"),
-        Head::Name("quick"),
-        Head::Words("what it is"),
+        ColumnHead::Name("parameter"),
+        ColumnHead::Name("full"),
+        ColumnHead::Name("quick"),
+        ColumnHead::Text("what it is"),
     ];
     let mut text = String::new();
     for entry in &entries {
@@ -144,11 +146,11 @@ fn profiles(as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
         return terminal.print(&json(&entries));
     }
     let heads = [
-        Head::Name("profile"),
-        Head::Words("drive"),
-        Head::Numbers("published"),
-        Head::Numbers("fitted"),
-        Head::Numbers("assumed"),
+        ColumnHead::Name("profile"),
+        ColumnHead::Text("drive"),
+        ColumnHead::Numbers("published"),
+        ColumnHead::Numbers("fitted"),
+        ColumnHead::Numbers("assumed"),
     ];
     let rows: Vec<Vec<String>> = entries
         .iter()
@@ -207,8 +209,12 @@ fn parameters(name: &str, all: bool, as_json: bool, terminal: &Terminal) -> Resu
         true => ("what it is", |entry| entry.meaning.into()),
         false => ("source", |entry| entry.source),
     };
-    let heads =
-        [Head::Name("parameter"), Head::Name("value"), Head::Name("basis"), Head::Words(last)];
+    let heads = [
+        ColumnHead::Name("parameter"),
+        ColumnHead::Name("value"),
+        ColumnHead::Name("basis"),
+        ColumnHead::Text(last),
+    ];
     let rows: Vec<Vec<String>> = entries
         .into_iter()
         .map(|entry| vec![entry.key.into(), entry.value.clone(), entry.basis.into(), words(entry)])
@@ -217,7 +223,7 @@ fn parameters(name: &str, all: bool, as_json: bool, terminal: &Terminal) -> Resu
     terminal.print(&format!("{}: {}\n\n{table}", profile.name(), profile.summary()))?;
     terminal
         .note(&format!("\nChange one in the target: sim:{name},flash.page_read=60us. Besides:"));
-    for (change, meaning) in CHANGES {
+    for (change, meaning) in TARGET_CHANGES {
         terminal.note(&format!("  {change:<20} {meaning}"));
     }
     if !all {
@@ -256,7 +262,8 @@ fn stacks(as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
     if as_json {
         return terminal.print(&json(&entries));
     }
-    let heads = [Head::Name("option"), Head::Name("default"), Head::Words("what it does")];
+    let heads =
+        [ColumnHead::Name("option"), ColumnHead::Name("default"), ColumnHead::Text("what it does")];
     let mut text = String::new();
     for entry in &entries {
         let rows: Vec<Vec<String>> = entry
@@ -303,11 +310,11 @@ fn runs(path: &std::path::Path, as_json: bool, terminal: &Terminal) -> Result<()
         return Ok(());
     }
     let heads = [
-        Head::Numbers("run"),
-        Head::Name("started (UTC)"),
-        Head::Words("experiment"),
-        Head::Words("target"),
-        Head::Words("finding"),
+        ColumnHead::Numbers("run"),
+        ColumnHead::Name("started (UTC)"),
+        ColumnHead::Text("experiment"),
+        ColumnHead::Text("target"),
+        ColumnHead::Text("finding"),
     ];
     let rows: Vec<Vec<String>> = runs
         .into_iter()
@@ -319,7 +326,7 @@ fn runs(path: &std::path::Path, as_json: bool, terminal: &Terminal) -> Result<()
             if run.interrupted {
                 marks.push_str(" (interrupted)");
             }
-            let headline = beginning(&run.headline.unwrap_or_default()).to_owned();
+            let headline = before_figures(&run.headline.unwrap_or_default()).to_owned();
             let started = run.started.replace('T', " ").replace('Z', "");
             let experiment = format!("{}{marks}", run.experiment);
             vec![run.id.to_string(), started, experiment, run.target, headline]
@@ -329,7 +336,7 @@ fn runs(path: &std::path::Path, as_json: bool, terminal: &Terminal) -> Result<()
 }
 
 /// Returns the beginning of a finding, before its figures.
-fn beginning(finding: &str) -> &str {
+fn before_figures(finding: &str) -> &str {
     let end = [": ", ". "].iter().filter_map(|mark| finding.find(mark)).min();
     finding[..end.unwrap_or(finding.len())].trim_end_matches('.')
 }
@@ -340,8 +347,8 @@ mod tests {
 
     #[test]
     fn a_finding_begins_before_its_figures() {
-        assert_eq!(beginning("Slower after 4.93 GiB: 9 MB/s. More."), "Slower after 4.93 GiB");
-        assert_eq!(beginning("As fast as before."), "As fast as before");
-        assert_eq!(beginning(""), "");
+        assert_eq!(before_figures("Slower after 4.93 GiB: 9 MB/s. More."), "Slower after 4.93 GiB");
+        assert_eq!(before_figures("As fast as before."), "As fast as before");
+        assert_eq!(before_figures(""), "");
     }
 }

@@ -12,7 +12,7 @@ use super::json;
 use crate::cli::ExploreArguments;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::page::Page;
+use crate::output_file::OutputFile;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
@@ -35,7 +35,7 @@ pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Ex
         lies: arguments.lie_about_flush,
         fault: arguments.fault.map(Into::into),
     };
-    let page = arguments.output.as_deref().map(Page::history).transpose()?;
+    let page = arguments.output.as_deref().map(OutputFile::history).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
@@ -43,10 +43,11 @@ pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Ex
     let outcome = explore(&name, &profile, &request, &mut progress);
     progress.finish();
     let exploration = outcome?;
-    let text = if arguments.json { json(&exploration) } else { words(&exploration, arguments) };
+    let text =
+        if arguments.json { json(&exploration) } else { exploration_text(&exploration, arguments) };
     terminal.print(&text)?;
     if let (Some(broken), Some(page)) = (&exploration.broken, page) {
-        page.write(&file(&exploration, broken))?;
+        page.write(&history_text(&exploration, broken))?;
     }
     Ok(match (&exploration.broken, exploration.interrupted) {
         (Some(_), _) => Exit::Failed,
@@ -62,7 +63,7 @@ fn read(path: &Path) -> Result<String, Failure> {
 }
 
 /// Returns the shortest history that breaks a rule, as a file for `--history`.
-fn file(exploration: &Exploration, broken: &Broken) -> String {
+fn history_text(exploration: &Exploration, broken: &Broken) -> String {
     let mut text = format!(
         "# {}: power cut {} after the first request,\n# {}\n",
         exploration.target,
@@ -76,7 +77,7 @@ fn file(exploration: &Exploration, broken: &Broken) -> String {
 }
 
 /// Returns the description of the power cuts and their result, for people.
-fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
+fn exploration_text(exploration: &Exploration, arguments: &ExploreArguments) -> String {
     let Exploration { target, drive, .. } = exploration;
     let mut text = format!("Power cuts on {target}\n\n");
     let state = if exploration.is_new { "new" } else { "used: full, then as much again written" };
@@ -137,7 +138,7 @@ fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
     }
     text.push('\n');
     match &exploration.broken {
-        Some(broken) => text.push_str(&failure(exploration, broken, arguments)),
+        Some(broken) => text.push_str(&failure_text(exploration, broken, arguments)),
         None if exploration.interrupted => {
             text.push_str("Interrupted; no rule was broken so far.\n");
         }
@@ -149,7 +150,11 @@ fn words(exploration: &Exploration, arguments: &ExploreArguments) -> String {
     text
 }
 
-fn failure(exploration: &Exploration, broken: &Broken, arguments: &ExploreArguments) -> String {
+fn failure_text(
+    exploration: &Exploration,
+    broken: &Broken,
+    arguments: &ExploreArguments,
+) -> String {
     let of = match broken.seed {
         Some(seed) => format!("of {} with seed {seed}", broken.requests),
         None => format!("of {}", broken.requests),

@@ -10,7 +10,7 @@ use crate::estimate;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
 use crate::memory;
-use crate::page::Directories;
+use crate::output_file::CreatedDirectories;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
@@ -62,7 +62,7 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
         Some(text) => age::parse_stored(text)
             .map_err(|error| Failure::usage(format!("--stored-for: {error}")))?,
     };
-    let _directories = Directories::of_file(&arguments.output).map_err(|source| {
+    let _directories = CreatedDirectories::create_parent(&arguments.output).map_err(|source| {
         let what = format!("--output {}: it cannot be written there", arguments.output.display());
         Failure::system(Exit::Usage, what, source)
     })?;
@@ -78,7 +78,7 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
         Ageing { state, written, stored_for, workload, cache, seed: arguments.seed.number };
     let expected = {
         let drive = profile.configuration().map_err(LabError::from)?;
-        estimate::announce_ageing(&drive, &ageing, terminal)
+        estimate::announce_precondition(&drive, &ageing, terminal)
     };
     let mut progress = Progress::new(terminal, interrupt, expected);
     let outcome = age::age(name, profile, ageing, &mut progress);

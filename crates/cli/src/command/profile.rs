@@ -20,7 +20,7 @@ const CONTROLLER_MEMORY: ByteLength = MIB;
 
 /// Makes a profile, and writes it to a file or prints it.
 pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), Failure> {
-    let text = sheet(arguments)?.profile().map_err(ssdlab_lab::LabError::from)?;
+    let text = data_sheet(arguments)?.profile().map_err(ssdlab_lab::LabError::from)?;
     let Some(path) = &arguments.output else {
         return terminal.print(&text);
     };
@@ -49,7 +49,7 @@ fn shown(path: &std::path::Path) -> String {
     if text.contains(std::path::is_separator) { text } else { format!("./{text}") }
 }
 
-fn sheet(arguments: &NewProfileArguments) -> Result<DataSheet, Failure> {
+fn data_sheet(arguments: &NewProfileArguments) -> Result<DataSheet, Failure> {
     let cache = arguments.cache.zip(arguments.cache_write);
     let name = arguments.name.trim();
     if name.is_empty() {

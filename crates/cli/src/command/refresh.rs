@@ -24,7 +24,7 @@ use crate::progress::Progress;
 use crate::terminal::Terminal;
 
 /// Smallest and largest window, in bytes.
-const WINDOWS: [u64; 2] = [1 << 20, 64 << 20];
+const WINDOW_SIZES: [u64; 2] = [1 << 20, 64 << 20];
 
 /// Measures, plans, asks for consent, rewrites, and prints the result.
 pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -32,16 +32,16 @@ pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit
         Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
     })?;
     let options = options(arguments, terminal)?;
-    let mut watch = Shown::new(terminal, interrupt);
+    let mut watch = ProgressDisplay::new(terminal, interrupt);
     let mut refresh = Refresh::of(&arguments.path, options).map_err(LabError::from)?;
     let plan = refresh.plan(&mut watch).map_err(LabError::from)?;
-    watch.hide();
+    watch.clear();
     if plan.rewrite.is_empty() || arguments.dry_run {
-        return only_planned(&plan, arguments, terminal);
+        return show_plan(&plan, arguments, terminal);
     }
     if !arguments.yes {
-        terminal.note(&plan_words(&plan));
-        if !is_agreed()? {
+        terminal.note(&plan_text(&plan));
+        if !ask_consent()? {
             if arguments.json {
                 terminal.print(&json(&plan))?;
             }
@@ -49,11 +49,11 @@ pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit
             return Ok(Exit::Done);
         }
     } else if !arguments.json {
-        terminal.note(&plan_words(&plan));
+        terminal.note(&plan_text(&plan));
     }
     let summary = refresh.carry_out(&plan, &mut watch).map_err(LabError::from)?;
-    watch.hide();
-    let text = if arguments.json { json(&summary) } else { summary_words(&summary) };
+    watch.clear();
+    let text = if arguments.json { json(&summary) } else { summary_text(&summary) };
     terminal.print(&text)?;
     if summary.is_interrupted {
         let more = if summary.windows_left > 0 { "; --resume goes on" } else { "" };
@@ -63,12 +63,12 @@ pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit
     Ok(if summary.stopped.is_some() { Exit::Failed } else { Exit::Done })
 }
 
-fn only_planned(
+fn show_plan(
     plan: &Plan,
     arguments: &RefreshArguments,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let text = if arguments.json { json(plan) } else { format!("{}\n", plan_words(plan)) };
+    let text = if arguments.json { json(plan) } else { format!("{}\n", plan_text(plan)) };
     terminal.print(&text)?;
     if plan.rewrite.is_empty() {
         terminal.note("There is nothing that a rewrite would make faster; nothing was rewritten.");
@@ -80,7 +80,7 @@ fn only_planned(
 
 /// Returns the callback that reports an operation which takes far longer than it should, while it lasts. The progress
 /// bar may be visible then, and cannot be removed: the thread that draws it is waiting.
-fn tell(terminal: &Terminal) -> Tell {
+fn stall_callback(terminal: &Terminal) -> Tell {
     let terminal = terminal.clone();
     Tell::new(move |late| {
         if io::stderr().is_terminal() && !terminal.quiet {
@@ -89,8 +89,8 @@ fn tell(terminal: &Terminal) -> Tell {
         let seconds = late.since.as_secs();
         match &late.way_out {
             Some(way_out) => {
-                let words = format!("for {seconds} s waiting for {}", late.what);
-                terminal.warn(&[words], way_out);
+                let message = format!("for {seconds} s waiting for {}", late.what);
+                terminal.warn(&[message], way_out);
             }
             None => terminal.note(&format!("It goes on after {seconds} s.")),
         }
@@ -102,7 +102,7 @@ fn options(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Options,
         parse_length(text).map_err(|error| Failure::usage(format!("{option}: {error}")))
     };
     let window = length("--window", &arguments.window)?;
-    let [least, most] = WINDOWS;
+    let [least, most] = WINDOW_SIZES;
     if !(least..=most).contains(&window.bytes()) || !window.bytes().is_multiple_of(least) {
         return Err(Failure::usage(format!(
             "--window: {window} is not a multiple of {} up to {}",
@@ -130,14 +130,14 @@ fn options(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Options,
         max_freeze: arguments.max_freeze,
         all: arguments.all,
         resume: arguments.resume,
-        journals: journals(arguments)?,
+        journals: journal_directory(arguments)?,
         needed: images.collect(),
         heat_max: arguments.heat,
-        tell: tell(terminal),
+        tell: stall_callback(terminal),
     })
 }
 
-fn journals(arguments: &RefreshArguments) -> Result<PathBuf, Failure> {
+fn journal_directory(arguments: &RefreshArguments) -> Result<PathBuf, Failure> {
     if let Some(directory) = &arguments.journal {
         return Ok(directory.clone());
     }
@@ -149,7 +149,7 @@ fn journals(arguments: &RefreshArguments) -> Result<PathBuf, Failure> {
 }
 
 /// Asks for consent on a terminal; without a terminal the answer is no.
-fn is_agreed() -> Result<bool, Failure> {
+fn ask_consent() -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Ok(false);
     }
@@ -162,25 +162,25 @@ fn is_agreed() -> Result<bool, Failure> {
 }
 
 /// Progress of a refresh on the terminal.
-struct Shown<'a> {
+struct ProgressDisplay<'a> {
     terminal: &'a Terminal,
     interrupt: Interrupt,
     progress: Option<Progress<'a>>,
     step: String,
 }
 
-impl<'a> Shown<'a> {
-    fn new(terminal: &'a Terminal, interrupt: Interrupt) -> Shown<'a> {
-        Shown { terminal, interrupt, progress: None, step: String::new() }
+impl<'a> ProgressDisplay<'a> {
+    fn new(terminal: &'a Terminal, interrupt: Interrupt) -> ProgressDisplay<'a> {
+        ProgressDisplay { terminal, interrupt, progress: None, step: String::new() }
     }
 
     /// Removes the progress bar before text is printed.
-    fn hide(&mut self) {
+    fn clear(&mut self) {
         self.progress = None;
     }
 }
 
-impl Watch for Shown<'_> {
+impl Watch for ProgressDisplay<'_> {
     fn progress(&mut self, step: &str, share: f64) -> bool {
         let progress = self
             .progress
@@ -199,19 +199,19 @@ fn mb_per_second(speed: f64) -> String {
     format!("{:.0} MB/s", speed / 1e6)
 }
 
-fn interval(it: &Estimate) -> String {
+fn interval_text(it: &Estimate) -> String {
     format!("{:.2} (95 %: {:.2} to {:.2})", it.middle, it.low, it.high)
 }
 
 /// Returns the plan in words.
-fn plan_words(plan: &Plan) -> String {
+fn plan_text(plan: &Plan) -> String {
     let bytes = ByteLength::new;
-    let mut words =
+    let mut output =
         format!("{}: {} on {}\n", plan.path.display(), bytes(plan.length), plan.lies_on);
     let mut line = |text: String| {
-        words.push_str("  ");
-        words.push_str(&text);
-        words.push('\n');
+        output.push_str("  ");
+        output.push_str(&text);
+        output.push('\n');
     };
     line(format!("read at {} in {} windows", mb_per_second(plan.speed_now), plan.windows));
     if let Some(fresh) = plan.speed_fresh {
@@ -221,7 +221,7 @@ fn plan_words(plan: &Plan) -> String {
         line(format!("slow: {}, {}", bytes(*found), cause.words()));
     }
     if let Some(slowdown) = &plan.slowdown {
-        line(format!("what is slow takes {} times as long as fresh data", interval(slowdown)));
+        line(format!("what is slow takes {} times as long as fresh data", interval_text(slowdown)));
     }
     for (found, text) in [
         (plan.found.fine, "fast enough"),
@@ -259,18 +259,18 @@ fn plan_words(plan: &Plan) -> String {
     for note in &plan.notes {
         line(note.clone());
     }
-    words.truncate(words.trim_end().len());
-    words
+    output.truncate(output.trim_end().len());
+    output
 }
 
 /// Returns the result in words.
-fn summary_words(summary: &Summary) -> String {
+fn summary_text(summary: &Summary) -> String {
     let bytes = ByteLength::new;
-    let mut words = format!("{}\n", summary.plan.path.display());
+    let mut output = format!("{}\n", summary.plan.path.display());
     let mut line = |text: String| {
-        words.push_str("  ");
-        words.push_str(&text);
-        words.push('\n');
+        output.push_str("  ");
+        output.push_str(&text);
+        output.push('\n');
     };
     line(format!(
         "written: {} of {} planned",
@@ -292,7 +292,7 @@ fn summary_words(summary: &Summary) -> String {
         ));
     }
     if let Some(gain) = &summary.gain {
-        line(format!("{} times as fast as before", interval(gain)));
+        line(format!("{} times as fast as before", interval_text(gain)));
     }
     if let (Some(count), Some(longest), Some(allowed)) =
         (summary.freezes, summary.longest_freeze_ms, summary.allowed_freeze_ms)
@@ -312,5 +312,5 @@ fn summary_words(summary: &Summary) -> String {
     if summary.plan.way.is_live() {
         line("fstrim tells the drive that the old places are free".to_owned());
     }
-    words
+    output
 }

@@ -19,14 +19,14 @@ use crate::cli::RunArguments;
 use crate::device::{self, Consent, Gate};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::page::Page;
+use crate::output_file::OutputFile;
 use crate::progress::Progress;
-use crate::tabular::Places;
+use crate::table_files::TableFiles;
 use crate::terminal::Terminal;
-use crate::{estimate, keep, memory};
+use crate::{estimate, memory, run_store};
 
 /// Checked arguments of a run; no drive has been accessed yet.
-struct Request {
+struct RunRequest {
     experiment: &'static dyn Experiment,
     settings: Settings,
     target: Target,
@@ -42,8 +42,8 @@ struct Request {
     consent: Consent,
 }
 
-impl Request {
-    fn new(arguments: &RunArguments) -> Result<Request, Failure> {
+impl RunRequest {
+    fn new(arguments: &RunArguments) -> Result<RunRequest, Failure> {
         let experiment = experiment::named(&arguments.experiment)
             .map_err(|error| unknown_experiment(error, &arguments.experiment))?;
         let (file, target) = operands(experiment, arguments)?;
@@ -56,11 +56,11 @@ impl Request {
         };
         let store = match arguments.no_store {
             true => None,
-            false => Some(keep::path(arguments.store.store.as_deref())?),
+            false => Some(run_store::path(arguments.store.store.as_deref())?),
         };
         let options = RealOptions {
             require_direct: !arguments.allow_buffered,
-            make_new: device::make_new(arguments.purge, &target)?,
+            make_new: device::purge_method(arguments.purge, &target)?,
             keep_awake: !arguments.let_processors_sleep,
             create_file: arguments.create_file,
             engine: device::engine(arguments.engine, &target)?,
@@ -70,8 +70,8 @@ impl Request {
             Consent { destroy_data: arguments.destroy_data, confirm: arguments.confirm.clone() };
         let (seed, as_json) = (arguments.protocol.seed.number, arguments.report.json);
         let file = file.map(|(_, path)| path);
-        let make_new = device::make_new_simulated(arguments.purge);
-        Ok(Request {
+        let make_new = device::simulated_purge_method(arguments.purge);
+        Ok(RunRequest {
             experiment,
             settings,
             target,
@@ -134,7 +134,7 @@ fn unknown_experiment(error: LabError, text: &str) -> Failure {
 
 /// Runs an experiment.
 pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure> {
-    let mut request = Request::new(arguments)?;
+    let mut request = RunRequest::new(arguments)?;
     if arguments.record_inside && matches!(request.target, Target::Path(_)) {
         return Err(Failure::usage(
             "--record-inside takes pictures of a simulated SSD; a real one does not show its inside. \
@@ -150,10 +150,10 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         }
         _ => Gate::NotADevice,
     };
-    device::refuse_idle_options(&gate, &request.target, arguments.purge, &request.consent)?;
-    device::refuse_idle_file(&gate, &request.target, arguments.create_file)?;
-    let page = arguments.report.html.as_deref().map(Page::html).transpose()?;
-    let files = Places::reserve(&arguments.files)?;
+    device::refuse_unused_options(&gate, &request.target, arguments.purge, &request.consent)?;
+    device::refuse_unused_create_file(&gate, &request.target, arguments.create_file)?;
+    let page = arguments.report.html.as_deref().map(OutputFile::html).transpose()?;
+    let files = TableFiles::reserve(&arguments.files)?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
@@ -171,7 +171,8 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
         seed: request.seed,
         shortened: request.settings.shortened(),
     };
-    let mut progress = Progress::new(terminal, interrupt, expected).published(subject, recorder);
+    let mut progress =
+        Progress::new(terminal, interrupt, expected).with_publisher(subject, recorder);
     let outcome = ssdlab_lab::run(
         request.experiment,
         &request.settings,
@@ -186,7 +187,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
 /// Opens the drive and reserves space on it. An error here leaves no report; a run that has begun always leaves one.
 /// Returns the drive, and the expected time of the run if there is an estimate.
 fn open(
-    request: &mut Request,
+    request: &mut RunRequest,
     gate: Gate,
     terminal: &Terminal,
 ) -> Result<(Box<dyn Drive>, Option<Duration>), Failure> {
@@ -212,14 +213,14 @@ fn open(
     let options = request.options.clone();
     let mut drive = match gate {
         Gate::NotADevice => RealDrive::open(path, options).map_err(LabError::from)?,
-        Gate::ToRead(drive) => *drive,
+        Gate::ReadOnly(drive) => *drive,
         Gate::Passed(permit) => device::open(*permit, options, terminal)?,
     };
     let plan = request.experiment.plan(&request.settings, &drive.description())?;
     plan.check_blocks(&drive.description())?;
     drive.prepare(plan.space).map_err(LabError::from)?;
     if let Some(store) = &request.store {
-        keep::try_out(store, terminal);
+        run_store::warn_if_unusable(store, terminal);
     }
     drive.look_at_health(When::Before);
     let examined = request.experiment.examines(&request.settings);
@@ -229,17 +230,17 @@ fn open(
 
 /// Delivers the report to the store, to stdout and to the page. An error with one of them does not affect the others.
 fn deliver(
-    request: &Request,
+    request: &RunRequest,
     outcome: Outcome,
     publisher: Option<Publisher>,
-    page: Option<Page>,
-    files: Places<'_>,
+    page: Option<OutputFile>,
+    files: TableFiles<'_>,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let Outcome { report, error } = outcome;
     let kept = request.store.as_deref().and_then(|path| {
-        let id = keep::keep(path, &report, terminal)?;
-        Some((id, keep::earlier(path, id, &report)))
+        let id = run_store::save(path, &report, terminal)?;
+        Some((id, run_store::earlier_run(path, id, &report)))
     });
     if let Some(publisher) = publisher {
         publisher.end(kept.map(|(id, _)| id));
@@ -247,9 +248,9 @@ fn deliver(
     let printed = if request.as_json {
         terminal.print(&json::to_json(&report))
     } else {
-        let mut words = text::render_with(&report, &terminal.text_options());
-        words.push_str(&next_steps(request, kept, page.is_some()));
-        terminal.print(&words)
+        let mut output = text::render_with(&report, &terminal.text_options());
+        output.push_str(&next_steps(request, kept, page.is_some()));
+        terminal.print(&output)
     };
     let written = page.map_or(Ok(()), |page| page.write(&html::render(&report)));
     let files = files.write(&report, terminal);
@@ -270,12 +271,16 @@ fn deliver(
 }
 
 fn interrupted() -> Failure {
-    let words = "interrupted; the report holds what was measured until then";
-    Failure::new(Exit::Interrupted, anyhow::Error::msg(words))
+    let message = "interrupted; the report holds what was measured until then";
+    Failure::new(Exit::Interrupted, anyhow::Error::msg(message))
 }
 
 /// Returns commands that the user may want to run next.
-fn next_steps(request: &Request, kept: Option<(RunId, Option<RunId>)>, has_page: bool) -> String {
+fn next_steps(
+    request: &RunRequest,
+    kept: Option<(RunId, Option<RunId>)>,
+    has_page: bool,
+) -> String {
     let Some((id, earlier)) = kept else { return String::new() };
     let mut steps = Vec::new();
     if !has_page {
@@ -298,6 +303,6 @@ fn next_steps(request: &Request, kept: Option<(RunId, Option<RunId>)>, has_page:
     format!("\nKept as run {id}. Next, perhaps:\n  {}\n", steps.join("\n  "))
 }
 
-fn is_on(request: &Request, profile: &str) -> bool {
+fn is_on(request: &RunRequest, profile: &str) -> bool {
     matches!(&request.target, Target::Simulated { profile: used, .. } if used.name() == profile)
 }

@@ -5,16 +5,16 @@ use ssdlab_lab::store::Store;
 
 use crate::cli::ShowArguments;
 use crate::failure::Failure;
-use crate::keep;
-use crate::page::Page;
-use crate::tabular::Places;
+use crate::output_file::OutputFile;
+use crate::run_store;
+use crate::table_files::TableFiles;
 use crate::terminal::Terminal;
 
 /// Shows a run that was kept.
 pub fn show(arguments: &ShowArguments, terminal: &Terminal) -> Result<(), Failure> {
-    let store = Store::open_read_only(keep::path(arguments.store.store.as_deref())?)?;
+    let store = Store::open_read_only(run_store::path(arguments.store.store.as_deref())?)?;
     let id = store.resolve(&arguments.run)?;
-    Places::reserve(&arguments.files)?.write(&store.get(id)?, terminal)?;
+    TableFiles::reserve(&arguments.files)?.write(&store.get(id)?, terminal)?;
     if arguments.form.json {
         // Print the stored bytes unchanged: a later version may have written fields that this one does not know.
         return terminal.print(&store.get_json(id)?);
@@ -22,7 +22,7 @@ pub fn show(arguments: &ShowArguments, terminal: &Terminal) -> Result<(), Failur
     let report = store.get(id)?;
     match &arguments.form.html {
         Some(path) => {
-            Page::html(path)?.write(&html::render(&report))?;
+            OutputFile::html(path)?.write(&html::render(&report))?;
             terminal.note(&format!("Wrote {}", path.display()));
             Ok(())
         }

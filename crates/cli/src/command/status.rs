@@ -11,12 +11,12 @@ use ssdlab_attach::status::Blocks;
 use crate::cli::StatusArguments;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::page::refuse_other_than_metrics;
+use crate::output_file::refuse_foreign_metrics;
 use crate::terminal::Terminal;
-use live::{Look, Screen};
+use live::{Screen, Snapshot};
 
 /// Time between two checks for Ctrl-C.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Shows the inside of a drive.
 pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Failure> {
@@ -28,7 +28,7 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
         return Err(Failure::usage("--interval is from 0.01 to 86400 seconds".to_owned()));
     }
     if let Some(path) = &arguments.prometheus {
-        refuse_other_than_metrics(path)?;
+        refuse_foreign_metrics(path)?;
     }
     let mut before: Option<Value> = None;
     let is_live = arguments.watch && !arguments.json;
@@ -49,12 +49,13 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
             let one_line = format!("{line}\n");
             terminal.print_on(&if arguments.watch { one_line } else { super::json(&status) })?
         } else if let Some(screen) = &mut screen {
-            let look = Look { status: &status, before: before.as_ref(), cells: cells(&record) };
-            screen.draw(&look, terminal)?;
+            let snapshot =
+                Snapshot { status: &status, before: before.as_ref(), cells: block_cells(&record) };
+            screen.draw(&snapshot, terminal)?;
             true
         } else {
             let apart = if before.is_some() { "\n" } else { "" };
-            terminal.print_on(&format!("{apart}{}", words(&status, before.as_ref())))?
+            terminal.print_on(&format!("{apart}{}", status_text(&status, before.as_ref())))?
         };
         before = Some(status);
         if !arguments.watch || !is_read {
@@ -65,7 +66,7 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
             Some(screen) => screen.wait(interval),
             None => !pause(interval, &interrupt),
         };
-        if has_quit || interrupt.is_wanted() {
+        if has_quit || interrupt.is_requested() {
             return Ok(());
         }
     }
@@ -74,18 +75,18 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
 /// Waits for `interval`; returns false as soon as Ctrl-C was pressed.
 fn pause(interval: Duration, interrupt: &Interrupt) -> bool {
     let until = Instant::now() + interval;
-    while !interrupt.is_wanted() {
+    while !interrupt.is_requested() {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return true;
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(left.min(POLL_INTERVAL));
     }
     false
 }
 
 /// Returns the cells of the drive's blocks; `None` if its program is too old to give them.
-fn cells(record: &Record) -> Option<Vec<u8>> {
+fn block_cells(record: &Record) -> Option<Vec<u8>> {
     let blocks: Blocks = serde_json::from_str(&control::ask(record, Ask::Blocks).ok()?).ok()?;
     blocks.cells()
 }
@@ -124,7 +125,7 @@ fn flash_units(status: &Value) -> f64 {
 }
 
 /// Returns the figures as text for people, in 80 columns.
-fn words(status: &Value, before: Option<&Value>) -> String {
+fn status_text(status: &Value, before: Option<&Value>) -> String {
     let n = |path: &str| number(status, path);
     let unit = n("/unit_bytes");
     let time = if status["real_time"] == true { "the drive's own time" } else { "fast" };
@@ -175,8 +176,8 @@ fn words(status: &Value, before: Option<&Value>) -> String {
         let bar = "#".repeat((count / most * 50.0).round() as usize);
         out += &format!("  to {:>3} %  {count:>7}  {bar}\n", (tenth + 1) * 10);
     }
-    out += &requests(status, before);
-    out += &attribution(status);
+    out += &request_table(status, before);
+    out += &attribution_text(status);
     if n("/lateness/answers") > 0.0 {
         out += &format!(
             "answers late by {} (p50), {} (p99)\n",
@@ -188,7 +189,7 @@ fn words(status: &Value, before: Option<&Value>) -> String {
 }
 
 /// Returns a table of requests by kind: number, rate and latencies.
-fn requests(status: &Value, before: Option<&Value>) -> String {
+fn request_table(status: &Value, before: Option<&Value>) -> String {
     let n = |path: &str| number(status, path);
     let mut out = String::new();
     out += "\nrequests          number      per s       p50       p99     p99.9       max\n";
@@ -212,7 +213,7 @@ fn requests(status: &Value, before: Option<&Value>) -> String {
 }
 
 /// Returns the largest parts of the time of reads and writes, in descending order.
-fn attribution(status: &Value) -> String {
+fn attribution_text(status: &Value) -> String {
     let mut out = String::from("\n");
     for kind in ["reads", "writes", "others"] {
         let Some(parts) = status.pointer(&format!("/attribution/{kind}")) else { continue };

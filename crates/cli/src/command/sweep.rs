@@ -11,20 +11,21 @@ use ssdlab_lab::report::{Cost, Report, TargetKind};
 use ssdlab_lab::{LabError, Target, machine};
 use ssdlab_sweep::tables::{self, Circumstances};
 use ssdlab_sweep::{
-    Case, Design, Impossible, Opener, Options, Question, Results, Sampling, Simulated, Sweep, page,
+    Design, DriveOpener, Impossible, Options, Question, Results, RunSetup, Sampling, Simulated,
+    Sweep, page,
 };
 
 use crate::cli::SweepArguments;
 use crate::device::{self, Consent, Gate};
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::page::Page;
-use crate::progress::{Progress, about};
+use crate::output_file::OutputFile;
+use crate::progress::{Progress, approximate_duration};
 use crate::terminal::Terminal;
-use crate::{estimate, keep, memory};
+use crate::{estimate, memory, run_store};
 
 /// Number of impossible points that are listed; the others are counted.
-const NAMED: usize = 5;
+const MAX_LISTED_POINTS: usize = 5;
 
 /// Makes the runs of a sweep.
 pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Failure> {
@@ -33,11 +34,11 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
     refuse_impossible(&design, &impossible, terminal)?;
     let store = match arguments.no_store {
         true => None,
-        false => Some(keep::path(arguments.store.store.as_deref())?),
+        false => Some(run_store::path(arguments.store.store.as_deref())?),
     };
-    let real = design.is_real().then(|| Real::new(&design, arguments)).transpose()?;
-    refuse_idle_consent(&design, arguments)?;
-    let html = arguments.report.html.as_deref().map(Page::html).transpose()?;
+    let real = design.is_real().then(|| RealOpener::new(&design, arguments)).transpose()?;
+    refuse_unused_consent(&design, arguments)?;
+    let html = arguments.report.html.as_deref().map(OutputFile::html).transpose()?;
     let out = arguments.out.as_deref();
     let results = out.map(|path| Results::open(path, arguments.resume)).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
@@ -49,9 +50,10 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
         None => {
             let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
             let jobs = arguments.jobs.map_or(processors, usize::from);
-            let jobs = cost.memory.map_or(Ok(jobs), |it| memory::runs_side_by_side(&it, jobs))?;
+            let jobs = cost.memory.map_or(Ok(jobs), |it| memory::parallel_runs(&it, jobs))?;
             let expected = cost.processor.map(|time| time / jobs.min(runs).max(1) as u32);
-            let words = expected.map_or(String::new(), |it| format!(", in about {}", about(it)));
+            let words = expected
+                .map_or(String::new(), |it| format!(", in about {}", approximate_duration(it)));
             terminal.note(&format!(
                 "{runs} runs of {}, {} at a time{words}.",
                 design.experiment().name(),
@@ -60,7 +62,7 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
             (jobs, expected)
         }
     };
-    let opener: &dyn Opener = match &real {
+    let opener: &dyn DriveOpener = match &real {
         Some(real) => real,
         None => &Simulated,
     };
@@ -73,17 +75,17 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
             0 => String::new(),
             count => format!(", {count} failed"),
         };
-        progress.at(format!("{} of {} runs{failed}", now.ended, now.runs), now.share)
+        progress.update(format!("{} of {} runs{failed}", now.ended, now.runs), now.share)
     })?;
     progress.finish();
-    if let Err(why) = sweep.show(&arguments.measure) {
+    if let Err(why) = sweep.select_figures(&arguments.measure) {
         // The runs are kept even if the choice of a figure is wrong.
         terminal.warn(&[format!("--measure: {why}")], "the figures are chosen by rule");
     }
     let circumstances = Circumstances {
         started,
         host: machine::host(),
-        kind: real.as_ref().map(Real::kind),
+        kind: real.as_ref().map(RealOpener::kind),
         cost: Cost {
             wall_seconds: clock.elapsed().as_secs_f64(),
             cpu_seconds: machine::cpu_seconds() - processor,
@@ -151,18 +153,18 @@ fn refuse_impossible(
     if impossible.is_empty() {
         return Ok(());
     }
-    let named = impossible.iter().take(NAMED);
+    let named = impossible.iter().take(MAX_LISTED_POINTS);
     let mut sentences = vec![format!("{} of {all} points cannot be run", impossible.len())];
     sentences.extend(named.map(|it| format!("{}: {}", design.words(it.point), it.why)));
-    if impossible.len() > NAMED {
-        sentences.push(format!("and {} more", impossible.len() - NAMED));
+    if impossible.len() > MAX_LISTED_POINTS {
+        sentences.push(format!("and {} more", impossible.len() - MAX_LISTED_POINTS));
     }
     terminal.warn(&sentences, "the other points are run; the exit code will be 1");
     Ok(())
 }
 
 /// Refuses options for block devices if no target is one.
-fn refuse_idle_consent(design: &Design, arguments: &SweepArguments) -> Result<(), Failure> {
+fn refuse_unused_consent(design: &Design, arguments: &SweepArguments) -> Result<(), Failure> {
     let paths = design.question().targets.iter();
     let has_device = paths.map(Path::new).any(ssdlab_blockio::is_block_device);
     if has_device || !(arguments.destroy_data || arguments.confirm.is_some()) {
@@ -176,15 +178,15 @@ fn refuse_idle_consent(design: &Design, arguments: &SweepArguments) -> Result<()
 }
 
 /// Opener of real drives; a block device passes the gate before each run.
-struct Real {
+struct RealOpener {
     options: RealOptions,
     consent: Consent,
     experiment: &'static dyn experiment::Experiment,
     kind: TargetKind,
 }
 
-impl Real {
-    fn new(design: &Design, arguments: &SweepArguments) -> Result<Real, Failure> {
+impl RealOpener {
+    fn new(design: &Design, arguments: &SweepArguments) -> Result<RealOpener, Failure> {
         let first = Path::new(&design.question().targets[0]);
         let kind = match (ssdlab_blockio::is_block_device(first), first.is_dir()) {
             (true, _) => TargetKind::Device,
@@ -202,14 +204,14 @@ impl Real {
             Consent { destroy_data: arguments.destroy_data, confirm: arguments.confirm.clone() };
         let options =
             RealOptions { require_direct: !arguments.allow_buffered, ..RealOptions::default() };
-        Ok(Real { options, consent, experiment: design.experiment(), kind })
+        Ok(RealOpener { options, consent, experiment: design.experiment(), kind })
     }
 
     fn kind(&self) -> TargetKind {
         self.kind
     }
 
-    fn open_real(&self, case: &Case) -> Result<RealDrive, Failure> {
+    fn open_real(&self, case: &RunSetup) -> Result<RealDrive, Failure> {
         let Target::Path(path) = &case.target else {
             unreachable!("real and simulated drives are not mixed")
         };
@@ -217,7 +219,7 @@ impl Real {
         let gate = device::gate(self.experiment, &case.settings, path, options, &self.consent)?;
         Ok(match gate {
             Gate::NotADevice => RealDrive::open(path, options.clone()).map_err(LabError::from)?,
-            Gate::ToRead(drive) => *drive,
+            Gate::ReadOnly(drive) => *drive,
             Gate::Passed(permit) => {
                 RealDrive::open_device(*permit, options.clone()).map_err(LabError::from)?
             }
@@ -256,14 +258,14 @@ impl Real {
             "That is one run: the sweep makes {runs}, in random order with {} of rest between them, in \
              about {}.",
             humantime::format_duration(rest),
-            about(all)
+            approximate_duration(all)
         ));
         Ok(Some(all))
     }
 }
 
-impl Opener for Real {
-    fn open(&self, case: &Case) -> Result<Box<dyn Drive>, LabError> {
+impl DriveOpener for RealOpener {
+    fn open(&self, case: &RunSetup) -> Result<Box<dyn Drive>, LabError> {
         let drive = self.open_real(case).map_err(|failure| {
             let kind = match failure.exit() {
                 Exit::Refused => ErrorKind::Refused,
@@ -278,12 +280,12 @@ impl Opener for Real {
 }
 
 /// Largest number of points in a table on a terminal.
-const POINTS_SHOWN: usize = 100;
+const MAX_TABLE_POINTS: usize = 100;
 
 /// Returns the report without tables of many points; files, JSON and the store have them.
 fn without_long_tables(report: &Report) -> Report {
     let mut shown = report.clone();
-    shown.tables.retain(|table| table.rows.len() <= POINTS_SHOWN);
+    shown.tables.retain(|table| table.rows.len() <= MAX_TABLE_POINTS);
     shown
 }
 
@@ -294,10 +296,10 @@ fn deliver(
     report: &Report,
     arguments: &SweepArguments,
     store: Option<&Path>,
-    html: Option<Page>,
+    html: Option<OutputFile>,
     terminal: &Terminal,
 ) -> Result<Exit, Failure> {
-    let kept = store.and_then(|path| keep::keep(path, report, terminal));
+    let kept = store.and_then(|path| run_store::save(path, report, terminal));
     let printed = match arguments.report.json {
         true => terminal.print(&sweep.to_json()),
         false => {

@@ -7,14 +7,14 @@ use ssdlab_units::text::hint;
 use crate::cli::TruthArguments;
 use crate::failure::{Exit, Failure};
 use crate::interrupt::Interrupt;
-use crate::page::Page;
+use crate::output_file::OutputFile;
 use crate::progress::Progress;
 use crate::terminal::Terminal;
 
 /// Simulates the drives that have published figures, and shows both.
 pub fn truth(arguments: &TruthArguments, terminal: &Terminal) -> Result<(), Failure> {
     let drives = drives(arguments)?;
-    let page = arguments.report.html.as_deref().map(Page::html).transpose()?;
+    let page = arguments.report.html.as_deref().map(OutputFile::html).transpose()?;
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for signals".to_owned(), source)
     })?;
@@ -25,12 +25,12 @@ pub fn truth(arguments: &TruthArguments, terminal: &Terminal) -> Result<(), Fail
     if let Some(page) = page {
         page.write(&html::render(&report))?;
     }
-    let words = if arguments.report.json {
+    let output = if arguments.report.json {
         super::json(&report)
     } else {
         text::render_with(&report, &terminal.text_options())
     };
-    terminal.print(&words)
+    terminal.print(&output)
 }
 
 /// Returns the published figures that were asked for.

@@ -9,7 +9,7 @@ use ssdlab_lab::store::Store;
 use ssdlab_lab::target;
 use ssdlab_model::profile::{self, Profile, SHORT_KEYS, parameter_keys};
 
-use crate::{cli, keep};
+use crate::{cli, run_store};
 
 fn candidate(value: impl Into<std::ffi::OsString>, help: &str) -> CompletionCandidate {
     let help = (!help.is_empty()).then(|| help.to_owned().into());
@@ -17,7 +17,7 @@ fn candidate(value: impl Into<std::ffi::OsString>, help: &str) -> CompletionCand
 }
 
 /// Returns the candidates that begin with `current`.
-fn beginning(
+fn with_prefix(
     all: impl IntoIterator<Item = CompletionCandidate>,
     current: &str,
 ) -> Vec<CompletionCandidate> {
@@ -28,14 +28,14 @@ fn beginning(
 }
 
 /// Returns the words typed so far, which shells pass after `--`.
-fn words() -> Vec<String> {
+fn typed_words() -> Vec<String> {
     let given = std::env::args_os().skip_while(|word| word != "--").skip(1);
     given.filter_map(|word| word.into_string().ok()).collect()
 }
 
 /// Returns the experiment among the words typed, if any.
 fn typed_experiment() -> Option<&'static dyn Experiment> {
-    words().iter().find_map(|word| experiment::named(word).ok())
+    typed_words().iter().find_map(|word| experiment::named(word).ok())
 }
 
 /// Returns the experiments, each with its question.
@@ -59,7 +59,7 @@ pub fn settings(current: &OsStr) -> Vec<CompletionCandidate> {
     };
     let Some((name, _)) = current.split_once('=') else {
         let parameters = experiment.parameters().iter();
-        return beginning(
+        return with_prefix(
             parameters.map(|spec| candidate(format!("{}=", spec.name), spec.help)),
             current,
         );
@@ -68,12 +68,12 @@ pub fn settings(current: &OsStr) -> Vec<CompletionCandidate> {
     match spec.map(|spec| spec.kind) {
         Some(Kind::Choice(words)) => {
             let values = words.iter().map(|word| candidate(format!("{name}={word}"), ""));
-            beginning(values, current)
+            with_prefix(values, current)
         }
         Some(Kind::Pattern) => {
             let words =
                 ["random", "sequential", "zipf:", "pareto:", "normal:", "zoned:", "scattered:"];
-            beginning(words.map(|word| candidate(format!("{name}={word}"), "")), current)
+            with_prefix(words.map(|word| candidate(format!("{name}={word}"), "")), current)
         }
         _ => Vec::new(),
     }
@@ -83,7 +83,7 @@ pub fn settings(current: &OsStr) -> Vec<CompletionCandidate> {
 pub fn keys(current: &OsStr) -> Vec<CompletionCandidate> {
     let Some(current) = current.to_str() else { return Vec::new() };
     let keys = SHORT_KEYS.iter().chain(parameter_keys());
-    beginning(keys.map(|key| candidate(format!("{key}="), "")), current)
+    with_prefix(keys.map(|key| candidate(format!("{key}="), "")), current)
 }
 
 /// Returns `KEY=` for each key that a sweep can vary: parameters of the experiment typed, and of drives.
@@ -113,7 +113,7 @@ pub struct Profiles;
 impl ValueCompleter for Profiles {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
         let Some(current) = current.to_str() else { return Vec::new() };
-        let mut found = beginning(profiles().map(|(name, help)| candidate(name, &help)), current);
+        let mut found = with_prefix(profiles().map(|(name, help)| candidate(name, &help)), current);
         found.extend(files(current, &["toml"]));
         found
     }
@@ -123,14 +123,14 @@ impl ValueCompleter for Profiles {
 fn simulated(current: &str) -> Vec<CompletionCandidate> {
     let Some(rest) = current.strip_prefix("sim:") else {
         let names = profiles().map(|(name, help)| candidate(format!("sim:{name}"), &help));
-        return beginning(names, current);
+        return with_prefix(names, current);
     };
     if let Some((before, key)) = rest.rsplit_once(',') {
         let keys = keys(OsStr::new(key));
         return keys.into_iter().map(|key| key.add_prefix(format!("sim:{before},"))).collect();
     }
     let names = profiles().map(|(name, help)| candidate(name, &help));
-    let mut found = beginning(names, rest);
+    let mut found = with_prefix(names, rest);
     found.extend(files(rest, &["toml", "ssd"]));
     found.into_iter().map(|one| one.add_prefix("sim:")).collect()
 }
@@ -149,7 +149,7 @@ impl ValueCompleter for Simulated {
         let mut found = simulated(current);
         let stacks = target::stacks().iter();
         let stacks = stacks.map(|kind| candidate(format!("{}(", kind.name), kind.summary));
-        found.extend(beginning(stacks, current));
+        found.extend(with_prefix(stacks, current));
         found
     }
 }
@@ -178,7 +178,7 @@ impl ValueCompleter for Operands {
 
 /// Returns the number of operands between the experiment and the word that is being completed.
 fn operands_before() -> usize {
-    let words = words();
+    let words = typed_words();
     let command = cli::command();
     let run = words.get(1).and_then(|name| command.find_subcommand(name));
     let takes_value = |word: &str| {
@@ -211,7 +211,7 @@ pub fn attached(current: &OsStr) -> Vec<CompletionCandidate> {
         by_place.into_iter().chain([candidate(image.clone(), &record.place)])
     };
     let records = control::records().unwrap_or_default();
-    beginning(records.iter().flat_map(names).collect::<Vec<_>>(), current)
+    with_prefix(records.iter().flat_map(names).collect::<Vec<_>>(), current)
 }
 
 /// Completer of the kept runs, newest first.
@@ -220,10 +220,10 @@ pub struct Runs;
 impl ValueCompleter for Runs {
     fn complete(&self, current: &OsStr) -> Vec<CompletionCandidate> {
         let Some(current) = current.to_str() else { return Vec::new() };
-        let words = words();
+        let words = typed_words();
         let named =
             words.iter().position(|word| word == "--store").and_then(|at| words.get(at + 1));
-        let Ok(path) = keep::path(named.map(Path::new)) else { return Vec::new() };
+        let Ok(path) = run_store::path(named.map(Path::new)) else { return Vec::new() };
         let Ok(runs) = Store::open_read_only(path).and_then(|store| store.list()) else {
             return Vec::new();
         };
@@ -233,7 +233,7 @@ impl ValueCompleter for Runs {
         let recent = ["last", "last~1"].iter().zip(&runs);
         let recent = recent.map(|(name, run)| candidate(*name, &words(run)));
         let numbered = runs.iter().map(|run| candidate(run.id.to_string(), &words(run)));
-        beginning(recent.chain(numbered), current)
+        with_prefix(recent.chain(numbered), current)
     }
 }
 

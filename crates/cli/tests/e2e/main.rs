@@ -10,7 +10,6 @@ mod documents;
 mod extract;
 
 mod advise;
-mod age;
 mod attach;
 mod compare;
 mod completion;
@@ -24,6 +23,7 @@ mod files;
 mod generated;
 mod interchange;
 mod power_cut;
+mod precondition;
 mod profiles;
 mod quick;
 mod real;

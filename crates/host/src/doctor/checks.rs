@@ -8,7 +8,7 @@ mod controller;
 mod endurance;
 mod errors;
 mod kernel;
-pub(super) mod regular_trim;
+pub(super) mod periodic_trim;
 mod scheduler;
 mod spare_area;
 pub(super) mod swappiness;

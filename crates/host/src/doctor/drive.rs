@@ -6,8 +6,8 @@ use ssdlab_units::ByteLength;
 use super::values::Values;
 use super::{Context, DriveDiagnosis, checks};
 use crate::facts::{Absent, CommandOutput, Facts};
+use crate::format;
 use crate::layers::{Layer, LayerKind};
-use crate::words;
 
 /// Facts about a drive, by its own reports and by the kernel.
 pub(super) struct Drive<'a> {
@@ -21,9 +21,9 @@ pub(super) struct Drive<'a> {
     /// Output of `hdparm -I`; empty if there is none.
     pub(super) identify: String,
     /// Reason why the drive's health could not be read; `None` if it was.
-    pub(super) silent: Option<String>,
+    pub(super) no_health_reason: Option<String>,
     /// True if drives of this kind have no health report at all.
-    is_mute: bool,
+    has_no_health_report: bool,
 }
 
 impl<'a> Drive<'a> {
@@ -31,8 +31,8 @@ impl<'a> Drive<'a> {
         let path = layer.path.as_str();
         let mut why = Vec::new();
         let mut ask = |program: &str, arguments: &[&str]| {
-            let answer = asked(context.facts, program, arguments);
-            answer.map_err(|absent| why.push(reason(program, &absent))).ok()
+            let answer = run_on_drive(context.facts, program, arguments);
+            answer.map_err(|absent| why.push(absence_text(program, &absent))).ok()
         };
         let is_nvme = layer.kind == LayerKind::Nvme;
         let speaks_scsi = layer.name.starts_with("sd");
@@ -60,19 +60,28 @@ impl<'a> Drive<'a> {
         }
         let mut identify = String::new();
         if matches!(layer.kind, LayerKind::Sata | LayerKind::Usb { .. }) {
-            let output = asked(context.facts, "hdparm", &["-I", path]);
+            let output = run_on_drive(context.facts, "hdparm", &["-I", path]);
             identify = output.map(|it| it.stdout).unwrap_or_default();
         }
-        let is_mute = !is_nvme && !speaks_scsi;
-        let silent = smart.is_silent().then(|| match (is_mute, why.is_empty()) {
-            (true, _) => "a disk of this kind has no SMART".to_owned(),
-            (false, true) => "the drive does not say".to_owned(),
-            (false, false) => {
-                why.dedup();
-                words::list(&why)
-            }
-        });
-        Drive { layer, smart, controller, reads_zeros, identify, silent, is_mute }
+        let has_no_health_report = !is_nvme && !speaks_scsi;
+        let no_health_reason =
+            smart.is_silent().then(|| match (has_no_health_report, why.is_empty()) {
+                (true, _) => "a disk of this kind has no SMART".to_owned(),
+                (false, true) => "the drive does not say".to_owned(),
+                (false, false) => {
+                    why.dedup();
+                    format::list(&why)
+                }
+            });
+        Drive {
+            layer,
+            smart,
+            controller,
+            reads_zeros,
+            identify,
+            no_health_reason,
+            has_no_health_report,
+        }
     }
 
     /// Returns the model by the drive's own report; the name by SCSI may be cut short.
@@ -81,8 +90,8 @@ impl<'a> Drive<'a> {
             let line = self.identify.lines().find_map(|it| it.trim().strip_prefix("Model Number:"));
             line.map(|name| name.trim().to_owned())
         };
-        let told = self.smart.model.clone().or_else(|| self.controller.model.clone());
-        told.or_else(identify).or_else(|| self.layer.title.clone())
+        let reported = self.smart.model.clone().or_else(|| self.controller.model.clone());
+        reported.or_else(identify).or_else(|| self.layer.title.clone())
     }
 
     /// Returns true if the drive is flash, `None` if that is not known. The drive's own report has precedence over the
@@ -112,8 +121,8 @@ impl<'a> Drive<'a> {
     }
 
     /// Returns the text for what is missing: that root could find it out, or why the drive does not tell.
-    pub(super) fn missing(&self, context: &Context, what: &str) -> String {
-        match (&self.silent, context.machine.is_root || self.is_mute) {
+    pub(super) fn missing_text(&self, context: &Context, what: &str) -> String {
+        match (&self.no_health_reason, context.machine.is_root || self.has_no_health_report) {
             (Some(_), false) => format!("as root: {what}"),
             (Some(why), true) => format!("{what} ({why})"),
             (None, _) => format!("{what} (the drive does not say)"),
@@ -122,27 +131,31 @@ impl<'a> Drive<'a> {
 }
 
 /// Returns the output of a program, or an error if it could not get at the drive.
-fn asked(facts: &dyn Facts, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
+fn run_on_drive(
+    facts: &dyn Facts,
+    program: &str,
+    arguments: &[&str],
+) -> Result<CommandOutput, Absent> {
     let output = facts.run(program, arguments)?;
     // smartctl's exit code is a bit mask; the lowest two bits mean that it got nothing from the drive.
-    let is_lost = match program {
+    let is_failed = match program {
         "smartctl" => output.status.is_none_or(|status| status & 3 != 0),
         _ => output.status != Some(0),
     };
-    if is_lost && !facts.machine().is_root {
+    if is_failed && !facts.machine().is_root {
         return Err(Absent::Denied);
     }
-    if is_lost {
+    if is_failed {
         let last = output.stderr.lines().chain(output.stdout.lines()).last().unwrap_or_default();
-        let said = output
+        let reported = output
             .json()
             .and_then(|json| Some(json["smartctl"]["messages"][0]["string"].as_str()?.to_owned()));
-        return Err(Absent::Failed(said.unwrap_or_else(|| last.trim().to_owned())));
+        return Err(Absent::Failed(reported.unwrap_or_else(|| last.trim().to_owned())));
     }
     Ok(output)
 }
 
-fn reason(program: &str, absent: &Absent) -> String {
+fn absence_text(program: &str, absent: &Absent) -> String {
     match absent {
         Absent::Missing => format!("{program} is not installed"),
         Absent::Denied => format!("only root may ask with {program}"),
@@ -171,7 +184,7 @@ pub(super) fn examine(context: &Context) -> Vec<DriveDiagnosis> {
             found.push(DriveDiagnosis {
                 drive: layer.name.clone(),
                 path: layer.path.clone(),
-                what: layer.words(),
+                what: layer.describe(),
                 values: Values::of(context, &drive),
                 checks: checks::of_drive(context, &drive),
             });

@@ -13,7 +13,7 @@ struct Family {
     /// Document that has the figures.
     source: &'static str,
     /// Publication in which the figures were read, if not in `source`; empty if none of them was read.
-    read_in: &'static str,
+    quoted_source: &'static str,
     sizes: &'static [Size],
 }
 
@@ -44,7 +44,7 @@ enum Endurance {
 
 /// Rated endurance of a drive (TBW), as of its warranty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rated {
+pub(super) enum RatedEndurance {
     /// The maker gave no figure.
     NotGiven,
     /// Endurance in bytes, as read in the source.
@@ -55,25 +55,25 @@ pub(super) enum Rated {
 
 /// Published facts about one drive model.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownModel {
     size: Size,
     family: &'static Family,
 }
 
-impl Known {
+impl KnownModel {
     /// Returns the flash in the drive in bytes, or `None` if not known.
     pub(super) fn raw(&self) -> Option<ByteLength> {
         (self.size.raw_gib > 0).then(|| GIB * self.size.raw_gib)
     }
 
     /// Returns the rated endurance, or `None` if not known.
-    pub(super) fn rated_writes(&self) -> Option<Rated> {
+    pub(super) fn rated_writes(&self) -> Option<RatedEndurance> {
         let bytes = |gb: u64| ByteLength::new(gb * 1_000_000_000);
         match self.size.endurance {
             Endurance::Unknown => None,
-            Endurance::NotGiven => Some(Rated::NotGiven),
-            Endurance::Read { gb } => Some(Rated::Verified(bytes(gb))),
-            Endurance::Unverified { gb } => Some(Rated::Unverified(bytes(gb))),
+            Endurance::NotGiven => Some(RatedEndurance::NotGiven),
+            Endurance::Read { gb } => Some(RatedEndurance::Verified(bytes(gb))),
+            Endurance::Unverified { gb } => Some(RatedEndurance::Unverified(bytes(gb))),
         }
     }
 
@@ -83,16 +83,16 @@ impl Known {
     }
 
     /// Returns the name of the document that has the figures, and the publication in which they were read.
-    pub(super) fn read_in(&self) -> String {
-        match self.family.read_in {
+    pub(super) fn quoted_source(&self) -> String {
+        match self.family.quoted_source {
             "" => self.family.source.to_owned(),
-            read_in => format!("{}, quoted by {read_in}", self.family.source),
+            quoted_source => format!("{}, quoted by {quoted_source}", self.family.source),
         }
     }
 }
 
 /// Returns the entry for a drive that reports the name `model` and has this size, or `None`.
-pub(super) fn find(model: &str, size: ByteLength) -> Option<Known> {
+pub(super) fn find(model: &str, size: ByteLength) -> Option<KnownModel> {
     let model = model.to_uppercase();
     let gigabytes = size.bytes() as f64 / 1e9;
     // Makers sell drives of 500.1 and of 512.1 GB as 500 GB. A drive that was made smaller than sold (host protected
@@ -106,7 +106,7 @@ pub(super) fn find(model: &str, size: ByteLength) -> Option<Known> {
     };
     table::families().find_map(|family| {
         let size = family.sizes.iter().find(fits)?;
-        Some(Known { size: *size, family })
+        Some(KnownModel { size: *size, family })
     })
 }
 
@@ -131,8 +131,10 @@ mod tests {
         let rated = |model: &str, gigabytes: u64| {
             let known = find(model, ByteLength::new(gigabytes * 1_000_000_000))?;
             match known.rated_writes()? {
-                Rated::NotGiven => None,
-                Rated::Verified(it) | Rated::Unverified(it) => Some(it.bytes() / 1_000_000_000_000),
+                RatedEndurance::NotGiven => None,
+                RatedEndurance::Verified(it) | RatedEndurance::Unverified(it) => {
+                    Some(it.bytes() / 1_000_000_000_000)
+                }
             }
         };
         for (model, gigabytes, expected) in [
@@ -181,15 +183,24 @@ mod tests {
             find(model, ByteLength::new(gigabytes * 1_000_000_000)).unwrap()
         };
         let evo = of("Samsung SSD 970 EVO 1TB", 1_000);
-        assert_eq!(evo.rated_writes(), Some(Rated::Verified(ByteLength::new(600_000_000_000_000))));
-        assert!(evo.read_in().contains("970 EVO, quoted by"), "{}", evo.read_in());
+        assert_eq!(
+            evo.rated_writes(),
+            Some(RatedEndurance::Verified(ByteLength::new(600_000_000_000_000)))
+        );
+        assert!(evo.quoted_source().contains("970 EVO, quoted by"), "{}", evo.quoted_source());
         let pro = of("Samsung SSD 860 PRO 1TB", 1_024);
         assert_eq!(
             pro.rated_writes(),
-            Some(Rated::Unverified(ByteLength::new(1_200_000_000_000_000)))
+            Some(RatedEndurance::Unverified(ByteLength::new(1_200_000_000_000_000)))
         );
-        assert_eq!(of("Samsung SSD 840 Series", 250).rated_writes(), Some(Rated::NotGiven));
-        assert_eq!(of("Samsung SSD 840 EVO 1TB", 1_000).rated_writes(), Some(Rated::NotGiven));
+        assert_eq!(
+            of("Samsung SSD 840 Series", 250).rated_writes(),
+            Some(RatedEndurance::NotGiven)
+        );
+        assert_eq!(
+            of("Samsung SSD 840 EVO 1TB", 1_000).rated_writes(),
+            Some(RatedEndurance::NotGiven)
+        );
         assert_eq!(of("Samsung SSD 840 PRO Series", 512).rated_writes(), None);
     }
 
@@ -201,7 +212,7 @@ mod tests {
             assert!(!family.source.is_empty());
             let is_read = |size: &Size| matches!(size.endurance, Endurance::Read { .. });
             let has_read = family.sizes.iter().any(is_read);
-            assert!(!has_read || !family.read_in.is_empty(), "{}", family.source);
+            assert!(!has_read || !family.quoted_source.is_empty(), "{}", family.source);
             for size in family.sizes {
                 count += 1;
                 match size.endurance {

@@ -11,43 +11,43 @@ use prometheus_client::registry::Registry;
 use super::{Diagnosis, DriveDiagnosis, Verdict};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Outcome {
+struct CheckLabels {
     subject: String,
     check: String,
     verdict: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Subject {
+struct TargetLabels {
     target: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfDrive {
+struct DriveLabels {
     drive: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Info {
+struct ModelLabels {
     drive: String,
     model: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct OfKind {
+struct ErrorLabels {
     drive: String,
     kind: String,
 }
 
 /// Metric of a drive: its name, its help text, and the function that reads its value.
-type Figure = (&'static str, &'static str, fn(&DriveDiagnosis) -> Option<f64>);
+type DriveMetric = (&'static str, &'static str, fn(&DriveDiagnosis) -> Option<f64>);
 
 /// Converts percent to a ratio, Prometheus' convention.
 fn ratio(percent: u64) -> f64 {
     percent as f64 / 100.0
 }
 
-const FIGURES: [Figure; 8] = [
+const DRIVE_METRICS: [DriveMetric; 8] = [
     ("temperature_celsius", "Temperature of the drive", |it| {
         it.values.temperature_celsius.map(|degrees| degrees as f64)
     }),
@@ -77,24 +77,24 @@ const FIGURES: [Figure; 8] = [
 ];
 
 /// Adds the metrics of all drives; values that a drive does not report are left out.
-fn add_figures(diagnosis: &Diagnosis, registry: &mut Registry) {
-    let info = Family::<Info, Gauge>::default();
-    let errors = Family::<OfKind, Gauge<f64, AtomicU64>>::default();
+fn register_drive_metrics(diagnosis: &Diagnosis, registry: &mut Registry) {
+    let info = Family::<ModelLabels, Gauge>::default();
+    let errors = Family::<ErrorLabels, Gauge<f64, AtomicU64>>::default();
     registry.register("drive_info", "A drive that was looked at; always 1", info.clone());
-    for (name, help, figure) in FIGURES {
-        let family = Family::<OfDrive, Gauge<f64, AtomicU64>>::default();
+    for (name, help, figure) in DRIVE_METRICS {
+        let family = Family::<DriveLabels, Gauge<f64, AtomicU64>>::default();
         for found in &diagnosis.drives {
             if let Some(value) = figure(found) {
-                family.get_or_create(&OfDrive { drive: found.drive.clone() }).set(value);
+                family.get_or_create(&DriveLabels { drive: found.drive.clone() }).set(value);
             }
         }
         registry.register(format!("drive_{name}"), help, family);
     }
     for found in &diagnosis.drives {
         let model = found.values.model.clone().unwrap_or_default();
-        info.get_or_create(&Info { drive: found.drive.clone(), model }).set(1);
+        info.get_or_create(&ModelLabels { drive: found.drive.clone(), model }).set(1);
         for (kind, count) in &found.values.errors {
-            let labels = OfKind { drive: found.drive.clone(), kind: (*kind).to_owned() };
+            let labels = ErrorLabels { drive: found.drive.clone(), kind: (*kind).to_owned() };
             errors.get_or_create(&labels).set(*count as f64);
         }
     }
@@ -102,7 +102,7 @@ fn add_figures(diagnosis: &Diagnosis, registry: &mut Registry) {
 }
 
 /// Returns the severity of a verdict as a number. `Unknown` is -1, so that alerts on bad outcomes do not fire for it.
-fn level(verdict: Verdict) -> i64 {
+fn severity(verdict: Verdict) -> i64 {
     match verdict {
         Verdict::Fine => 0,
         Verdict::Unknown => -1,
@@ -114,8 +114,8 @@ fn level(verdict: Verdict) -> i64 {
 
 pub(super) fn text(diagnosis: &Diagnosis) -> String {
     let mut registry = Registry::with_prefix("ssdlab_doctor");
-    let outcomes = Family::<Outcome, Gauge>::default();
-    let reach = Family::<Subject, Gauge>::default();
+    let outcomes = Family::<CheckLabels, Gauge>::default();
+    let reach = Family::<TargetLabels, Gauge>::default();
     let worst: Gauge = Gauge::default();
     let time: Gauge = Gauge::default();
     registry.register(
@@ -135,29 +135,29 @@ pub(super) fn text(diagnosis: &Diagnosis) -> String {
     );
     registry.register("time_seconds", "When this was looked at, since 1970", time.clone());
     for (subject, check) in diagnosis.all() {
-        let labels = Outcome {
+        let labels = CheckLabels {
             subject: subject.to_owned(),
             check: check.check.to_owned(),
-            verdict: check.verdict.word().to_owned(),
+            verdict: check.verdict.name().to_owned(),
         };
-        outcomes.get_or_create(&labels).set(level(check.verdict));
+        outcomes.get_or_create(&labels).set(severity(check.verdict));
         // The metric is left out if another machine provides the drive: its use of TRIM is not known here.
         let known = check.reach.as_ref().filter(|reach| reach.left_to_host.is_empty());
         if let Some(works) = known.and_then(|reach| reach.works) {
-            reach.get_or_create(&Subject { target: subject.to_owned() }).set(works.into());
+            reach.get_or_create(&TargetLabels { target: subject.to_owned() }).set(works.into());
         }
     }
-    add_figures(diagnosis, &mut registry);
-    worst.set(level(diagnosis.worst));
+    register_drive_metrics(diagnosis, &mut registry);
+    worst.set(severity(diagnosis.worst));
     time.set(i64::try_from(diagnosis.machine.time).unwrap_or(i64::MAX));
     let mut text = String::new();
     encode(&mut text, &registry).expect("text takes all that is written to it");
-    in_order(&text)
+    sort_samples(&text)
 }
 
 /// Sorts the samples of each metric. The library keeps them in a map whose order differs in each run, so two equal
 /// diagnoses would have different texts.
-fn in_order(text: &str) -> String {
+fn sort_samples(text: &str) -> String {
     let is_comment = |line: &&str| line.starts_with('#');
     let mut ordered = String::with_capacity(text.len());
     let lines: Vec<&str> = text.lines().collect();

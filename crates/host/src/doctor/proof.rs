@@ -5,33 +5,33 @@ use super::{Check, Diagnosis, Verdict};
 
 /// Fate of a marker that was written to a file, deleted and trimmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum TrimProof {
     /// The marker is gone from its place on the device.
     Gone,
     /// The marker is still there, and a layer is known to have stopped the trim.
     StillThere,
     /// The experiment could not tell.
-    NotTold,
+    Inconclusive,
 }
 
 impl Diagnosis {
-    /// Adds the result of an experiment on a target, in `words`, as the check `trim-proof`.
-    pub fn prove(&mut self, target: &str, proof: Proof, words: &str) {
+    /// Adds the result of an experiment on a target, in `message`, as the check `trim-proof`.
+    pub fn prove(&mut self, target: &str, proof: TrimProof, message: &str) {
         let Some(found) = self.targets.iter_mut().find(|it| it.target == target) else { return };
         let reach = found.checks.iter().find_map(|check| check.reach.as_ref());
-        let said = reach.and_then(|reach| reach.works);
+        let works = reach.and_then(|reach| reach.works);
         let contradicts = "The layers say otherwise. Either a layer says more than it does, or what \
                            was looked at has changed meanwhile.";
-        let check = match (proof, said) {
-            (Proof::Gone, Some(false)) => {
-                Check::new("trim-proof", Verdict::Notice, words).because(contradicts)
+        let check = match (proof, works) {
+            (TrimProof::Gone, Some(false)) => {
+                Check::new("trim-proof", Verdict::Notice, message).with_reason(contradicts)
             }
-            (Proof::Gone, _) => Check::new("trim-proof", Verdict::Fine, words),
-            (Proof::StillThere, Some(true)) => {
-                Check::new("trim-proof", Verdict::Problem, words).because(contradicts)
+            (TrimProof::Gone, _) => Check::new("trim-proof", Verdict::Fine, message),
+            (TrimProof::StillThere, Some(true)) => {
+                Check::new("trim-proof", Verdict::Problem, message).with_reason(contradicts)
             }
-            (Proof::StillThere, _) => Check::new("trim-proof", Verdict::Problem, words),
-            (Proof::NotTold, _) => Check::new("trim-proof", Verdict::Unknown, words),
+            (TrimProof::StillThere, _) => Check::new("trim-proof", Verdict::Problem, message),
+            (TrimProof::Inconclusive, _) => Check::new("trim-proof", Verdict::Unknown, message),
         };
         if check.verdict > Verdict::Unknown {
             self.worst = self.worst.max(check.verdict);

@@ -13,20 +13,20 @@ pub struct Options {
     pub all: bool,
 }
 
-pub(super) fn words(diagnosis: &Diagnosis, options: &Options) -> String {
+pub(super) fn render(diagnosis: &Diagnosis, options: &Options) -> String {
     let mut text = String::new();
     let mut section = |head: &str, checks: &[Check]| {
         text.push_str(head.trim_end());
         text.push_str("\n\n");
         for check in checks {
-            one(check, options, &mut text);
+            push_check(check, options, &mut text);
         }
         text.push('\n');
     };
     for target in &diagnosis.targets {
         let tree =
             super::layers::Stack { target: target.target.clone(), top: target.layers.clone() };
-        section(&tree.words(options.ascii), &target.checks);
+        section(&tree.to_text(options.ascii), &target.checks);
     }
     for drive in &diagnosis.drives {
         section(&format!("{}: {}", drive.drive, drive.what), &drive.checks);
@@ -34,12 +34,12 @@ pub(super) fn words(diagnosis: &Diagnosis, options: &Options) -> String {
     if !diagnosis.checks.is_empty() {
         section(&format!("This machine: {}", diagnosis.machine.system), &diagnosis.checks);
     }
-    text.push_str(&closing(diagnosis));
+    text.push_str(&summary_line(diagnosis));
     // Names in a capture come from a stranger: control characters must not get to the terminal.
     text.chars().map(|it| if it.is_control() && it != '\n' { '?' } else { it }).collect()
 }
 
-fn closing(diagnosis: &Diagnosis) -> String {
+fn summary_line(diagnosis: &Diagnosis) -> String {
     let count = |verdict| diagnosis.all().filter(|(_, check)| check.verdict == verdict).count();
     let words = |verdict: Verdict| {
         let number = count(verdict);
@@ -47,7 +47,7 @@ fn closing(diagnosis: &Diagnosis) -> String {
         match verdict {
             Verdict::Fine => format!("{number} fine"),
             Verdict::Unknown => format!("{number} unknown"),
-            verdict => format!("{number} {}{plural}", verdict.word()),
+            verdict => format!("{number} {}{plural}", verdict.name()),
         }
     };
     let verdicts =
@@ -59,24 +59,24 @@ fn closing(diagnosis: &Diagnosis) -> String {
     text
 }
 
-fn one(check: &Check, options: &Options, text: &mut String) {
+fn push_check(check: &Check, options: &Options, text: &mut String) {
     let word = match check.verdict {
         Verdict::Problem => "PROBLEM",
-        verdict => verdict.word(),
+        verdict => verdict.name(),
     };
-    paragraph(&format!("{word:<8} {:<15} ", check.check), &check.seen, options, text);
+    push_paragraph(&format!("{word:<8} {:<15} ", check.check), &check.seen, options, text);
     let is_brief = check.verdict == Verdict::Fine && !options.all;
     if !check.why.is_empty() && !is_brief {
-        paragraph("", &check.why, options, text);
+        push_paragraph("", &check.why, options, text);
     }
     if let Some(missing) = &check.missing {
-        paragraph("", &format!("Not known: {missing}"), options, text);
+        push_paragraph("", &format!("Not known: {missing}"), options, text);
     }
     if is_brief {
         return;
     }
     for remedy in &check.remedies {
-        paragraph("", &remedy.words, options, text);
+        push_paragraph("", &remedy.words, options, text);
         if let Some(command) = &remedy.command {
             // Commands are not wrapped, so that they can be copied.
             for line in command.lines() {
@@ -90,7 +90,7 @@ fn one(check: &Check, options: &Options, text: &mut String) {
 const INDENT: usize = 25;
 
 /// Adds wrapped text; `lead` fills the indent of the first line.
-fn paragraph(lead: &str, words: &str, options: &Options, text: &mut String) {
+fn push_paragraph(lead: &str, words: &str, options: &Options, text: &mut String) {
     let mut line = format!("{lead:<INDENT$}");
     let mut is_empty = true;
     for word in words.split_whitespace() {

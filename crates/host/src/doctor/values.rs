@@ -48,9 +48,9 @@ impl Values {
         let model = drive.model();
         let known = model.as_deref().and_then(|model| known::find(model, drive.size()));
         let rated = known.and_then(|known| match known.rated_writes()? {
-            known::Rated::Verified(rated) => Some(rated),
+            known::RatedEndurance::Verified(rated) => Some(rated),
             // Unverified figures are not used as values.
-            known::Rated::NotGiven | known::Rated::Unverified(_) => None,
+            known::RatedEndurance::NotGiven | known::RatedEndurance::Unverified(_) => None,
         });
         Values {
             model,

@@ -25,11 +25,11 @@ use crate::error::HostError;
 const SCHEMA: &str = "ssdlab.capture/1";
 
 /// Largest size of one entry, in bytes.
-const LONGEST_ENTRY: u64 = 4 << 20;
+const MAX_ENTRY_SIZE: u64 = 4 << 20;
 /// Largest size of all entries together, unpacked, in bytes.
-const LONGEST_WHOLE: u64 = 64 << 20;
+const MAX_UNPACKED_SIZE: u64 = 64 << 20;
 /// Largest number of entries: a machine with a hundred drives has some ten thousand.
-const MOST_ENTRIES: usize = 100_000;
+const MAX_ENTRIES: usize = 100_000;
 
 /// Content of `capture.json`.
 #[derive(Deserialize, Serialize)]
@@ -161,7 +161,7 @@ impl Captured {
 
 fn read_archive(from: impl Read) -> Result<Captured, String> {
     // The sizes of entries are counted below; this limit covers headers and padding as well.
-    let mut archive = tar::Archive::new(from.take(2 * LONGEST_WHOLE));
+    let mut archive = tar::Archive::new(from.take(2 * MAX_UNPACKED_SIZE));
     let broken = |error: std::io::Error| format!("the archive is broken ({error})");
     let mut entries: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut length = 0;
@@ -170,14 +170,14 @@ fn read_archive(from: impl Read) -> Result<Captured, String> {
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
         let size = entry.size();
         length += size;
-        if size > LONGEST_ENTRY || length > LONGEST_WHOLE || entries.len() >= MOST_ENTRIES {
+        if size > MAX_ENTRY_SIZE || length > MAX_UNPACKED_SIZE || entries.len() >= MAX_ENTRIES {
             return Err(format!("'{name}' makes it longer than a capture can be"));
         }
         if !entry.header().entry_type().is_file() {
             continue;
         }
         let mut bytes = Vec::new();
-        entry.take(LONGEST_ENTRY).read_to_end(&mut bytes).map_err(broken)?;
+        entry.take(MAX_ENTRY_SIZE).read_to_end(&mut bytes).map_err(broken)?;
         entries.insert(name, bytes);
     }
     let index = entries.remove("capture.json").ok_or("there is no capture.json in it")?;
@@ -186,12 +186,12 @@ fn read_archive(from: impl Read) -> Result<Captured, String> {
     if index.schema != SCHEMA {
         return Err(format!("its form is '{}', and only {SCHEMA} is known", index.schema));
     }
-    put_together(index, entries)
+    assemble(index, entries)
 }
 
-fn put_together(index: Index, mut entries: BTreeMap<String, Vec<u8>>) -> Result<Captured, String> {
+fn assemble(index: Index, mut entries: BTreeMap<String, Vec<u8>>) -> Result<Captured, String> {
     let mut captured = Captured::new(index.machine);
-    captured.is_whole = false;
+    captured.is_made_up = false;
     for (number, command) in index.commands.into_iter().enumerate() {
         let stdout = entries.remove(&format!("commands/{number}"));
         let answer = match (command.absent, stdout) {
@@ -252,11 +252,11 @@ mod tests {
         made_up.link("/sys/class/block/sda", "/sys/block/sda");
         made_up.device("/dev/sda", DeviceNumber { major: 8, minor: 0 });
         made_up.deny("/etc/secret");
-        made_up.answer("lsblk", &["--json"], 0, "{}");
+        made_up.set_output("lsblk", &["--json"], 0, "{}");
         made_up
     }
 
-    fn asked(facts: &dyn Facts) -> Vec<String> {
+    fn ask_all(facts: &dyn Facts) -> Vec<String> {
         vec![
             format!("{:?}", facts.read("/sys/block/sda/size")),
             format!("{:?}", facts.list("/sys/block")),
@@ -274,13 +274,13 @@ mod tests {
     fn a_capture_answers_what_the_machine_answered_and_says_what_was_not_asked() {
         let machine = machine();
         let recorder = Recorder::new(&machine);
-        let answers = asked(&recorder);
-        let noted = recorder.noted();
+        let answers = ask_all(&recorder);
+        let captured = recorder.into_captured();
         let mut bytes = Vec::new();
-        noted.write(&mut bytes).unwrap();
+        captured.write(&mut bytes).unwrap();
         let read = Captured::read_from(&bytes[..]).unwrap();
-        assert_eq!(read, noted);
-        assert_eq!(asked(&read), answers);
+        assert_eq!(read, captured);
+        assert_eq!(ask_all(&read), answers);
         assert_eq!(read.read("/sys/block/sda/ro"), Err(Absent::NotCaptured));
     }
 
@@ -298,7 +298,7 @@ mod tests {
             archive.into_inner().unwrap()
         };
         assert!(why(&archive("capture.json", b"{}")).contains("schema"));
-        let long = vec![0; LONGEST_ENTRY as usize + 1];
+        let long = vec![0; MAX_ENTRY_SIZE as usize + 1];
         assert!(why(&archive("files/long", &long)).contains("longer than a capture"));
     }
 
@@ -306,10 +306,10 @@ mod tests {
     fn what_blows_up_when_unpacked_is_not_unpacked() {
         let mut packed = GzEncoder::new(Vec::new(), Compression::best());
         let mut archive = tar::Builder::new(&mut packed);
-        let zeros = vec![0; LONGEST_ENTRY as usize];
+        let zeros = vec![0; MAX_ENTRY_SIZE as usize];
         for number in 0..20 {
             let mut header = tar::Header::new_gnu();
-            header.set_size(LONGEST_ENTRY);
+            header.set_size(MAX_ENTRY_SIZE);
             archive.append_data(&mut header, format!("files/{number}"), &zeros[..]).unwrap();
         }
         archive.finish().unwrap();

@@ -7,7 +7,7 @@ use ssdlab_blockdev::DeviceNumber;
 use super::{Absent, CommandOutput, Facts, Machine};
 
 /// Call of a program: its name and arguments.
-pub(super) type Asked = (String, Vec<String>);
+pub(super) type CommandKey = (String, Vec<String>);
 
 /// Facts that a machine gave, by path or by call of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub struct Captured {
     pub(super) numbers: BTreeMap<String, Result<DeviceNumber, Absent>>,
     pub(super) modified: BTreeMap<String, Result<u64, Absent>>,
     pub(super) executable: BTreeMap<String, Result<bool, Absent>>,
-    pub(super) commands: BTreeMap<Asked, Result<CommandOutput, Absent>>,
+    pub(super) commands: BTreeMap<CommandKey, Result<CommandOutput, Absent>>,
     /// True if a fact that is not stored does not exist (a made-up machine); false if it was just not asked for.
-    pub(super) is_whole: bool,
+    pub(super) is_made_up: bool,
 }
 
 impl Captured {
@@ -36,7 +36,7 @@ impl Captured {
             modified: BTreeMap::new(),
             executable: BTreeMap::new(),
             commands: BTreeMap::new(),
-            is_whole: true,
+            is_made_up: true,
         }
     }
 
@@ -48,7 +48,7 @@ impl Captured {
     /// Adds a binary file, and its name to the directories above.
     pub fn put_bytes(&mut self, path: &str, bytes: Vec<u8>) {
         self.files.insert(path.to_owned(), Ok(bytes));
-        self.put_into_directories(path);
+        self.add_to_directories(path);
     }
 
     /// Adds a file that is executable.
@@ -70,28 +70,28 @@ impl Captured {
     /// Adds a symbolic link; `to` is a path without links in it.
     pub fn link(&mut self, path: &str, to: &str) {
         self.resolved.insert(path.to_owned(), Ok(to.to_owned()));
-        self.put_into_directories(path);
+        self.add_to_directories(path);
     }
 
     /// Adds a device file.
     pub fn device(&mut self, path: &str, number: DeviceNumber) {
         self.numbers.insert(path.to_owned(), Ok(number));
-        self.put_into_directories(path);
+        self.add_to_directories(path);
     }
 
     /// Sets the time of a file's last change, in seconds since 1970.
-    pub fn changed_at(&mut self, path: &str, time: u64) {
+    pub fn set_modified(&mut self, path: &str, time: u64) {
         self.modified.insert(path.to_owned(), Ok(time));
     }
 
     /// Sets the standard output and the exit code of a program.
-    pub fn answer(&mut self, program: &str, arguments: &[&str], status: i32, stdout: &str) {
+    pub fn set_output(&mut self, program: &str, arguments: &[&str], status: i32, stdout: &str) {
         let output = CommandOutput {
             status: Some(status),
             stdout: stdout.to_owned(),
             stderr: String::new(),
         };
-        self.commands.insert(asked(program, arguments), Ok(output));
+        self.commands.insert(command_key(program, arguments), Ok(output));
     }
 
     /// Marks a file as readable by root only.
@@ -109,7 +109,7 @@ impl Captured {
         self.machine.is_root = is_root;
     }
 
-    fn put_into_directories(&mut self, path: &str) {
+    fn add_to_directories(&mut self, path: &str) {
         let mut rest = path;
         while let Some((directory, name)) = rest.rsplit_once('/') {
             let directory = if directory.is_empty() { "/" } else { directory };
@@ -126,18 +126,18 @@ impl Captured {
         }
     }
 
-    fn found<K, Q, V>(&self, map: &BTreeMap<K, Result<V, Absent>>, key: &Q) -> Result<V, Absent>
+    fn lookup<K, Q, V>(&self, map: &BTreeMap<K, Result<V, Absent>>, key: &Q) -> Result<V, Absent>
     where
         K: Ord + std::borrow::Borrow<Q>,
         Q: Ord + ?Sized,
         V: Clone,
     {
-        let otherwise = if self.is_whole { Absent::Missing } else { Absent::NotCaptured };
+        let otherwise = if self.is_made_up { Absent::Missing } else { Absent::NotCaptured };
         map.get(key).cloned().unwrap_or(Err(otherwise))
     }
 }
 
-pub(super) fn asked(program: &str, arguments: &[&str]) -> Asked {
+pub(super) fn command_key(program: &str, arguments: &[&str]) -> CommandKey {
     (program.to_owned(), arguments.iter().map(|&argument| argument.to_owned()).collect())
 }
 
@@ -147,42 +147,42 @@ impl Facts for Captured {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, Absent> {
-        self.found(&self.files, path)
+        self.lookup(&self.files, path)
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, Absent> {
-        self.found(&self.lists, path)
+        self.lookup(&self.lists, path)
     }
 
     fn resolve(&self, path: &str) -> Result<String, Absent> {
-        let found = self.found(&self.resolved, path);
+        let found = self.lookup(&self.resolved, path);
         let is_there = self.files.contains_key(path)
             || self.lists.contains_key(path)
             || self.numbers.contains_key(path);
         // A made-up machine has only the links that its test added.
         match found {
-            Err(Absent::Missing) if self.is_whole && is_there => Ok(path.to_owned()),
+            Err(Absent::Missing) if self.is_made_up && is_there => Ok(path.to_owned()),
             found => found,
         }
     }
 
     fn device_number(&self, path: &str) -> Result<DeviceNumber, Absent> {
-        self.found(&self.numbers, path)
+        self.lookup(&self.numbers, path)
     }
 
     fn modified(&self, path: &str) -> Result<u64, Absent> {
-        self.found(&self.modified, path)
+        self.lookup(&self.modified, path)
     }
 
     fn is_executable(&self, path: &str) -> Result<bool, Absent> {
-        match self.found(&self.executable, path) {
+        match self.lookup(&self.executable, path) {
             // On a made-up machine only files that its test marked so are executable.
-            Err(Absent::Missing) if self.is_whole && self.files.contains_key(path) => Ok(false),
+            Err(Absent::Missing) if self.is_made_up && self.files.contains_key(path) => Ok(false),
             found => found,
         }
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
-        self.found(&self.commands, &asked(program, arguments))
+        self.lookup(&self.commands, &command_key(program, arguments))
     }
 }

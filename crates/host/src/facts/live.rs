@@ -11,7 +11,7 @@ use ssdlab_blockdev::{DeviceNumber, tool};
 use super::{Absent, CommandOutput, Facts, Machine};
 
 /// Largest number of bytes read of a file; all files that are needed are shorter.
-const LONGEST_FILE: u64 = 1 << 20;
+const MAX_FILE_SIZE: u64 = 1 << 20;
 
 /// Machine that runs this program.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,12 +20,12 @@ pub struct Live;
 impl Facts for Live {
     fn machine(&self) -> Machine {
         let name = rustix::system::uname();
-        let words = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
+        let text_of = |text: &std::ffi::CStr| text.to_string_lossy().into_owned();
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Machine {
-            system: format!("{} {}", words(name.sysname()), words(name.release())),
-            release: words(name.release()),
-            architecture: words(name.machine()),
+            system: format!("{} {}", text_of(name.sysname()), text_of(name.release())),
+            release: text_of(name.release()),
+            architecture: text_of(name.machine()),
             time: time.as_secs(),
             is_root: rustix::process::geteuid().is_root(),
         }
@@ -39,7 +39,7 @@ impl Facts for Live {
         }
         let file = fs::File::open(path).map_err(|error| Absent::of(&error))?;
         let mut bytes = Vec::new();
-        file.take(LONGEST_FILE).read_to_end(&mut bytes).map_err(|error| Absent::of(&error))?;
+        file.take(MAX_FILE_SIZE).read_to_end(&mut bytes).map_err(|error| Absent::of(&error))?;
         Ok(bytes)
     }
 

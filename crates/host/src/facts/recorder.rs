@@ -5,48 +5,48 @@ use std::collections::BTreeMap;
 
 use ssdlab_blockdev::DeviceNumber;
 
-use super::captured::{Captured, asked};
+use super::captured::{Captured, command_key};
 use super::{Absent, CommandOutput, Facts, Machine};
 
 /// Passes questions on to a machine, and stores each answer.
 pub struct Recorder<'a> {
     machine: &'a dyn Facts,
-    noted: RefCell<Captured>,
+    captured: RefCell<Captured>,
 }
 
 impl<'a> Recorder<'a> {
     /// Creates a recorder without any answers.
     pub fn new(machine: &'a dyn Facts) -> Recorder<'a> {
-        let mut noted = Captured::new(machine.machine());
-        noted.is_whole = false;
-        Recorder { machine, noted: RefCell::new(noted) }
+        let mut captured = Captured::new(machine.machine());
+        captured.is_made_up = false;
+        Recorder { machine, captured: RefCell::new(captured) }
     }
 
     /// Returns all facts that were asked for, with the answers.
-    pub fn noted(self) -> Captured {
-        self.noted.into_inner()
+    pub fn into_captured(self) -> Captured {
+        self.captured.into_inner()
     }
 
     /// Returns the stored answer, or asks and stores the answer. So the answers within one capture do not contradict
     /// each other.
-    fn once<K: Ord + Clone, V: Clone>(
+    fn get_or_record<K: Ord + Clone, V: Clone>(
         &self,
         map: impl Fn(&mut Captured) -> &mut BTreeMap<K, Result<V, Absent>>,
         key: K,
         ask: impl FnOnce() -> Result<V, Absent>,
     ) -> Result<V, Absent> {
-        if let Some(answer) = map(&mut self.noted.borrow_mut()).get(&key) {
+        if let Some(answer) = map(&mut self.captured.borrow_mut()).get(&key) {
             return answer.clone();
         }
         let answer = ask();
-        map(&mut self.noted.borrow_mut()).insert(key, answer.clone());
+        map(&mut self.captured.borrow_mut()).insert(key, answer.clone());
         answer
     }
 }
 
 impl Facts for Recorder<'_> {
     fn machine(&self) -> Machine {
-        self.noted.borrow().machine.clone()
+        self.captured.borrow().machine.clone()
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>, Absent> {
@@ -54,7 +54,7 @@ impl Facts for Recorder<'_> {
             let bytes = self.machine.read(path)?;
             Ok(if path == "/etc/fstab" { without_passwords(&bytes) } else { bytes })
         };
-        self.once(|noted| &mut noted.files, path.to_owned(), read)
+        self.get_or_record(|captured| &mut captured.files, path.to_owned(), read)
     }
 
     fn lines_where(
@@ -62,8 +62,8 @@ impl Facts for Recorder<'_> {
         path: &str,
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<String>, Absent> {
-        let kept = self.once(
-            |noted| &mut noted.files,
+        let kept = self.get_or_record(
+            |captured| &mut captured.files,
             path.to_owned(),
             || {
                 let lines = self.machine.lines_where(path, is_wanted)?;
@@ -75,32 +75,52 @@ impl Facts for Recorder<'_> {
     }
 
     fn list(&self, path: &str) -> Result<Vec<String>, Absent> {
-        self.once(|noted| &mut noted.lists, path.to_owned(), || self.machine.list(path))
+        self.get_or_record(
+            |captured| &mut captured.lists,
+            path.to_owned(),
+            || self.machine.list(path),
+        )
     }
 
     fn resolve(&self, path: &str) -> Result<String, Absent> {
-        self.once(|noted| &mut noted.resolved, path.to_owned(), || self.machine.resolve(path))
+        self.get_or_record(
+            |captured| &mut captured.resolved,
+            path.to_owned(),
+            || self.machine.resolve(path),
+        )
     }
 
     fn device_number(&self, path: &str) -> Result<DeviceNumber, Absent> {
-        self.once(|noted| &mut noted.numbers, path.to_owned(), || self.machine.device_number(path))
+        self.get_or_record(
+            |captured| &mut captured.numbers,
+            path.to_owned(),
+            || self.machine.device_number(path),
+        )
     }
 
     fn modified(&self, path: &str) -> Result<u64, Absent> {
-        self.once(|noted| &mut noted.modified, path.to_owned(), || self.machine.modified(path))
+        self.get_or_record(
+            |captured| &mut captured.modified,
+            path.to_owned(),
+            || self.machine.modified(path),
+        )
     }
 
     fn is_executable(&self, path: &str) -> Result<bool, Absent> {
-        self.once(
-            |noted| &mut noted.executable,
+        self.get_or_record(
+            |captured| &mut captured.executable,
             path.to_owned(),
             || self.machine.is_executable(path),
         )
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Result<CommandOutput, Absent> {
-        let key = asked(program, arguments);
-        self.once(|noted| &mut noted.commands, key, || self.machine.run(program, arguments))
+        let key = command_key(program, arguments);
+        self.get_or_record(
+            |captured| &mut captured.commands,
+            key,
+            || self.machine.run(program, arguments),
+        )
     }
 }
 

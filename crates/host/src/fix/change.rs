@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Place, read, write};
+use super::{SystemRoot, read, write};
 use crate::error::HostError;
 
 /// Single change of a fix.
@@ -50,7 +50,7 @@ pub enum Change {
 
 impl Change {
     /// Returns a description of the change: commands, or lines that are removed and added.
-    pub fn words(&self) -> String {
+    pub fn describe(&self) -> String {
         match self {
             Change::Enable { unit } => format!("systemctl enable --now {unit}\n"),
             Change::Set { name, before, after } => {
@@ -61,7 +61,7 @@ impl Change {
             }
             Change::Write { path, before, after } => {
                 let mut text = format!("/{path}:\n");
-                text += &lines_between(before.as_deref().unwrap_or(""), after);
+                text += &line_diff(before.as_deref().unwrap_or(""), after);
                 if before.is_some() {
                     text += &format!("  (a copy is kept as /{path}.ssdlab-backup)\n");
                 }
@@ -71,7 +71,7 @@ impl Change {
     }
 
     /// Returns a description of the change's undo, in the same form.
-    pub fn words_back(&self) -> String {
+    pub fn describe_undo(&self) -> String {
         match self {
             Change::Enable { unit } => format!("systemctl disable --now {unit}\n"),
             Change::Set { name, before, after } => {
@@ -81,7 +81,7 @@ impl Change {
                 format!("echo {before} > /{path}    # it was set to {after}\n")
             }
             Change::Write { path, before: Some(before), after } => {
-                format!("/{path}:\n{}", lines_between(after, before))
+                format!("/{path}:\n{}", line_diff(after, before))
             }
             Change::Write { path, before: None, .. } => format!("/{path} is removed\n"),
         }
@@ -89,7 +89,7 @@ impl Change {
 }
 
 /// Returns the lines that are removed from one text to another, and those that are added.
-fn lines_between(before: &str, after: &str) -> String {
+fn line_diff(before: &str, after: &str) -> String {
     let old: Vec<&str> = before.lines().collect();
     let new: Vec<&str> = after.lines().collect();
     let gone = old.iter().filter(|line| !new.contains(line)).map(|line| format!("  - {line}\n"));
@@ -98,16 +98,16 @@ fn lines_between(before: &str, after: &str) -> String {
 }
 
 impl Change {
-    pub(super) fn make(&self, place: &Place) -> Result<(), HostError> {
+    pub(super) fn apply(&self, system: &SystemRoot) -> Result<(), HostError> {
         match self {
-            Change::Enable { unit } => run(place, "systemctl", &["enable", "--now", unit]),
+            Change::Enable { unit } => run(system, "systemctl", &["enable", "--now", unit]),
             Change::Set { name, after, .. } => {
-                run(place, "sysctl", &["-w", &format!("{name}={after}")])
+                run(system, "sysctl", &["-w", &format!("{name}={after}")])
             }
-            Change::SetFile { path, after, .. } => write_setting(place, path, after),
+            Change::SetFile { path, after, .. } => write_setting(system, path, after),
             Change::Write { path, before, after } => {
-                let file = place.path(path);
-                let Some(before) = before else { return write_for_all(&file, after) };
+                let file = system.path(path);
+                let Some(before) = before else { return write_world_readable(&file, after) };
                 let backup = file.with_added_extension("ssdlab-backup");
                 write(&backup, before, Some(&file))?;
                 write(&file, after, Some(&file))
@@ -117,36 +117,36 @@ impl Change {
 
     /// Undoes the change. A setting that somebody else has set since, or that cannot be set, is left as it is, and the
     /// text that says so is returned: values in files take effect at the next start.
-    pub(super) fn take_back(&self, place: &Place) -> Result<Option<String>, HostError> {
+    pub(super) fn revert(&self, system: &SystemRoot) -> Result<Option<String>, HostError> {
         match self {
-            Change::Enable { unit } => run(place, "systemctl", &["disable", "--now", unit])?,
+            Change::Enable { unit } => run(system, "systemctl", &["disable", "--now", unit])?,
             Change::Set { name, before, after } => {
-                let now = read(place, &format!("proc/sys/{}", name.replace('.', "/")))?;
+                let now = read(system, &format!("proc/sys/{}", name.replace('.', "/")))?;
                 if let Some(now) = now.as_deref().map(str::trim).filter(|now| now != after) {
                     return Ok(Some(format!("{name} is {now} now, which somebody else chose")));
                 }
-                let outcome = run(place, "sysctl", &["-w", &format!("{name}={before}")]);
+                let outcome = run(system, "sysctl", &["-w", &format!("{name}={before}")]);
                 return Ok(outcome.err().map(|error| {
                     format!("{name} is {before} again from the next start on: {error}")
                 }));
             }
             Change::SetFile { path, before, after } => {
                 // The device may be gone, or may be another one now.
-                let Some(now) = read(place, path)?.map(|now| now.trim().to_owned()) else {
+                let Some(now) = read(system, path)?.map(|now| now.trim().to_owned()) else {
                     return Ok(None);
                 };
                 if now != *after {
                     return Ok(Some(format!("/{path} is {now} now, which somebody else chose")));
                 }
-                write_setting(place, path, before)?;
+                write_setting(system, path, before)?;
             }
             Change::Write { path, before: Some(before), .. } => {
-                let file = place.path(path);
+                let file = system.path(path);
                 write(&file, before, Some(&file))?;
-                let _ = std::fs::remove_file(place.path(&format!("{path}.ssdlab-backup")));
+                let _ = std::fs::remove_file(system.path(&format!("{path}.ssdlab-backup")));
             }
             Change::Write { path, before: None, .. } => {
-                let file = place.path(path);
+                let file = system.path(path);
                 match std::fs::remove_file(&file) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                         return Err(HostError::io(format!("remove {}", file.display()), error));
@@ -160,7 +160,7 @@ impl Change {
 }
 
 /// Writes a file that all users can read.
-fn write_for_all(path: &Path, text: &str) -> Result<(), HostError> {
+fn write_world_readable(path: &Path, text: &str) -> Result<(), HostError> {
     write(path, text, None)?;
     #[cfg(unix)]
     {
@@ -173,15 +173,15 @@ fn write_for_all(path: &Path, text: &str) -> Result<(), HostError> {
 }
 
 /// Writes to an existing file in sysfs.
-fn write_setting(place: &Place, path: &str, text: &str) -> Result<(), HostError> {
-    let file = place.path(path);
+fn write_setting(system: &SystemRoot, path: &str, text: &str) -> Result<(), HostError> {
+    let file = system.path(path);
     let write =
         || OpenOptions::new().write(true).truncate(true).open(&file)?.write_all(text.as_bytes());
     write().map_err(|source| HostError::io(format!("write {text} to {}", file.display()), source))
 }
 
-fn run(place: &Place, program: &str, arguments: &[&str]) -> Result<(), HostError> {
-    if !place.runs_programs {
+fn run(system: &SystemRoot, program: &str, arguments: &[&str]) -> Result<(), HostError> {
+    if !system.runs_programs {
         return Ok(());
     }
     let shown = format!("{program} {}", arguments.join(" "));
@@ -192,8 +192,8 @@ fn run(place: &Place, program: &str, arguments: &[&str]) -> Result<(), HostError
     match output.status.success() {
         true => Ok(()),
         false => {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(HostError::io(format!("do '{shown}'"), std::io::Error::other(said)))
+            let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Err(HostError::io(format!("do '{shown}'"), std::io::Error::other(message)))
         }
     }
 }

@@ -1,25 +1,25 @@
 //! Edits `/etc/fstab`: changes only the options of the lines that are meant, and nothing else in them.
 
-use super::{Change, Place, nothing, read};
+use super::{Change, SystemRoot, nothing_to_fix, read};
 use crate::error::HostError;
+use crate::format::quoted;
 use crate::mounts::fstab_lines;
-use crate::words::quoted;
 
 const PATH: &str = "etc/fstab";
 
 /// Options to remove and to add, in the lines of fstab and in the mounts.
-pub(super) struct Wish<'a> {
+pub(super) struct FstabEdit<'a> {
     /// Returns true for options to remove.
-    pub(super) goes: fn(&str) -> bool,
+    pub(super) is_removed: fn(&str) -> bool,
     /// Option to add, if any.
-    pub(super) comes: Option<&'a str>,
+    pub(super) added: Option<&'a str>,
     /// Option for `mount -o remount`, which has the same effect at once.
     pub(super) remount: &'a str,
-    /// Mount points whose current options differ from the wish.
-    pub(super) mounted_otherwise: Vec<String>,
+    /// Mount points whose current options differ from the edited ones.
+    pub(super) mounts_to_remount: Vec<String>,
 }
 
-impl Wish<'_> {
+impl FstabEdit<'_> {
     fn remount(&self, point: &str) -> String {
         format!("mount -o remount,{} {}", self.remount, quoted(point))
     }
@@ -28,50 +28,55 @@ impl Wish<'_> {
 /// Plans the change of the lines of these mount points. Returns the change, and the commands that remain to be given by
 /// hand.
 pub(super) fn plan(
-    place: &Place,
+    system: &SystemRoot,
     points: &[String],
-    wish: &Wish,
+    edit: &FstabEdit,
 ) -> Result<(Change, Vec<String>), HostError> {
-    let before = read(place, PATH)?
+    let before = read(system, PATH)?
         .ok_or_else(|| HostError::Unsupported("there is no /etc/fstab to change".to_owned()))?;
     let mut lines: Vec<String> = before.split('\n').map(str::to_owned).collect();
-    let (mut changed, mut right) = (Vec::new(), Vec::new());
+    let (mut changed, mut already_right) = (Vec::new(), Vec::new());
     for line in fstab_lines(&before) {
         if !points.contains(&line.point) {
             continue;
         }
-        let kept = line.options.iter().map(String::as_str).filter(|option| !(wish.goes)(option));
+        let kept =
+            line.options.iter().map(String::as_str).filter(|option| !(edit.is_removed)(option));
         let mut options: Vec<&str> = kept.collect();
-        options.extend(wish.comes);
+        options.extend(edit.added);
         if options.is_empty() {
             options.push("defaults");
         }
         let options = options.join(",");
         if options == line.options.join(",") {
-            right.push(line.point);
+            already_right.push(line.point);
         } else {
             lines[line.index] = with_options(&lines[line.index], &options);
             changed.push(line.point);
         }
     }
     let unchanged: Vec<&String> =
-        wish.mounted_otherwise.iter().filter(|point| !changed.contains(point)).collect();
+        edit.mounts_to_remount.iter().filter(|point| !changed.contains(point)).collect();
     if changed.is_empty() {
-        return Err(nothing_to_change(&unchanged, &right, wish));
+        return Err(nothing_to_change(&unchanged, &already_right, edit));
     }
     let after = lines.join("\n");
-    let commands = changed.iter().chain(unchanged).map(|point| wish.remount(point)).collect();
+    let commands = changed.iter().chain(unchanged).map(|point| edit.remount(point)).collect();
     Ok((Change::Write { path: PATH.to_owned(), before: Some(before), after }, commands))
 }
 
 /// Returns the error if no line changes, with the commands that help instead.
-fn nothing_to_change(unchanged: &[&String], right: &[String], wish: &Wish) -> HostError {
+fn nothing_to_change(
+    unchanged: &[&String],
+    already_right: &[String],
+    edit: &FstabEdit,
+) -> HostError {
     if unchanged.is_empty() {
-        return nothing("neither a mount nor its line of /etc/fstab is to be changed");
+        return nothing_to_fix("neither a mount nor its line of /etc/fstab is to be changed");
     }
-    let words = unchanged.iter().map(|point| {
-        let command = wish.remount(point);
-        match right.contains(point) {
+    let hints = unchanged.iter().map(|point| {
+        let command = edit.remount(point);
+        match already_right.contains(point) {
             true => format!(
                 "the line of /etc/fstab for {point} is right, but it is not mounted as that says; \
                  '{command}' changes the mount"
@@ -83,8 +88,8 @@ fn nothing_to_change(unchanged: &[&String], right: &[String], wish: &Wish) -> Ho
             ),
         }
     });
-    let words: Vec<String> = words.collect();
-    nothing(&format!("in /etc/fstab: {}", words.join("; ")))
+    let hints: Vec<String> = hints.collect();
+    nothing_to_fix(&format!("in /etc/fstab: {}", hints.join("; ")))
 }
 
 /// Returns the line with other options in its fourth field.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Fix, Place, read, write};
+use super::{Fix, SystemRoot, read, write};
 use crate::error::HostError;
 
 /// Path of the state file, below the root.
@@ -14,16 +14,16 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn open(place: &Place) -> Result<State, HostError> {
-        let Some(text) = read(place, PATH)? else { return Ok(State::default()) };
+    pub(super) fn open(system: &SystemRoot) -> Result<State, HostError> {
+        let Some(text) = read(system, PATH)? else { return Ok(State::default()) };
         serde_json::from_str(&text).map_err(|error| {
             HostError::Refused(format!("/{PATH} holds no notes of fixes ({error}): look at it"))
         })
     }
 
-    pub(super) fn save(&self, place: &Place) -> Result<(), HostError> {
+    pub(super) fn save(&self, system: &SystemRoot) -> Result<(), HostError> {
         let text = serde_json::to_string_pretty(self).expect("it has no maps");
         // The file contains the former content of changed files, so only our user may read it.
-        write(&place.path(PATH), &text, None)
+        write(&system.path(PATH), &text, None)
     }
 }

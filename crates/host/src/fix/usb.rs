@@ -1,6 +1,6 @@
 //! Fix for USB bridges that can unmap although the kernel does not use it: a udev rule, and the setting at once.
 
-use super::{Change, Fix, Place, nothing, read};
+use super::{Change, Fix, SystemRoot, nothing_to_fix, read};
 use crate::error::HostError;
 use crate::facts::Facts;
 use crate::layers::{Layer, LayerKind, Stack, can_unmap, provisioning_mode_file, usb_bridge};
@@ -9,7 +9,11 @@ use crate::layers::{Layer, LayerKind, Stack, can_unmap, provisioning_mode_file, 
 ///
 /// # Errors
 /// Returns an error if no bridge can unmap, or if the kernel uses unmap with all that can.
-pub(super) fn plan(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result<Fix, HostError> {
+pub(super) fn plan(
+    facts: &dyn Facts,
+    stacks: &[Stack],
+    system: &SystemRoot,
+) -> Result<Fix, HostError> {
     let drives = stacks.iter().flat_map(Stack::drives);
     let bridges: Vec<&Layer> =
         drives.filter(|layer| matches!(layer.kind, LayerKind::Usb { .. })).collect();
@@ -21,7 +25,7 @@ pub(super) fn plan(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result
             continue;
         }
         match can_unmap(facts, &layer.directory, &layer.path) {
-            Some(true) => changes.extend(changes_of(facts, layer, path, mode, place)?),
+            Some(true) => changes.extend(changes_of(facts, layer, path, mode, system)?),
             Some(false) => unable.push(format!("{} says that it cannot unmap", layer.path)),
             None => unable.push(format!(
                 "{} does not say that it can unmap (as root, 'sg_vpd --page=lbpv {0}' of sg3-utils \
@@ -33,9 +37,9 @@ pub(super) fn plan(facts: &dyn Facts, stacks: &[Stack], place: &Place) -> Result
     if changes.is_empty() {
         return Err(match (bridges.is_empty(), unable.is_empty()) {
             (true, _) => {
-                nothing("the fix of trim is for disks behind USB bridges, and there is none")
+                nothing_to_fix("the fix of trim is for disks behind USB bridges, and there is none")
             }
-            (_, true) => nothing("TRIM is sent through every USB bridge already"),
+            (_, true) => nothing_to_fix("TRIM is sent through every USB bridge already"),
             (_, false) => HostError::Unsupported(format!(
                 "no USB bridge can be made to pass TRIM: {}",
                 unable.join("; ")
@@ -51,7 +55,7 @@ fn changes_of(
     layer: &Layer,
     path: String,
     mode: String,
-    place: &Place,
+    system: &SystemRoot,
 ) -> Result<Vec<Change>, HostError> {
     let bridge = usb_bridge(facts, &layer.directory).ok_or_else(|| {
         HostError::Unsupported(format!(
@@ -70,7 +74,7 @@ fn changes_of(
     );
     let file =
         format!("etc/udev/rules.d/60-ssdlab-trim-{}-{}.rules", bridge.vendor, bridge.product);
-    let before = read(place, &file)?;
+    let before = read(system, &file)?;
     let path = path.trim_start_matches('/').to_owned();
     let setting = Change::SetFile { path, before: mode, after: "unmap".to_owned() };
     // Another bridge of the same model may have the rule in this file already.

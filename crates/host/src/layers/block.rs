@@ -4,27 +4,27 @@ use ssdlab_blockdev::Mount;
 use ssdlab_blockdev::node::{Node, NodeKind, Sysfs};
 
 use super::{Layer, LayerKind, Limits, file_system, scsi};
+use crate::device_mapper::{self, Target};
 use crate::facts::Facts;
-use crate::mapper::{self, Target};
 use crate::mounts;
 
 /// Largest depth of layers, which also ends a file system that lies on itself.
-const DEEPEST: usize = 24;
+const MAX_DEPTH: usize = 24;
 /// Largest number of layers in all.
-const MOST: usize = 1024;
+const MAX_LAYERS: usize = 1024;
 
 /// Path from the top to the layer that is being read.
 #[derive(Debug, Default)]
-pub(super) struct Way {
+pub(super) struct Descent {
     steps: Vec<String>,
     visited: usize,
 }
 
-impl Way {
+impl Descent {
     /// Adds a step down and returns true; returns false if it leads in a circle or exceeds a limit.
-    pub(super) fn go(&mut self, step: &str) -> bool {
-        let is_open = self.steps.len() < DEEPEST
-            && self.visited < MOST
+    pub(super) fn enter(&mut self, step: &str) -> bool {
+        let is_open = self.steps.len() < MAX_DEPTH
+            && self.visited < MAX_LAYERS
             && !self.steps.iter().any(|taken| taken == step);
         if is_open {
             self.steps.push(step.to_owned());
@@ -33,7 +33,7 @@ impl Way {
         is_open
     }
 
-    pub(super) fn back(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.steps.pop();
     }
 }
@@ -59,8 +59,8 @@ pub(super) fn directory_of_mapping(facts: &dyn Facts, name: &str) -> Option<Stri
 }
 
 /// Returns the layer of a device, with all layers below.
-pub(super) fn layer(facts: &dyn Facts, directory: &str, way: &mut Way) -> Layer {
-    let node = Node::at(&Asked(facts), directory);
+pub(super) fn layer(facts: &dyn Facts, directory: &str, descent: &mut Descent) -> Layer {
+    let node = Node::at(&SysfsFacts(facts), directory);
     let text = |part: &str| facts.text(&format!("{directory}/{part}"));
     let mut layer = Layer {
         kind: LayerKind::Disk,
@@ -77,34 +77,34 @@ pub(super) fn layer(facts: &dyn Facts, directory: &str, way: &mut Way) -> Layer 
         directory: directory.to_owned(),
         name: node.name.clone(),
     };
-    if !way.go(&layer.name) {
+    if !descent.enter(&layer.name) {
         layer.notes.push("layers end here: they lead in a circle, or too far".to_owned());
         return layer;
     }
-    let below = node.below(&Asked(facts));
-    layer.below = below.iter().map(|it| self::layer(facts, it, way)).collect();
+    let below = node.below(&SysfsFacts(facts));
+    layer.below = below.iter().map(|it| self::layer(facts, it, descent)).collect();
     match node.kind {
         NodeKind::Partition => {
             layer.kind = LayerKind::Partition;
             layer.offset_bytes =
                 text("start").and_then(|it| it.parse::<u64>().ok()?.checked_mul(512));
         }
-        NodeKind::Mapper { name, id } => mapping(facts, &mut layer, name, &id),
-        NodeKind::Raid { level } => raid(facts, &mut layer, level),
-        NodeKind::Loop { file } => on_file(facts, &mut layer, file, way),
+        NodeKind::Mapper { name, id } => read_mapping(facts, &mut layer, name, &id),
+        NodeKind::Raid { level } => read_md_raid(facts, &mut layer, level),
+        NodeKind::Loop { file } => read_loop(facts, &mut layer, file, descent),
         NodeKind::Disk => {
             layer.kind = disk_kind(facts, &layer);
             layer.title = model(facts, directory);
         }
     }
-    way.back();
+    descent.leave();
     layer
 }
 
 /// Facts of a machine, as the interface that reads block devices in sysfs.
-struct Asked<'a>(&'a dyn Facts);
+struct SysfsFacts<'a>(&'a dyn Facts);
 
-impl Sysfs for Asked<'_> {
+impl Sysfs for SysfsFacts<'_> {
     fn text(&self, path: &str) -> Option<String> {
         self.0.text(path)
     }
@@ -144,11 +144,11 @@ fn limits(facts: &dyn Facts, disk: &str, own: &str) -> Limits {
 
 /// Fills in the type of a device-mapper device. Its table has the target, but only root can read it; the identifier,
 /// which all users can read, begins with the subsystem that made the device.
-fn mapping(facts: &dyn Facts, layer: &mut Layer, name: String, id: &str) {
-    let table = mapper::table(facts, &name).ok();
+fn read_mapping(facts: &dyn Facts, layer: &mut Layer, name: String, id: &str) {
+    let table = device_mapper::table(facts, &name).ok();
     layer.kind = match &table {
         Some(target) => kind_of_target(target),
-        None => kind_of_identifier(id, &layer.below, facts),
+        None => kind_of_dm_uuid(id, &layer.below, facts),
     };
     layer.offset_bytes = table.as_ref().filter(|it| it.lines == 1).and_then(Target::offset);
     layer.is_metadata =
@@ -180,7 +180,7 @@ fn kind_of_target(target: &Target) -> LayerKind {
     }
 }
 
-fn kind_of_identifier(id: &str, below: &[Layer], facts: &dyn Facts) -> LayerKind {
+fn kind_of_dm_uuid(id: &str, below: &[Layer], facts: &dyn Facts) -> LayerKind {
     let id_of = |layer: &Layer| facts.text(&format!("{}/dm/uuid", layer.directory));
     let name_has =
         |layer: &Layer, part: &str| layer.title.as_ref().is_some_and(|name| name.contains(part));
@@ -204,7 +204,7 @@ fn kind_of_identifier(id: &str, below: &[Layer], facts: &dyn Facts) -> LayerKind
     }
 }
 
-fn raid(facts: &dyn Facts, layer: &mut Layer, level: String) {
+fn read_md_raid(facts: &dyn Facts, layer: &mut Layer, level: String) {
     let text = |part: &str| facts.text(&format!("{}/md/{part}", layer.directory));
     let is_firmware = text("metadata_version").is_some_and(|form| form.starts_with("external:"));
     if text("degraded").is_some_and(|missing| missing != "0") {
@@ -222,7 +222,7 @@ fn raid(facts: &dyn Facts, layer: &mut Layer, level: String) {
     layer.kind = LayerKind::Md { level, is_firmware };
 }
 
-fn on_file(facts: &dyn Facts, layer: &mut Layer, file: String, way: &mut Way) {
+fn read_loop(facts: &dyn Facts, layer: &mut Layer, file: String, descent: &mut Descent) {
     let mounted: Vec<Mount> = mounts::mounted(facts);
     let path = facts.resolve(&file).unwrap_or_else(|_| file.clone());
     layer.offset_bytes = facts.number(&format!("{}/loop/offset", layer.directory));
@@ -230,7 +230,7 @@ fn on_file(facts: &dyn Facts, layer: &mut Layer, file: String, way: &mut Way) {
         layer.notes.push("its file was deleted, and goes when it is detached".to_owned());
     }
     if let Some(mount) = mounts::mount_of(&path, &mounted) {
-        layer.below.push(file_system::layer(facts, mount, &mounted, way));
+        layer.below.push(file_system::layer(facts, mount, &mounted, descent));
     }
     layer.kind = LayerKind::Loop { file: Some(file) };
 }

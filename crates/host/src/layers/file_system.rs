@@ -2,20 +2,25 @@
 
 use ssdlab_blockdev::{DeviceNumber, Mount};
 
-use super::block::{self, Way};
+use super::block::{self, Descent};
 use super::{Layer, LayerKind, Limits, Mounted};
 use crate::facts::Facts;
 use crate::mounts;
 
 /// Returns the layer of a mounted file system, with all layers below.
-pub(super) fn layer(facts: &dyn Facts, mount: &Mount, all: &[Mount], way: &mut Way) -> Layer {
+pub(super) fn layer(
+    facts: &dyn Facts,
+    mount: &Mount,
+    all: &[Mount],
+    descent: &mut Descent,
+) -> Layer {
     let point = mount.point.to_string_lossy().into_owned();
     let source = mount.source.to_string_lossy().into_owned();
     let mut notes = Vec::new();
     let mut below = Vec::new();
-    if way.go(&format!("mount {}", mount.id)) {
-        below = devices(facts, mount, all, &mut notes, way);
-        way.back();
+    if descent.enter(&format!("mount {}", mount.id)) {
+        below = devices(facts, mount, all, &mut notes, descent);
+        descent.leave();
     }
     // The options of the mount come first; those of the file system may repeat them.
     let mut options: Vec<String> = Vec::new();
@@ -50,15 +55,15 @@ fn devices(
     mount: &Mount,
     all: &[Mount],
     notes: &mut Vec<String>,
-    way: &mut Way,
+    descent: &mut Descent,
 ) -> Vec<Layer> {
     let source = mount.source.to_string_lossy();
     match mount.file_system.as_str() {
-        "overlay" => return overlay(facts, mount, all, notes, way),
+        "overlay" => return overlay_upper(facts, mount, all, notes, descent),
         "btrfs" => {
-            let directories = of_btrfs(facts, mount, &source);
+            let directories = btrfs_devices(facts, mount, &source);
             if !directories.is_empty() {
-                return directories.iter().map(|it| block::layer(facts, it, way)).collect();
+                return directories.iter().map(|it| block::layer(facts, it, descent)).collect();
             }
         }
         "zfs" => {
@@ -79,16 +84,16 @@ fn devices(
     {
         found.extend(block::directory_of_name(facts, &name.replace('/', "!")));
     }
-    found.iter().map(|it| block::layer(facts, it, way)).collect()
+    found.iter().map(|it| block::layer(facts, it, descent)).collect()
 }
 
 /// Returns the layer below an overlay: the file system of the directory that the overlay writes to.
-fn overlay(
+fn overlay_upper(
     facts: &dyn Facts,
     mount: &Mount,
     all: &[Mount],
     notes: &mut Vec<String>,
-    way: &mut Way,
+    descent: &mut Descent,
 ) -> Vec<Layer> {
     let upper = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="));
     let Some(upper) = upper else {
@@ -98,14 +103,14 @@ fn overlay(
     notes.push(format!("what is written goes to {upper}"));
     // Mounts of other mount namespaces, such as those of a container's host, are not visible.
     match mounts::mount_of(upper, all).filter(|found| found.id != mount.id) {
-        Some(found) => vec![layer(facts, found, all, way)],
+        Some(found) => vec![layer(facts, found, all, descent)],
         None => Vec::new(),
     }
 }
 
 /// Returns the sysfs directories of the devices of a btrfs: of the file systems that the kernel lists, the one that has
 /// the mounted device.
-fn of_btrfs(facts: &dyn Facts, mount: &Mount, source: &str) -> Vec<String> {
+fn btrfs_devices(facts: &dyn Facts, mount: &Mount, source: &str) -> Vec<String> {
     let by_number = facts
         .device_number(source)
         .ok()

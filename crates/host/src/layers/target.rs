@@ -4,19 +4,19 @@ use std::path::{Path, PathBuf};
 
 use ssdlab_blockdev::Mount;
 
-use super::block::{self, Way};
+use super::block::{self, Descent};
 use super::{Layer, Stack, file_system};
 use crate::error::HostError;
 use crate::facts::{Absent, Facts};
 use crate::mounts;
 
 /// File systems of images that are never written: packages, installation media.
-const IMAGES: [&str; 5] = ["squashfs", "iso9660", "udf", "erofs", "cramfs"];
+const IMAGE_FILE_SYSTEMS: [&str; 5] = ["squashfs", "iso9660", "udf", "erofs", "cramfs"];
 
-pub(super) fn of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
+pub(super) fn stack_of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
     let stack = |top| Stack { target: target.to_owned(), top };
     if target.is_empty() {
-        return Err(HostError::Target(nowhere(target, &Absent::Missing)));
+        return Err(HostError::Target(unresolved_text(target, &Absent::Missing)));
     }
     if let Some(directory) = device(facts, target) {
         return Ok(stack(on_device(facts, &directory)));
@@ -25,16 +25,16 @@ pub(super) fn of(facts: &dyn Facts, target: &str) -> Result<Stack, HostError> {
         Ok(path) => path,
         // The path was not asked for when the machine was captured.
         Err(Absent::NotCaptured) if target.starts_with('/') => target.to_owned(),
-        Err(why) => return Err(HostError::Target(nowhere(target, &why))),
+        Err(why) => return Err(HostError::Target(unresolved_text(target, &why))),
     };
     let mounted = mounts::mounted(facts);
     let mount = mounts::mount_of(&path, &mounted).ok_or_else(|| {
         HostError::Target(format!("cannot find out what '{target}' is mounted from"))
     })?;
-    Ok(stack(file_system::layer(facts, mount, &mounted, &mut Way::default())))
+    Ok(stack(file_system::layer(facts, mount, &mounted, &mut Descent::default())))
 }
 
-fn nowhere(target: &str, why: &Absent) -> String {
+fn unresolved_text(target: &str, why: &Absent) -> String {
     match why {
         Absent::Missing => format!(
             "there is no '{target}': name a directory, a file, a device such as /dev/sda, or \
@@ -52,8 +52,8 @@ fn on_device(facts: &dyn Facts, directory: &str) -> Layer {
     let mounted = mounts::mounted(facts);
     let is_on_it = |mount: &&Mount| Some(mount.device.to_string()) == number;
     match mounted.iter().find(is_on_it) {
-        Some(mount) => file_system::layer(facts, mount, &mounted, &mut Way::default()),
-        None => block::layer(facts, directory, &mut Way::default()),
+        Some(mount) => file_system::layer(facts, mount, &mounted, &mut Descent::default()),
+        None => block::layer(facts, directory, &mut Descent::default()),
     }
 }
 
@@ -81,16 +81,16 @@ fn device(facts: &dyn Facts, target: &str) -> Option<String> {
         .or_else(|| block::directory_of_mapping(facts, name.strip_prefix("mapper").ok()?.to_str()?))
 }
 
-pub(super) fn everything(facts: &dyn Facts) -> Vec<Stack> {
+pub(super) fn all_stacks(facts: &dyn Facts) -> Vec<Stack> {
     let mounted = mounts::mounted(facts);
     let mut stacks: Vec<Stack> = Vec::new();
     let mut seen: Vec<(String, String)> = Vec::new();
     for mount in &mounted {
         let known = (mount.device.to_string(), mount.file_system.clone());
-        if seen.contains(&known) || IMAGES.contains(&mount.file_system.as_str()) {
+        if seen.contains(&known) || IMAGE_FILE_SYSTEMS.contains(&mount.file_system.as_str()) {
             continue;
         }
-        let top = file_system::layer(facts, mount, &mounted, &mut Way::default());
+        let top = file_system::layer(facts, mount, &mounted, &mut Descent::default());
         let is_overlay = mount.file_system == "overlay";
         if !top.below.is_empty() && !is_overlay {
             seen.push(known);
@@ -98,20 +98,21 @@ pub(super) fn everything(facts: &dyn Facts) -> Vec<Stack> {
         }
     }
     for name in facts.list("/sys/block").unwrap_or_default() {
-        let reached = |stack: &Stack| stack.top.all().iter().any(|layer| layer.name == name);
+        let reached =
+            |stack: &Stack| stack.top.self_and_below().iter().any(|layer| layer.name == name);
         let Some(directory) = block::directory_of_name(facts, &name) else { continue };
         let size = facts.number(&format!("{directory}/size")).unwrap_or(0);
         let is_image = ["loop", "ram", "zram", "sr", "fd"].iter().any(|it| name.starts_with(it));
-        if size == 0 || is_image || stacks.iter().any(reached) || is_held(facts, &directory) {
+        if size == 0 || is_image || stacks.iter().any(reached) || has_holders(facts, &directory) {
             continue;
         }
-        let top = block::layer(facts, &directory, &mut Way::default());
+        let top = block::layer(facts, &directory, &mut Descent::default());
         stacks.push(Stack { target: top.path.clone(), top });
     }
     stacks
 }
 
 /// Returns true if another device lies on this device: that one is examined by itself.
-fn is_held(facts: &dyn Facts, directory: &str) -> bool {
+fn has_holders(facts: &dyn Facts, directory: &str) -> bool {
     facts.list(&format!("{directory}/holders")).is_ok_and(|holders| !holders.is_empty())
 }

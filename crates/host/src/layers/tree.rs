@@ -1,7 +1,7 @@
 //! Text of the tree of layers, one line for each layer.
 
 use super::{Layer, LayerKind};
-use crate::words;
+use crate::format;
 
 /// Characters that draw the branches of the tree.
 struct Branch {
@@ -10,66 +10,69 @@ struct Branch {
     past: &'static str,
 }
 
-const DRAWN: Branch = Branch { more: "├─ ", last: "└─ ", past: "│  " };
+const UNICODE: Branch = Branch { more: "├─ ", last: "└─ ", past: "│  " };
 const ASCII: Branch = Branch { more: "|- ", last: "`- ", past: "|  " };
 
-pub(super) fn words(top: &Layer, ascii: bool) -> String {
+pub(super) fn render(top: &Layer, ascii: bool) -> String {
     let mut rows = Vec::new();
-    gather(top, "", "", if ascii { &ASCII } else { &DRAWN }, &mut rows);
+    push_rows(top, "", "", if ascii { &ASCII } else { &UNICODE }, &mut rows);
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
-    for (name, words) in rows {
+    for (name, description) in rows {
         let pad = width - name.chars().count();
-        text += &format!("{name}{:pad$}   {words}\n", "");
+        text += &format!("{name}{:pad$}   {description}\n", "");
     }
     text
 }
 
-fn gather(
+fn push_rows(
     layer: &Layer,
     lead: &str,
     past: &str,
     branch: &Branch,
     rows: &mut Vec<(String, String)>,
 ) {
-    rows.push((format!("{lead}{}", plain(layer.called())), plain(&layer.words())));
+    rows.push((
+        format!("{lead}{}", without_control_characters(layer.display_name())),
+        without_control_characters(&layer.describe()),
+    ));
     for (index, below) in layer.below.iter().enumerate() {
         let is_last = index + 1 == layer.below.len();
         let lead = format!("{past}{}", if is_last { branch.last } else { branch.more });
         let past = format!("{past}{}", if is_last { "   " } else { branch.past });
-        gather(below, &lead, &past, branch, rows);
+        push_rows(below, &lead, &past, branch, rows);
     }
 }
 
 /// Replaces control characters, which a terminal would interpret: names may come from a stranger's capture.
-fn plain(text: &str) -> String {
+fn without_control_characters(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
 impl Layer {
     /// Returns a description of the layer in words.
-    pub fn words(&self) -> String {
-        let mut parts = vec![self.kind_words()];
-        parts.extend(self.size().map(words::capacity));
+    pub fn describe(&self) -> String {
+        let mut parts = vec![self.kind_text()];
+        parts.extend(self.size().map(format::capacity));
         if let (Some(offset), LayerKind::Partition) = (self.offset_bytes, &self.kind) {
-            parts.push(format!("from {}", beginning(offset)));
+            parts.push(format!("from {}", offset_text(offset)));
         }
         if let Some(mount) = &self.mount {
             parts.push(mount.options.join(","));
         }
         parts.extend(self.notes.iter().cloned());
-        parts.extend(self.trim_words());
+        parts.extend(self.trim_text());
         parts.join(", ")
     }
 
-    fn trim_words(&self) -> Option<String> {
+    fn trim_text(&self) -> Option<String> {
         self.limits
             .takes_discards()
             .filter(|_| !self.is_metadata)
             .map(|takes| if takes { "TRIM yes" } else { "TRIM NO" }.to_owned())
     }
 
-    fn kind_words(&self) -> String {
+    fn kind_text(&self) -> String {
         let title = self.title.as_deref();
         let named = |kind: &str| match title {
             Some(title) => format!("{kind} {title}"),
@@ -111,7 +114,7 @@ impl Layer {
 }
 
 /// Returns an offset in words: in MiB if it is a multiple of 1 MiB, else as a sector.
-fn beginning(offset: u64) -> String {
+fn offset_text(offset: u64) -> String {
     match offset.is_multiple_of(1 << 20) {
         true => format!("{} MiB", offset >> 20),
         false => format!("sector {}", offset / 512),

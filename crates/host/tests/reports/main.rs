@@ -10,7 +10,7 @@ use ssdlab_host::Captured;
 use ssdlab_host::doctor::Verdict::{self, Fine, Notice, Problem, Unknown, Warning};
 use ssdlab_host::doctor::{self, Check, Diagnosis};
 
-use crate::machine::Made;
+use crate::machine::MachineBuilder;
 use crate::report::{Kind, Report, disk, nvme, sas, ssd};
 
 /// A report with outcomes of checks, and words that they have.
@@ -557,7 +557,7 @@ fn over_sas() -> Vec<Case> {
 }
 
 fn machine(report: &Report) -> Captured {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     let (name, path) = match report.kind {
         Kind::Sata => ("sda", "/dev/sda"),
         Kind::Sas => ("sda", "/dev/sda"),
@@ -571,8 +571,8 @@ fn machine(report: &Report) -> Captured {
     if report.data["rotation_rate"].as_u64().is_some_and(|rate| rate > 0) {
         made.set(name, "queue/rotational", "1");
     }
-    let mut facts = made.done();
-    facts.answer("smartctl", &["--json=c", "-x", path], 0, &report.data.to_string());
+    let mut facts = made.build();
+    facts.set_output("smartctl", &["--json=c", "-x", path], 0, &report.data.to_string());
     facts
 }
 
@@ -669,11 +669,11 @@ fn without_a_report_nothing_is_fine() {
 /// nvme-cli says what smartctl could not.
 #[test]
 fn nvme_cli_is_read_where_smartctl_is_not_there() {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.nvme("nvme0n1");
-    let mut facts = made.done();
+    let mut facts = made.build();
     let answer = |facts: &mut Captured, verb: &str, data: serde_json::Value| {
-        facts.answer("nvme", &[verb, "/dev/nvme0n1", "-o", "json"], 0, &data.to_string());
+        facts.set_output("nvme", &[verb, "/dev/nvme0n1", "-o", "json"], 0, &data.to_string());
     };
     let log = json!({"critical_warning": {"value": 0, "available_spare": 0}, "temperature": 314,
         "avail_spare": 4, "spare_thresh": "10", "percent_used": "97", "data_units_written": "39062500",

@@ -2,7 +2,7 @@
 
 use ssdlab_host::doctor::Verdict::{self, Fine, Notice, Unknown, Warning};
 
-use crate::machine::{Made, NOW, mib};
+use crate::machine::{MachineBuilder, NOW, mib};
 use crate::{assert_verdict, outcome};
 
 const DAY: u64 = 86_400;
@@ -12,44 +12,49 @@ const ADMIN: &str = "/etc/systemd/system";
 /// A machine with its verdict, and words that are said.
 struct Case {
     name: &'static str,
-    change: fn(&mut Made),
+    change: fn(&mut MachineBuilder),
     verdict: Verdict,
     words: &'static str,
 }
 
-fn case(name: &'static str, verdict: Verdict, words: &'static str, change: fn(&mut Made)) -> Case {
+fn case(
+    name: &'static str,
+    verdict: Verdict,
+    words: &'static str,
+    change: fn(&mut MachineBuilder),
+) -> Case {
     Case { name, change, verdict, words }
 }
 
-fn put(made: &mut Made, path: &str, text: &str) {
+fn put(made: &mut MachineBuilder, path: &str, text: &str) {
     made.facts.put(path, text);
 }
 
-fn program(made: &mut Made, path: &str, line: &str) {
+fn program(made: &mut MachineBuilder, path: &str, line: &str) {
     made.facts.put_program(path, &format!("#!/bin/sh\n{line}\n"));
 }
 
-fn weekly(made: &mut Made, line: &str) {
+fn weekly(made: &mut MachineBuilder, line: &str) {
     program(made, "/etc/cron.weekly/fstrim", line);
 }
 
-fn drop_in(made: &mut Made, place: &str, text: &str) {
+fn drop_in(made: &mut MachineBuilder, place: &str, text: &str) {
     made.timer(3 * DAY);
     put(made, &format!("{place}/fstrim.service.d/local.conf"), text);
 }
 
 /// Another distribution than Debian.
-fn distribution(made: &mut Made, name: &str) {
+fn distribution(made: &mut MachineBuilder, name: &str) {
     put(made, "/etc/os-release", &format!("NAME=\"x\"\nID={name}\n"));
 }
 
 /// A timer of somebody's own, with its service.
-fn own_timer(made: &mut Made, timer: &str, service: &str) {
+fn own_timer(made: &mut MachineBuilder, timer: &str, service: &str) {
     put(made, &format!("{ADMIN}/trim.timer"), timer);
     put(made, &format!("{ADMIN}/trim.service"), service);
     made.facts
         .link(&format!("{ADMIN}/timers.target.wants/trim.timer"), &format!("{ADMIN}/trim.timer"));
-    made.facts.changed_at("/var/lib/systemd/timers/stamp-trim.timer", NOW - 2 * DAY);
+    made.facts.set_modified("/var/lib/systemd/timers/stamp-trim.timer", NOW - 2 * DAY);
 }
 
 fn by_systemd() -> Vec<Case> {
@@ -69,7 +74,7 @@ fn by_systemd() -> Vec<Case> {
         case("a link of the vendor's", Fine, "fstrim.timer", |made| {
             let to = format!("{UNITS}/fstrim.timer");
             made.facts.link(&format!("{UNITS}/timers.target.wants/fstrim.timer"), &to);
-            made.facts.changed_at("/var/lib/systemd/timers/stamp-fstrim.timer", NOW - DAY);
+            made.facts.set_modified("/var/lib/systemd/timers/stamp-fstrim.timer", NOW - DAY);
         }),
         case("a link of the vendor's that was taken away", Warning, "enable --now", |made| {
             let to = format!("{UNITS}/fstrim.timer");
@@ -79,7 +84,7 @@ fn by_systemd() -> Vec<Case> {
         case("a timer that another target wants", Fine, "fstrim.timer", |made| {
             let to = format!("{UNITS}/fstrim.timer");
             made.facts.link(&format!("{ADMIN}/multi-user.target.wants/fstrim.timer"), &to);
-            made.facts.changed_at("/var/lib/systemd/timers/stamp-fstrim.timer", NOW - DAY);
+            made.facts.set_modified("/var/lib/systemd/timers/stamp-fstrim.timer", NOW - DAY);
         }),
         case("a masked timer", Warning, "systemctl unmask", |made| {
             made.timer(3 * DAY);
@@ -263,12 +268,12 @@ fn every_machine_gets_its_right_verdict_on_automatic_trim() {
     let cases: Vec<Case> = by_systemd().into_iter().chain(by_cron()).collect();
     assert!(cases.len() >= 40, "{} machines", cases.len());
     for Case { name, change, verdict, words } in cases {
-        let mut made = Made::new();
+        let mut made = MachineBuilder::new();
         made.sata("sda", true);
         made.partition("sda1", "sda", mib(1));
         made.mount("/mnt", "ext4", "sda1", "rw,relatime");
         change(&mut made);
-        let check = outcome(&made.done(), "/mnt", "automatic-trim");
+        let check = outcome(&made.build(), "/mnt", "automatic-trim");
         let text = format!("{check:?}");
         assert_eq!(check.verdict, verdict, "{name}: {text}");
         assert!(text.contains(words), "{name}: no '{words}' in {text}");
@@ -277,24 +282,24 @@ fn every_machine_gets_its_right_verdict_on_automatic_trim() {
 
 #[test]
 fn of_units_a_capture_holds_the_settings_that_are_looked_at_alone() {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.sata("sda", true);
     made.mount("/mnt", "ext4", "sda", "rw,relatime");
     let service = "[Service]\nEnvironment=TOKEN=hush\nExecStart=/bin/backup --password hush\n";
     own_timer(&mut made, "[Timer]\nOnCalendar=weekly\n", service);
-    let captured = ssdlab_host::capture(&made.done(), Some("/mnt")).unwrap();
+    let captured = ssdlab_host::capture(&made.build(), Some("/mnt")).unwrap();
     let kept = ssdlab_host::Facts::read(&captured, &format!("{ADMIN}/trim.service")).unwrap();
     assert_eq!(String::from_utf8(kept).unwrap(), "[Service]\n");
 }
 
 #[test]
 fn drives_that_spin_need_no_trimming() {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.sata("sda", false);
     made.set("sda", "queue/rotational", "1");
     made.mount("/mnt", "ext4", "sda", "rw,relatime");
     assert_verdict(
-        &outcome(&made.done(), "/mnt", "automatic-trim"),
+        &outcome(&made.build(), "/mnt", "automatic-trim"),
         Fine,
         &["spin, and need none"],
     );

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 use ssdlab_host::Captured;
 use ssdlab_host::doctor::Verdict;
 
-use crate::machine::{Made, mib};
+use crate::machine::{MachineBuilder, mib};
 use crate::{assert_verdict, outcome};
 
-fn sata() -> Made {
-    let mut made = Made::new();
+fn sata() -> MachineBuilder {
+    let mut made = MachineBuilder::new();
     made.sata("sda", true);
     made.partition_of("sda1", "sda", mib(1), (480 << 30) - (2 << 20));
     made.mount("/mnt", "ext4", "sda1", "rw,relatime");
@@ -16,8 +16,8 @@ fn sata() -> Made {
 }
 
 fn with_smart(data: &Value) -> Captured {
-    let mut facts = sata().done();
-    facts.answer("smartctl", &["--json=c", "-x", "/dev/sda"], 4, &data.to_string());
+    let mut facts = sata().build();
+    facts.set_output("smartctl", &["--json=c", "-x", "/dev/sda"], 4, &data.to_string());
     facts
 }
 
@@ -49,21 +49,21 @@ fn wear_is_judged_by_what_the_drive_counts() {
 fn what_only_root_may_ask_is_said_to_be_unknown() {
     let mut made = sata();
     made.facts.set_root(false);
-    made.facts.answer("smartctl", &["--json=c", "-x", "/dev/sda"], 2, "{}");
+    made.facts.set_output("smartctl", &["--json=c", "-x", "/dev/sda"], 2, "{}");
     for check in ["wear", "endurance", "errors", "temperature"] {
-        let check = outcome(&made.done(), "/mnt", check);
+        let check = outcome(&made.build(), "/mnt", check);
         assert_verdict(&check, Verdict::Unknown, &["as root: "]);
     }
     // Who would not be told more as root is not told so.
-    let mut mute = Made::new();
+    let mut mute = MachineBuilder::new();
     mute.virtual_disk("vda", true);
     mute.mount("/mnt", "ext4", "vda", "rw,relatime");
     mute.facts.set_root(false);
-    let check = outcome(&mute.done(), "/mnt", "wear");
+    let check = outcome(&mute.build(), "/mnt", "wear");
     assert_verdict(&check, Verdict::Unknown, &["has no SMART"]);
     assert!(!check.missing.unwrap().contains("as root"));
     // As root it is the program that is missing.
-    let check = outcome(&sata().done(), "/mnt", "wear");
+    let check = outcome(&sata().build(), "/mnt", "wear");
     assert_verdict(&check, Verdict::Unknown, &["smartctl is not installed"]);
 }
 
@@ -113,7 +113,7 @@ fn heat_is_judged_by_the_sensor_that_all_may_read() {
         let mut made = sata();
         made.facts.set_root(false);
         made.set("sda", "device/hwmon/hwmon3/temp1_input", &(degrees * 1000).to_string());
-        outcome(&made.done(), "/mnt", "temperature").verdict
+        outcome(&made.build(), "/mnt", "temperature").verdict
     };
     assert_eq!([40, 66, 71].map(check), [Verdict::Fine, Verdict::Notice, Verdict::Warning]);
 }
@@ -121,30 +121,30 @@ fn heat_is_judged_by_the_sensor_that_all_may_read() {
 #[test]
 fn a_write_cache_that_the_kernel_does_not_flush_is_found() {
     let mut made = sata();
-    assert_verdict(&outcome(&made.done(), "/mnt", "write-cache"), Verdict::Fine, &["write back"]);
+    assert_verdict(&outcome(&made.build(), "/mnt", "write-cache"), Verdict::Fine, &["write back"]);
     made.set("sda", "queue/write_cache", "write through");
-    assert_verdict(&outcome(&made.done(), "/mnt", "write-cache"), Verdict::Notice, &["-W1"]);
+    assert_verdict(&outcome(&made.build(), "/mnt", "write-cache"), Verdict::Notice, &["-W1"]);
     made.set("sda", "device/scsi_disk/1:0:0:0/cache_type", "write back");
     assert_verdict(
-        &outcome(&made.done(), "/mnt", "write-cache"),
+        &outcome(&made.build(), "/mnt", "write-cache"),
         Verdict::Problem,
         &["write back'"],
     );
 
-    let mut usb = Made::new();
+    let mut usb = MachineBuilder::new();
     usb.usb("sdb", "uas", "unmap");
     usb.mount("/mnt", "ext4", "sdb", "rw,relatime");
     usb.set("sdb", "queue/write_cache", "write through");
-    assert_verdict(&outcome(&usb.done(), "/mnt", "write-cache"), Verdict::Warning, &["bridge"]);
+    assert_verdict(&outcome(&usb.build(), "/mnt", "write-cache"), Verdict::Warning, &["bridge"]);
 
     for (vwc, verdict) in [(0, Verdict::Fine), (1, Verdict::Problem)] {
-        let mut nvme = Made::new();
+        let mut nvme = MachineBuilder::new();
         nvme.nvme("nvme0n1");
         nvme.mount("/mnt", "ext4", "nvme0n1", "rw,relatime");
         nvme.set("nvme0n1", "queue/write_cache", "write through");
-        let mut facts = nvme.done();
+        let mut facts = nvme.build();
         let arguments = ["id-ctrl", "/dev/nvme0n1", "-o", "json"];
-        facts.answer("nvme", &arguments, 0, &json!({"vwc": vwc}).to_string());
+        facts.set_output("nvme", &arguments, 0, &json!({"vwc": vwc}).to_string());
         assert_eq!(outcome(&facts, "/mnt", "write-cache").verdict, verdict);
     }
 }
@@ -156,7 +156,7 @@ const IDENTIFY: &str = "/dev/sda:\n\n\tModel Number:       Samsung SSD 840 PRO S
 #[test]
 fn what_trimmed_sectors_read_as_counts_where_parity_trusts_it() {
     let with = |line: &str, trusting: bool| {
-        let mut made = Made::new();
+        let mut made = MachineBuilder::new();
         made.sata("sda", true);
         made.sata("sdb", true);
         made.sata("sdc", true);
@@ -166,8 +166,8 @@ fn what_trimmed_sectors_read_as_counts_where_parity_trusts_it() {
             made.md("md0", "raid1", &["sda", "sdb"], true);
         }
         made.mount("/mnt", "ext4", "md0", "rw,relatime");
-        let mut facts = made.done();
-        facts.answer("hdparm", &["-I", "/dev/sda"], 0, &format!("{IDENTIFY}\t   *\t{line}\n"));
+        let mut facts = made.build();
+        facts.set_output("hdparm", &["-I", "/dev/sda"], 0, &format!("{IDENTIFY}\t   *\t{line}\n"));
         let diagnosis = crate::examined(&facts, "/mnt");
         let drive = diagnosis.drives.iter().find(|drive| drive.drive == "sda").unwrap();
         drive.checks.iter().find(|check| check.check == "trim-reads").unwrap().clone()
@@ -184,12 +184,12 @@ fn what_trimmed_sectors_read_as_counts_where_parity_trusts_it() {
 
 #[test]
 fn spare_area_is_told_where_the_flash_is_known() {
-    let mut facts = sata().done();
-    facts.answer("hdparm", &["-I", "/dev/sda"], 0, IDENTIFY);
+    let mut facts = sata().build();
+    facts.set_output("hdparm", &["-I", "/dev/sda"], 0, IDENTIFY);
     // 480 GiB of 512 GiB.
     assert_verdict(&outcome(&facts, "/mnt", "spare-area"), Verdict::Fine, &["6.2 % of it spare"]);
     assert_verdict(
-        &outcome(&sata().done(), "/mnt", "spare-area"),
+        &outcome(&sata().build(), "/mnt", "spare-area"),
         Verdict::Unknown,
         &["not in the table"],
     );
@@ -197,26 +197,26 @@ fn spare_area_is_told_where_the_flash_is_known() {
 
 #[test]
 fn space_outside_partitions_is_offered_as_spare_area() {
-    let check = outcome(&sata().done(), "/mnt", "unpartitioned");
+    let check = outcome(&sata().build(), "/mnt", "unpartitioned");
     assert_verdict(&check, Verdict::Fine, &[]);
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.sata("sda", true);
     made.partition_of("sda1", "sda", mib(1), 400 << 30);
     made.mount("/mnt", "ext4", "sda1", "rw,relatime");
-    let check = outcome(&made.done(), "/mnt", "unpartitioned");
+    let check = outcome(&made.build(), "/mnt", "unpartitioned");
     let command = "parted -s /dev/sda mkpart ssdlab-unused-1 429497778176B 515395026943B";
     assert_verdict(&check, Verdict::Notice, &[command, "by-partlabel/ssdlab-unused-1", "16.7 %"]);
     // A member of an array: what the array knows of itself may lie there.
     let directory = made.directory("sda");
     made.facts.link(&format!("{directory}/holders/md126"), "/sys/devices/virtual/block/md126");
-    let check = outcome(&made.done(), "/mnt", "unpartitioned");
+    let check = outcome(&made.build(), "/mnt", "unpartitioned");
     assert_verdict(&check, Verdict::Notice, &["a member of something"]);
     assert!(check.remedies.is_empty(), "{check:?}");
 }
 
 #[test]
 fn what_lies_in_an_extended_partition_is_nobodys_spare_area() {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.sata("sda", true);
     made.partition_of("sda1", "sda", mib(1), 100 << 30);
     // The kernel shows two sectors of an extended partition; its logical ones have tables before them.
@@ -231,7 +231,7 @@ fn what_lies_in_an_extended_partition_is_nobodys_spare_area() {
     made.partition_of("sda3", "sda", from(400), 40 << 30);
     made.set("sda3", "partition", "3");
     made.mount("/mnt", "ext4", "sda1", "rw,relatime");
-    let check = outcome(&made.done(), "/mnt", "unpartitioned");
+    let check = outcome(&made.build(), "/mnt", "unpartitioned");
     let command = check.remedies[0].command.as_deref().unwrap();
     let gaps: Vec<u64> = command
         .lines()
@@ -244,12 +244,12 @@ fn what_lies_in_an_extended_partition_is_nobodys_spare_area() {
 
 #[test]
 fn schedulers_and_links_that_do_not_suit_are_named() {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.nvme("nvme0n1");
     made.mount("/mnt", "ext4", "nvme0n1", "rw,relatime");
-    assert_verdict(&outcome(&made.done(), "/mnt", "scheduler"), Verdict::Fine, &["none"]);
+    assert_verdict(&outcome(&made.build(), "/mnt", "scheduler"), Verdict::Fine, &["none"]);
     made.set("nvme0n1", "queue/scheduler", "none mq-deadline [bfq]");
-    assert_verdict(&outcome(&made.done(), "/mnt", "scheduler"), Verdict::Notice, &["echo none"]);
+    assert_verdict(&outcome(&made.build(), "/mnt", "scheduler"), Verdict::Notice, &["echo none"]);
     for (part, text) in [
         ("current_link_speed", "8.0 GT/s PCIe"),
         ("max_link_speed", "8.0 GT/s PCIe"),
@@ -258,11 +258,11 @@ fn schedulers_and_links_that_do_not_suit_are_named() {
     ] {
         made.set("nvme0n1", &format!("device/device/{part}"), text);
     }
-    assert_verdict(&outcome(&made.done(), "/mnt", "controller"), Verdict::Notice, &["2 lanes"]);
+    assert_verdict(&outcome(&made.build(), "/mnt", "controller"), Verdict::Notice, &["2 lanes"]);
 
     let mut sata = sata();
-    assert_verdict(&outcome(&sata.done(), "/mnt", "controller"), Verdict::Fine, &["ahci"]);
+    assert_verdict(&outcome(&sata.build(), "/mnt", "controller"), Verdict::Fine, &["ahci"]);
     let driver = "/sys/devices/pci0000:00/0000:00:17.0/driver";
     sata.facts.link(driver, "/sys/bus/pci/drivers/ata_piix");
-    assert_verdict(&outcome(&sata.done(), "/mnt", "controller"), Verdict::Warning, &["AHCI"]);
+    assert_verdict(&outcome(&sata.build(), "/mnt", "controller"), Verdict::Warning, &["AHCI"]);
 }

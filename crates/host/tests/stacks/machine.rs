@@ -10,7 +10,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// A machine under construction.
-pub struct Made {
+pub struct MachineBuilder {
     pub facts: Captured,
     mounts: String,
     tables: String,
@@ -18,9 +18,9 @@ pub struct Made {
     devices: u32,
 }
 
-impl Made {
+impl MachineBuilder {
     /// A machine of today with systemd, whose timer is off, and nothing to store on.
-    pub fn new() -> Made {
+    pub fn new() -> MachineBuilder {
         let machine = Machine {
             system: "Linux 6.12.41".to_owned(),
             release: "6.12.41".to_owned(),
@@ -28,7 +28,7 @@ impl Made {
             time: NOW,
             is_root: true,
         };
-        let mut made = Made {
+        let mut made = MachineBuilder {
             facts: Captured::new(machine),
             mounts: String::new(),
             tables: String::new(),
@@ -292,19 +292,19 @@ impl Made {
     pub fn timer(&mut self, ago: u64) {
         let unit = "/usr/lib/systemd/system/fstrim.timer";
         self.facts.link("/etc/systemd/system/timers.target.wants/fstrim.timer", unit);
-        self.facts.changed_at("/var/lib/systemd/timers/stamp-fstrim.timer", NOW - ago);
+        self.facts.set_modified("/var/lib/systemd/timers/stamp-fstrim.timer", NOW - ago);
     }
 
     /// The machine as it is now.
-    pub fn done(&self) -> Captured {
+    pub fn build(&self) -> Captured {
         let mut facts = self.facts.clone();
         facts.put("/proc/self/mountinfo", &self.mounts);
         if facts.machine().is_root && !self.tables.is_empty() {
-            facts.answer("dmsetup", &["table"], 0, &self.tables);
-            facts.answer("dmsetup", &["status"], 0, &self.statuses);
+            facts.set_output("dmsetup", &["table"], 0, &self.tables);
+            facts.set_output("dmsetup", &["status"], 0, &self.statuses);
         } else if !self.tables.is_empty() {
-            facts.answer("dmsetup", &["table"], 1, "");
-            facts.answer("dmsetup", &["status"], 1, "");
+            facts.set_output("dmsetup", &["table"], 1, "");
+            facts.set_output("dmsetup", &["status"], 1, "");
         }
         facts
     }

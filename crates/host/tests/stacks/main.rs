@@ -5,8 +5,8 @@ mod automatic;
 mod drives;
 mod machine;
 mod outputs;
+mod settings;
 mod trim;
-mod use_of_it;
 
 use ssdlab_host::Captured;
 use ssdlab_host::doctor::{self, Check, Diagnosis, Verdict};

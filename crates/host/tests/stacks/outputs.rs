@@ -1,24 +1,24 @@
 //! A diagnosis for people and for Prometheus, and with what an experiment has shown.
 
-use ssdlab_host::doctor::{self, Diagnosis, Options, Proof, Verdict};
+use ssdlab_host::doctor::{self, Diagnosis, Options, TrimProof, Verdict};
 
-use crate::machine::{Made, mib};
+use crate::machine::{MachineBuilder, mib};
 
 /// LVM on encryption that was not told to pass discards.
 fn diagnosis(told: bool) -> Diagnosis {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.sata("sda", true);
     made.partition("sda1", "sda", mib(1));
     made.luks("dm-0", "home", "sda1", told);
     made.mount("/mnt", "ext4", "dm-0", "rw,noatime,discard");
-    doctor::examine(&made.done(), Some("/mnt")).unwrap()
+    doctor::examine(&made.build(), Some("/mnt")).unwrap()
 }
 
 #[test]
 fn people_see_the_tree_what_is_wrong_and_commands_that_are_never_broken() {
     let diagnosis = diagnosis(false);
     let options = |all| Options { width: 72, ascii: true, all };
-    let text = diagnosis.words(&options(false));
+    let text = diagnosis.to_text(&options(false));
     let begin = "/mnt           ext4, rw,noatime,discard\n\
                  `- home        dm-crypt, 480 GiB, LUKS2, TRIM NO\n   \
                     `- sda1     partition, 400 GiB, from 1 MiB, TRIM yes\n      \
@@ -35,7 +35,7 @@ fn people_see_the_tree_what_is_wrong_and_commands_that_are_never_broken() {
     let why = "programs that ask when a file was read";
     let swap = "Advice to set it to 1 or 5";
     assert!(!text.contains(swap) && !text.contains(why), "{text}");
-    assert!(diagnosis.words(&options(true)).contains("Advice to set it to"));
+    assert!(diagnosis.to_text(&options(true)).contains("Advice to set it to"));
     assert!(text.contains("1 problem, 0 warnings"), "{text}");
 }
 
@@ -47,18 +47,18 @@ fn metrics_have_a_number_for_each_outcome_and_none_for_what_is_not_known() {
     has("ssdlab_doctor_check{subject=\"sda\",check=\"wear\",verdict=\"unknown\"} -1");
     has("ssdlab_doctor_trim_reaches_flash{target=\"/mnt\"} 0");
     has("ssdlab_doctor_worst 3");
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.mount("/mnt", "nfs4", "server:/export", "rw,relatime");
-    let text = doctor::examine(&made.done(), Some("/mnt")).unwrap().prometheus();
+    let text = doctor::examine(&made.build(), Some("/mnt")).unwrap().prometheus();
     assert!(!text.contains("reaches_flash{"), "{text}");
 }
 
 #[test]
 fn metrics_have_the_figures_of_each_drive_in_base_units() {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.nvme("nvme0n1");
     made.sata("sda", true);
-    let mut facts = made.done();
+    let mut facts = made.build();
     let report = serde_json::json!({
         "model_name": "Samsung SSD 970 EVO \"500GB\"", "temperature": {"current": 41},
         "smart_status": {"passed": true}, "power_on_time": {"hours": 2},
@@ -66,7 +66,7 @@ fn metrics_have_the_figures_of_each_drive_in_base_units() {
             "available_spare": 97, "available_spare_threshold": 10, "data_units_written": 2,
             "media_errors": 5},
     });
-    facts.answer("smartctl", &["--json=c", "-x", "/dev/nvme0n1"], 0, &report.to_string());
+    facts.set_output("smartctl", &["--json=c", "-x", "/dev/nvme0n1"], 0, &report.to_string());
     let diagnosis = doctor::examine(&facts, None).unwrap();
     let text = diagnosis.prometheus();
     let has = |line: &str| assert!(text.lines().any(|it| it == line), "no {line} in\n{text}");
@@ -116,9 +116,9 @@ fn what_an_experiment_shows_stands_beside_what_the_layers_say() {
         assert_eq!((check.check, check.seen.as_str()), ("trim-proof", "words"));
         (check.verdict, !check.why.is_empty(), diagnosis.worst >= check.verdict)
     };
-    assert_eq!(verdict(true, Proof::Gone), (Verdict::Fine, false, true));
-    assert_eq!(verdict(true, Proof::StillThere), (Verdict::Problem, true, true));
-    assert_eq!(verdict(false, Proof::Gone), (Verdict::Notice, true, true));
-    assert_eq!(verdict(false, Proof::StillThere), (Verdict::Problem, false, true));
-    assert_eq!(verdict(true, Proof::NotTold).0, Verdict::Unknown);
+    assert_eq!(verdict(true, TrimProof::Gone), (Verdict::Fine, false, true));
+    assert_eq!(verdict(true, TrimProof::StillThere), (Verdict::Problem, true, true));
+    assert_eq!(verdict(false, TrimProof::Gone), (Verdict::Notice, true, true));
+    assert_eq!(verdict(false, TrimProof::StillThere), (Verdict::Problem, false, true));
+    assert_eq!(verdict(true, TrimProof::Inconclusive).0, Verdict::Unknown);
 }

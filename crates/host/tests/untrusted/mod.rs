@@ -26,10 +26,10 @@ pub fn machine(text: &str, captured: &mut Captured) {
 
 /// A report of a drive, as smartctl or nvme-cli might print it.
 pub fn smart(text: &str, captured: &mut Captured) {
-    captured.answer("smartctl", &["--json=c", "-x", "/dev/sda"], 0, text);
-    captured.answer("smartctl", &["--json=c", "-x", "/dev/nvme0n1"], 0, text);
+    captured.set_output("smartctl", &["--json=c", "-x", "/dev/sda"], 0, text);
+    captured.set_output("smartctl", &["--json=c", "-x", "/dev/nvme0n1"], 0, text);
     for verb in ["id-ctrl", "id-ns", "smart-log"] {
-        captured.answer("nvme", &[verb, "/dev/nvme0n1", "-o", "json"], 0, text);
+        captured.set_output("nvme", &[verb, "/dev/nvme0n1", "-o", "json"], 0, text);
     }
     examined(captured);
 }
@@ -37,10 +37,10 @@ pub fn smart(text: &str, captured: &mut Captured) {
 fn examined(facts: &dyn Facts) {
     let diagnosis = doctor::examine(facts, None).expect("the whole machine is always there");
     let options = Options { width: 80, ascii: true, all: true };
-    assert!(!diagnosis.words(&options).chars().any(|it| it.is_control() && it != '\n'));
+    assert!(!diagnosis.to_text(&options).chars().any(|it| it.is_control() && it != '\n'));
     assert!(!diagnosis.prometheus().is_empty());
-    for stack in layers::everything(facts) {
-        assert!(stack.top.all().len() < 5_000);
+    for stack in layers::all_stacks(facts) {
+        assert!(stack.top.self_and_below().len() < 5_000);
     }
     let _ = doctor::examine(facts, Some("/"));
 }

@@ -6,21 +6,21 @@ use ssdlab_drive::{Rate, Skew};
 use ssdlab_units::{ByteLength, KIB, Nanoseconds};
 
 use super::options;
-use super::sections::{Given, Section, sections};
+use super::sections::{FioOption, Section, sections};
 use crate::error::{InputError, Remark, shown};
 
 /// fio job file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobFile {
     /// Groups of jobs that run together, in the order of running.
-    pub groups: Vec<Group>,
+    pub groups: Vec<JobGroup>,
     /// Remarks on what is done differently than by fio, or not at all.
     pub remarks: Vec<Remark>,
 }
 
 /// Jobs that run at the same time.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub struct JobGroup {
     /// Idle time of the drive before the group.
     pub rest: Nanoseconds,
     /// Jobs of the group.
@@ -42,7 +42,7 @@ pub enum Direction {
 
 /// Length or offset on the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub enum SizeOrPercent {
     /// Number of bytes.
     Bytes(ByteLength),
     /// Percentage of the target's capacity.
@@ -71,9 +71,9 @@ pub struct Job {
     /// Number of copies of the job that run at the same time (`numjobs`).
     pub copies: u32,
     /// Offset of the job's region.
-    pub offset: Extent,
+    pub offset: SizeOrPercent,
     /// Length of the job's region; `None` for the whole target.
-    pub size: Option<Extent>,
+    pub size: Option<SizeOrPercent>,
     /// Bytes to transfer (`io_size`); `None` if they are the size of the region.
     pub io_size: Option<ByteLength>,
     /// Number of times that the job is repeated (`loops`).
@@ -95,7 +95,7 @@ pub struct Job {
     /// Seed of the job's addresses (`randseed`), if it is set.
     pub seed: Option<u64>,
     /// True if the job waits for the jobs before it (`stonewall`).
-    pub(super) waits: bool,
+    pub(super) waits_for_previous: bool,
     /// Idle time of the drive before the job.
     pub(super) rest: Nanoseconds,
     /// Name of the I/O engine (`ioengine`), if it is set.
@@ -122,7 +122,7 @@ impl Job {
             block_size: KIB * 4,
             depth: 1,
             copies: 1,
-            offset: Extent::Bytes(ByteLength::ZERO),
+            offset: SizeOrPercent::Bytes(ByteLength::ZERO),
             size: None,
             io_size: None,
             loops: 1,
@@ -134,7 +134,7 @@ impl Job {
             flush_at_end: false,
             think: None,
             seed: None,
-            waits: false,
+            waits_for_previous: false,
             rest: Nanoseconds::ZERO,
             engine: None,
             direct: false,
@@ -164,8 +164,8 @@ impl Job {
         let mut add = |name, value: Option<String>| settings.extend(value.map(|it| (name, it)));
         let beyond_one = |number: u32| (number > 1).then(|| number.to_string());
         add("numjobs", beyond_one(self.copies));
-        add("size", self.size.map(extent_words));
-        add("offset", Some(self.offset).filter(|it| !it.is_none()).map(extent_words));
+        add("size", self.size.map(size_text));
+        add("offset", Some(self.offset).filter(|it| !it.is_none()).map(size_text));
         add("io_size", self.io_size.map(|it| it.to_string()));
         add("loops", beyond_one(self.loops));
         add("runtime", self.runtime.map(|it| it.to_string()));
@@ -174,7 +174,7 @@ impl Job {
             "random_distribution",
             self.distribution.filter(|_| self.random).map(|it| it.to_string()),
         );
-        add("rate", self.rate.map(rate_words));
+        add("rate", self.rate.map(rate_text));
         add("fsync", self.flush_every.map(|it| it.to_string()));
         add("end_fsync", self.flush_at_end.then(|| "1".to_owned()));
         add("thinktime", self.think.map(|(every, time)| format!("{time} every {every}")));
@@ -183,8 +183,8 @@ impl Job {
 
     /// Returns true if size or offset of the job's region depend on the target's capacity.
     pub fn is_relative(&self) -> bool {
-        matches!(self.size, None | Some(Extent::Percent(_)))
-            || matches!(self.offset, Extent::Percent(1..))
+        matches!(self.size, None | Some(SizeOrPercent::Percent(_)))
+            || matches!(self.offset, SizeOrPercent::Percent(1..))
     }
 
     /// Returns true if the job writes or trims.
@@ -193,12 +193,12 @@ impl Job {
     }
 }
 
-impl Extent {
+impl SizeOrPercent {
     /// Returns the number of bytes on a target of `capacity`.
     pub fn of(self, capacity: ByteLength) -> ByteLength {
         match self {
-            Extent::Bytes(bytes) => bytes,
-            Extent::Percent(percent) => {
+            SizeOrPercent::Bytes(bytes) => bytes,
+            SizeOrPercent::Percent(percent) => {
                 let part = u128::from(capacity.bytes()) * u128::from(percent) / 100;
                 ByteLength::new(part as u64)
             }
@@ -206,18 +206,18 @@ impl Extent {
     }
 
     fn is_none(self) -> bool {
-        matches!(self, Extent::Bytes(ByteLength::ZERO) | Extent::Percent(0))
+        matches!(self, SizeOrPercent::Bytes(ByteLength::ZERO) | SizeOrPercent::Percent(0))
     }
 }
 
-fn extent_words(extent: Extent) -> String {
-    match extent {
-        Extent::Bytes(bytes) => bytes.to_string(),
-        Extent::Percent(percent) => format!("{percent}%"),
+fn size_text(size: SizeOrPercent) -> String {
+    match size {
+        SizeOrPercent::Bytes(bytes) => bytes.to_string(),
+        SizeOrPercent::Percent(percent) => format!("{percent}%"),
     }
 }
 
-fn rate_words(rate: Rate) -> String {
+fn rate_text(rate: Rate) -> String {
     match rate {
         Rate::RequestsPerSecond(rate) => format!("{rate} requests/s"),
         Rate::BytesPerSecond(rate) => format!("{rate} bytes/s"),
@@ -226,7 +226,7 @@ fn rate_words(rate: Rate) -> String {
 }
 
 /// Largest number of jobs in a file.
-const MOST_JOBS: usize = 10_000;
+const MAX_JOBS: usize = 10_000;
 
 impl JobFile {
     /// Reads a job file.
@@ -234,32 +234,32 @@ impl JobFile {
     /// # Errors
     /// Returns an error with the line of the first option that is not understood or not supported.
     pub fn parse(text: &str) -> Result<JobFile, InputError> {
-        let mut global: Vec<Given> = Vec::new();
+        let mut global: Vec<FioOption> = Vec::new();
         let mut jobs = Vec::new();
         let mut remarks = Vec::new();
         for section in sections(text)? {
             // fio 3.33 compares only the beginning of the name, too.
             if section.name.starts_with("global") {
-                global.extend(section.given);
+                global.extend(section.options);
                 continue;
             }
-            if jobs.len() == MOST_JOBS {
+            if jobs.len() == MAX_JOBS {
                 return Err(InputError::at(section.line, "too many jobs for one file"));
             }
             let mut job = Job::new(&section);
-            for given in global.iter().chain(&section.given) {
+            for given in global.iter().chain(&section.options) {
                 options::apply(&mut job, given, &mut remarks)?;
             }
-            options::conclude(&mut job, &mut remarks)?;
+            options::resolve(&mut job, &mut remarks)?;
             jobs.push(job);
         }
         if jobs.is_empty() {
             return Err(InputError::whole("there is no job in it; a job begins with [name]"));
         }
-        remarks.extend(one_for_several_files(&jobs));
+        remarks.extend(several_files_remark(&jobs));
         remarks.sort();
         remarks.dedup();
-        Ok(JobFile { groups: grouped(jobs)?, remarks })
+        Ok(JobFile { groups: group_jobs(jobs)?, remarks })
     }
 
     /// Reads the options of a job in fio's JSON, given as names and values.
@@ -270,15 +270,15 @@ impl JobFile {
         name: &str,
         given: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Result<Job, InputError> {
-        let section = Section { line: 0, name: name.to_owned(), given: Vec::new() };
+        let section = Section { line: 0, name: name.to_owned(), options: Vec::new() };
         let mut job = Job::new(&section);
         let mut remarks = Vec::new();
         for (key, value) in given {
             let value = (!value.is_empty()).then(|| value.to_owned());
-            let given = Given { line: 0, key: key.to_owned(), value };
+            let given = FioOption { line: 0, key: key.to_owned(), value };
             options::apply(&mut job, &given, &mut remarks)?;
         }
-        options::conclude(&mut job, &mut remarks)?;
+        options::resolve(&mut job, &mut remarks)?;
         Ok(job)
     }
 
@@ -289,7 +289,7 @@ impl JobFile {
 }
 
 /// Returns the remark that fio would work on several files, or `None` if it would work on one.
-fn one_for_several_files(jobs: &[Job]) -> Option<Remark> {
+fn several_files_remark(jobs: &[Job]) -> Option<Remark> {
     let named: BTreeSet<&str> = jobs.iter().filter_map(|job| job.file.as_deref()).collect();
     // fio creates one file for each copy of a job that names none.
     let unnamed: usize =
@@ -305,12 +305,14 @@ fn one_for_several_files(jobs: &[Job]) -> Option<Remark> {
 }
 
 /// Returns groups of jobs that run together: a job that waits for those before it begins a new group.
-fn grouped(jobs: Vec<Job>) -> Result<Vec<Group>, InputError> {
-    let mut groups: Vec<Group> = Vec::new();
+fn group_jobs(jobs: Vec<Job>) -> Result<Vec<JobGroup>, InputError> {
+    let mut groups: Vec<JobGroup> = Vec::new();
     for job in jobs {
         match groups.last_mut() {
-            Some(group) if !job.waits && job.rest == group.rest => group.jobs.push(job),
-            Some(_) if !job.waits => {
+            Some(group) if !job.waits_for_previous && job.rest == group.rest => {
+                group.jobs.push(job)
+            }
+            Some(_) if !job.waits_for_previous => {
                 let why = format!(
                     "job '{}' would begin at another time than the jobs that it runs beside \
                      (exec_prerun); that is not there: add stonewall, to run it after them",
@@ -318,7 +320,7 @@ fn grouped(jobs: Vec<Job>) -> Result<Vec<Group>, InputError> {
                 );
                 return Err(InputError::at(job.line, why));
             }
-            _ => groups.push(Group { rest: job.rest, jobs: vec![job] }),
+            _ => groups.push(JobGroup { rest: job.rest, jobs: vec![job] }),
         }
     }
     Ok(groups)

@@ -12,15 +12,15 @@ use serde::Deserialize;
 use ssdlab_units::Nanoseconds;
 
 use crate::error::{InputError, shown};
-use intervals::Recorder;
-pub use intervals::{Interval, Part};
+use intervals::IntervalRecorder;
+pub use intervals::{Interval, KindSums};
 
 /// Largest size of a result file, in bytes; larger files are not results of fio.
-const LARGEST: usize = 256 << 20;
+const MAX_RESULT_SIZE: usize = 256 << 20;
 
 /// Last bucket of fio's histogram, in nanoseconds: longer latencies are counted in it, so a percentile in this bucket
 /// has no meaning.
-const SATURATED: f64 = 17_112_760_320.0;
+const LAST_BUCKET_NANOS: f64 = 17_112_760_320.0;
 
 /// Result of one run of fio.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,15 +87,15 @@ impl Side {
         if (self.requests as f64) < needed {
             return None;
         }
-        let said = self.percentiles.iter().find(|(at, _)| (at - percent).abs() < 1e-6);
-        let value = match said {
+        let reported = self.percentiles.iter().find(|(at, _)| (at - percent).abs() < 1e-6);
+        let value = match reported {
             Some((_, value)) => *value,
-            None => self.of_bins(percent)?,
+            None => self.percentile_of_bins(percent)?,
         };
-        (value < SATURATED).then_some(value)
+        (value < LAST_BUCKET_NANOS).then_some(value)
     }
 
-    fn of_bins(&self, percent: f64) -> Option<f64> {
+    fn percentile_of_bins(&self, percent: f64) -> Option<f64> {
         let total: u64 = self.bins.iter().map(|(_, count)| count).sum();
         let wanted = (total as f64 * percent / 100.0).ceil() as u64;
         let mut below = 0;
@@ -107,7 +107,7 @@ impl Side {
     }
 
     /// Adds the results of another copy of the job, which ran at the same time.
-    fn merge(&mut self, other: Side) {
+    fn merge_copy(&mut self, other: Side) {
         if other.requests == 0 {
             return;
         }
@@ -203,13 +203,13 @@ struct LatencyOutput {
 /// # Errors
 /// Returns an error if the text contains no JSON of fio 3, with the line at which the JSON is broken.
 pub fn parse(text: &str) -> Result<FioRun, InputError> {
-    if text.len() > LARGEST {
+    if text.len() > MAX_RESULT_SIZE {
         return Err(InputError::whole("is too large for a result of fio"));
     }
-    let mut recorder = Recorder::default();
+    let mut recorder = IntervalRecorder::default();
     let mut last = None;
-    each_object(text, |output| {
-        recorder.note(&output.jobs);
+    for_each_object(text, |output| {
+        recorder.add_report(&output.jobs);
         last = Some(output);
     })?;
     let Some(last) = last else {
@@ -218,9 +218,9 @@ pub fn parse(text: &str) -> Result<FioRun, InputError> {
     check_version(&last.version)?;
     let mut jobs: Vec<FioJob> = Vec::new();
     for (job, intervals) in last.jobs.into_iter().zip(recorder.intervals()) {
-        let job = job_of(job, &last.global, intervals)?;
+        let job = to_fio_job(job, &last.global, intervals)?;
         match jobs.iter_mut().find(|known| (&known.name, known.group) == (&job.name, job.group)) {
-            Some(known) => merge(known, job),
+            Some(known) => merge_copy(known, job),
             None => jobs.push(job),
         }
     }
@@ -230,13 +230,13 @@ pub fn parse(text: &str) -> Result<FioRun, InputError> {
     Ok(FioRun { version: shown(&last.version), timestamp: last.timestamp, jobs })
 }
 
-/// Calls `tell` with the JSON objects of a file in order; text between them is skipped.
-fn each_object(text: &str, mut tell: impl FnMut(Output)) -> Result<(), InputError> {
+/// Calls `callback` with the JSON objects of a file in order; text between them is skipped.
+fn for_each_object(text: &str, mut callback: impl FnMut(Output)) -> Result<(), InputError> {
     let mut from = 0;
     while let Some(start) = next_object(text, from) {
         let mut stream = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Output>();
         match stream.next() {
-            Some(Ok(output)) => tell(output),
+            Some(Ok(output)) => callback(output),
             Some(Err(error)) => {
                 let before = text[..start].matches('\n').count() as u64;
                 let line = before + error.line().max(1) as u64;
@@ -274,7 +274,7 @@ fn check_version(version: &str) -> Result<(), InputError> {
     }
 }
 
-fn job_of(
+fn to_fio_job(
     job: JobOutput,
     global: &BTreeMap<String, String>,
     intervals: Vec<Interval>,
@@ -290,7 +290,7 @@ fn job_of(
     }
     let longest = [&job.read, &job.write, &job.trim].iter().map(|side| side.runtime).max();
     let seconds = longest.unwrap_or(0) as f64 / 1e3;
-    let sides = [side(job.read)?, side(job.write)?, side(job.trim)?, side(job.sync)?];
+    let sides = [to_side(job.read)?, to_side(job.write)?, to_side(job.trim)?, to_side(job.sync)?];
     let [read, write, trim, mut flush] = sides;
     // fio reports no running time for flushes: take that of the job.
     flush.seconds = seconds;
@@ -302,25 +302,25 @@ fn job_of(
         description: job.desc.map(|text| text.chars().filter(|it| !it.is_control()).collect()),
         sides: [read, write, trim, flush],
         cpu_seconds: (job.usr_cpu + job.sys_cpu).max(0.0) / 100.0 * seconds,
-        curve: intervals.iter().map(Interval::point).collect(),
+        curve: intervals.iter().map(Interval::curve_point).collect(),
         intervals,
         error: job.error,
     })
 }
 
-fn merge(known: &mut FioJob, other: FioJob) {
+fn merge_copy(known: &mut FioJob, other: FioJob) {
     known.copies += 1;
     known.cpu_seconds += other.cpu_seconds;
     known.error = if known.error == 0 { other.error } else { known.error };
     for (own, side) in known.sides.iter_mut().zip(other.sides) {
-        own.merge(side);
+        own.merge_copy(side);
     }
     // Copies report at different moments, so their points cannot be added.
     known.curve.clear();
     known.intervals.clear();
 }
 
-fn side(side: SideOutput) -> Result<Side, InputError> {
+fn to_side(side: SideOutput) -> Result<Side, InputError> {
     let total = side.lat_ns.unwrap_or_default();
     let completion = side.clat_ns.unwrap_or_default();
     let mean = (total.count > 0).then_some(total.mean).filter(|mean| mean.is_finite());

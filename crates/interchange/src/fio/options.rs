@@ -5,172 +5,180 @@ use ssdlab_drive::{Rate, Skew};
 use ssdlab_units::text::QuantityError;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::job::{Direction, Extent, Job};
-use super::sections::Given;
+use super::job::{Direction, Job, SizeOrPercent};
+use super::sections::FioOption;
 use super::values::{number, percent, size, switch, time};
 use crate::error::{InputError, Remark, shown};
 
 /// Options that are ignored, with the reason for the remark.
 pub const IGNORED: [(&str, &str); 44] = [
-    ("filename", TARGET),
-    ("filename_format", TARGET),
-    ("directory", TARGET),
-    ("nrfiles", TARGET),
-    ("openfiles", TARGET),
-    ("file_service_type", TARGET),
-    ("create_on_open", TARGET),
-    ("create_serialize", TARGET),
-    ("create_fsync", TARGET),
-    ("fallocate", TARGET),
-    ("overwrite", TARGET),
-    ("unlink", TARGET),
-    ("allow_file_create", TARGET),
-    ("allow_mounted_write", TARGET),
+    ("filename", TARGET_REASON),
+    ("filename_format", TARGET_REASON),
+    ("directory", TARGET_REASON),
+    ("nrfiles", TARGET_REASON),
+    ("openfiles", TARGET_REASON),
+    ("file_service_type", TARGET_REASON),
+    ("create_on_open", TARGET_REASON),
+    ("create_serialize", TARGET_REASON),
+    ("create_fsync", TARGET_REASON),
+    ("fallocate", TARGET_REASON),
+    ("overwrite", TARGET_REASON),
+    ("unlink", TARGET_REASON),
+    ("allow_file_create", TARGET_REASON),
+    ("allow_mounted_write", TARGET_REASON),
     ("invalidate", "nothing is cached here"),
     ("refill_buffers", "every write has data of its own"),
     ("scramble_buffers", "every write has data of its own"),
     ("randrepeat", "the seed decides, with --seed"),
     ("allrandrepeat", "the seed decides, with --seed"),
-    ("random_generator", GENERATOR),
-    ("thread", ENGINE),
-    ("mem", ENGINE),
-    ("iomem", ENGINE),
-    ("hipri", ENGINE),
-    ("fixedbufs", ENGINE),
-    ("registerfiles", ENGINE),
-    ("sqthread_poll", ENGINE),
-    ("iodepth_batch", ENGINE),
-    ("iodepth_batch_submit", ENGINE),
-    ("iodepth_batch_complete_min", ENGINE),
-    ("iodepth_batch_complete_max", ENGINE),
-    ("iodepth_batch_complete", ENGINE),
-    ("cpus_allowed", ENGINE),
-    ("numa_cpu_nodes", ENGINE),
-    ("group_reporting", REPORT),
-    ("description", REPORT),
-    ("new_group", REPORT),
-    ("percentile_list", REPORT),
-    ("clat_percentiles", REPORT),
-    ("lat_percentiles", REPORT),
-    ("log_avg_msec", REPORT),
-    ("write_bw_log", REPORT),
-    ("per_job_logs", REPORT),
-    ("unified_rw_reporting", REPORT),
+    ("random_generator", GENERATOR_REASON),
+    ("thread", ENGINE_REASON),
+    ("mem", ENGINE_REASON),
+    ("iomem", ENGINE_REASON),
+    ("hipri", ENGINE_REASON),
+    ("fixedbufs", ENGINE_REASON),
+    ("registerfiles", ENGINE_REASON),
+    ("sqthread_poll", ENGINE_REASON),
+    ("iodepth_batch", ENGINE_REASON),
+    ("iodepth_batch_submit", ENGINE_REASON),
+    ("iodepth_batch_complete_min", ENGINE_REASON),
+    ("iodepth_batch_complete_max", ENGINE_REASON),
+    ("iodepth_batch_complete", ENGINE_REASON),
+    ("cpus_allowed", ENGINE_REASON),
+    ("numa_cpu_nodes", ENGINE_REASON),
+    ("group_reporting", REPORT_REASON),
+    ("description", REPORT_REASON),
+    ("new_group", REPORT_REASON),
+    ("percentile_list", REPORT_REASON),
+    ("clat_percentiles", REPORT_REASON),
+    ("lat_percentiles", REPORT_REASON),
+    ("log_avg_msec", REPORT_REASON),
+    ("write_bw_log", REPORT_REASON),
+    ("per_job_logs", REPORT_REASON),
+    ("unified_rw_reporting", REPORT_REASON),
 ];
 
-const TARGET: &str = "the target of the run is used instead, and laid out as it needs";
-const GENERATOR: &str = "addresses come from this program's own generator";
-const ENGINE: &str = "it is about fio's engine, and this is another one";
-const REPORT: &str = "it is about fio's report, and this is another one";
+const TARGET_REASON: &str = "the target of the run is used instead, and laid out as it needs";
+const GENERATOR_REASON: &str = "addresses come from this program's own generator";
+const ENGINE_REASON: &str = "it is about fio's engine, and this is another one";
+const REPORT_REASON: &str = "it is about fio's report, and this is another one";
 
 /// I/O engines that send one request at a time, whatever the depth.
-const SYNCHRONOUS: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
+const SYNCHRONOUS_ENGINES: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
 
 /// I/O engines that keep many requests in flight.
-const ASYNCHRONOUS: [&str; 7] =
+const ASYNCHRONOUS_ENGINES: [&str; 7] =
     ["libaio", "io_uring", "io_uring_cmd", "posixaio", "windowsaio", "solarisaio", "sg"];
 
 /// Returns the error for a value that is not valid; `right` describes valid values.
-fn wrong(given: &Given, right: &str) -> InputError {
-    let value = given.value.as_deref().unwrap_or("");
-    InputError::at(given.line, format!("{}={}: it is {right}", given.key, shown(value)))
+fn invalid_value(option: &FioOption, right: &str) -> InputError {
+    let value = option.value.as_deref().unwrap_or("");
+    InputError::at(option.line, format!("{}={}: it is {right}", option.key, shown(value)))
 }
 
-fn cannot(given: &Given, why: &str) -> InputError {
-    let value = given.value.as_deref().map_or(String::new(), |value| format!("={}", shown(value)));
-    InputError::at(given.line, format!("{}{value}: {why}", given.key))
+fn unsupported(option: &FioOption, why: &str) -> InputError {
+    let value = option.value.as_deref().map_or(String::new(), |value| format!("={}", shown(value)));
+    InputError::at(option.line, format!("{}{value}: {why}", option.key))
 }
 
 /// Applies one option to a job.
 pub(super) fn apply(
     job: &mut Job,
-    given: &Given,
+    option: &FioOption,
     remarks: &mut Vec<Remark>,
 ) -> Result<(), InputError> {
-    refuse_another_workload(given)?;
-    if let Some((_, why)) = IGNORED.iter().find(|(key, _)| *key == given.key) {
-        remarks.push(Remark { line: given.line, words: format!("{}: {why}", given.key) });
-        if given.key == "filename" {
-            job.file = given.value.clone();
+    refuse_unsupported(option)?;
+    if let Some((_, why)) = IGNORED.iter().find(|(key, _)| *key == option.key) {
+        remarks.push(Remark { line: option.line, words: format!("{}: {why}", option.key) });
+        if option.key == "filename" {
+            job.file = option.value.clone();
         }
         return Ok(());
     }
-    if place(job, given)? || pace(job, given)? || engine(job, given, remarks)? {
+    if apply_workload_option(job, option)?
+        || apply_timing_option(job, option)?
+        || apply_engine_option(job, option, remarks)?
+    {
         return Ok(());
     }
     Err(InputError::at(
-        given.line,
+        option.line,
         format!(
             "option '{}' is not understood; what cannot be done here is not passed over: take the \
              line out if the workload is the same without it",
-            given.key
+            option.key
         ),
     ))
 }
 
 /// Refuses options and values that would change the requests that the drive sees, those of [`IGNORED`] included.
-fn refuse_another_workload(given: &Given) -> Result<(), InputError> {
-    let value = given.value.as_deref().unwrap_or("");
-    match given.key.as_str() {
+fn refuse_unsupported(option: &FioOption) -> Result<(), InputError> {
+    let value = option.value.as_deref().unwrap_or("");
+    match option.key.as_str() {
         // A colon separates files unless a backslash precedes it.
         "filename" if value.replace("\\:", "").contains(':') => {
-            Err(cannot(given, "requests that go to several files by turns are not there"))
+            Err(unsupported(option, "requests that go to several files by turns are not there"))
         }
         "nrfiles" if number(value) != Some(1) => {
-            Err(cannot(given, "requests that go to several files by turns are not there"))
+            Err(unsupported(option, "requests that go to several files by turns are not there"))
         }
-        "iodepth_low" => {
-            Err(cannot(given, "a queue that is emptied before it is filled again is not there"))
-        }
+        "iodepth_low" => Err(unsupported(
+            option,
+            "a queue that is emptied before it is filled again is not there",
+        )),
         "iodepth_batch_complete_min" | "iodepth_batch_complete"
             if number(value).is_none_or(|count| count > 1) =>
         {
-            Err(cannot(given, "to wait for several answers at once is not there"))
+            Err(unsupported(option, "to wait for several answers at once is not there"))
         }
         _ => Ok(()),
     }
 }
 
 /// Applies an option about the kind, size or place of requests; returns false for any other option.
-fn place(job: &mut Job, given: &Given) -> Result<bool, InputError> {
-    let value = given.value.as_deref().unwrap_or("");
-    let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
-    let count = |right| number(value).ok_or_else(|| wrong(given, right));
-    match given.key.as_str() {
-        "rw" | "readwrite" => direction(job, given, value)?,
+fn apply_workload_option(job: &mut Job, option: &FioOption) -> Result<bool, InputError> {
+    let value = option.value.as_deref().unwrap_or("");
+    let is_on = || switch(option.value.as_deref()).ok_or_else(|| invalid_value(option, "0 or 1"));
+    let count = |right| number(value).ok_or_else(|| invalid_value(option, right));
+    match option.key.as_str() {
+        "rw" | "readwrite" => apply_direction(job, option, value)?,
         "bs" | "blocksize" => {
             let first = value.split(',').next().unwrap_or("");
             if value.split(',').any(|other| other != first) {
-                return Err(cannot(given, "reads and writes of different sizes are not there"));
+                return Err(unsupported(
+                    option,
+                    "reads and writes of different sizes are not there",
+                ));
             }
             let bytes = size(first).filter(|it| *it > ByteLength::ZERO);
-            job.block_size = bytes.ok_or_else(|| wrong(given, "a size, such as 4k"))?;
+            job.block_size = bytes.ok_or_else(|| invalid_value(option, "a size, such as 4k"))?;
         }
-        "size" => job.size = Some(extent(given, value)?),
-        "offset" => job.offset = extent(given, value)?,
+        "size" => job.size = Some(parse_size_or_percent(option, value)?),
+        "offset" => job.offset = parse_size_or_percent(option, value)?,
         "io_size" | "io_limit" => {
-            let amount = size(value).ok_or_else(|| wrong(given, "a size, such as 1g"))?;
+            let amount = size(value).ok_or_else(|| invalid_value(option, "a size, such as 1g"))?;
             job.io_size = Some(amount).filter(|it| *it > ByteLength::ZERO);
         }
-        "loops" => job.loops = small(count("a whole number")?, given)?,
+        "loops" => job.loops = bounded_count(count("a whole number")?, option)?,
         "rwmixread" | "rwmixwrite" => {
             let share = count("a whole number from 0 to 100")?;
             let share = u8::try_from(share).ok().filter(|it| *it <= 100);
-            let share = share.ok_or_else(|| wrong(given, "a whole number from 0 to 100"))?;
-            let reads = if given.key == "rwmixread" { share } else { 100 - share };
+            let share =
+                share.ok_or_else(|| invalid_value(option, "a whole number from 0 to 100"))?;
+            let reads = if option.key == "rwmixread" { share } else { 100 - share };
             job.mixed_share = reads;
         }
         "norandommap" => job.repeats = is_on()?,
-        "random_distribution" => job.distribution = distribution(given, value)?,
+        "random_distribution" => job.distribution = parse_distribution(option, value)?,
         "randseed" => job.seed = Some(count("a whole number")?),
-        "numjobs" => job.copies = small(count("a whole number")?, given)?,
+        "numjobs" => job.copies = bounded_count(count("a whole number")?, option)?,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
 /// Returns the distribution of `random_distribution`; `None` if all blocks are equally frequent.
-fn distribution(given: &Given, value: &str) -> Result<Option<Skew>, InputError> {
+fn parse_distribution(option: &FioOption, value: &str) -> Result<Option<Skew>, InputError> {
     let (law, rest) = value.split_once(':').unwrap_or((value, ""));
     // Parse the parameter of the distribution, which has a default, and its centre. The centre is only checked: the
     // blocks are scattered over the region, and so is the centre.
@@ -185,16 +193,16 @@ fn distribution(given: &Given, value: &str) -> Result<Option<Skew>, InputError> 
         "pareto" => or("0.2"),
         "normal" => or("0"),
         "zoned" => value.to_owned(),
-        "zoned_abs" => return Err(cannot(given, "say the zones in percent (zoned)")),
-        _ => return Err(cannot(given, "there are random, zipf, pareto, normal and zoned")),
+        "zoned_abs" => return Err(unsupported(option, "say the zones in percent (zoned)")),
+        _ => return Err(unsupported(option, "there are random, zipf, pareto, normal and zoned")),
     };
     if law != "zoned" && !centre.parse().is_ok_and(|centre: f64| (0.0..=1.0).contains(&centre)) {
-        return Err(cannot(given, "the centre of a distribution is from 0 to 1"));
+        return Err(unsupported(option, "the centre of a distribution is from 0 to 1"));
     }
-    text.parse().map(Some).map_err(|error: QuantityError| cannot(given, &error.to_string()))
+    text.parse().map(Some).map_err(|error: QuantityError| unsupported(option, &error.to_string()))
 }
 
-fn direction(job: &mut Job, given: &Given, value: &str) -> Result<(), InputError> {
+fn apply_direction(job: &mut Job, option: &FioOption, value: &str) -> Result<(), InputError> {
     let (direction, random) = match value {
         "read" => (Direction::Read, false),
         "write" => (Direction::Write, false),
@@ -205,55 +213,56 @@ fn direction(job: &mut Job, given: &Given, value: &str) -> Result<(), InputError
         "rw" | "readwrite" => (Direction::Mixed(50), false),
         "randrw" => (Direction::Mixed(50), true),
         "trimwrite" | "randtrimwrite" => {
-            return Err(cannot(given, "trims that are written right after are not there"));
+            return Err(unsupported(option, "trims that are written right after are not there"));
         }
         _ if value.contains(':') => {
-            return Err(cannot(given, "a pattern with a suffix is not there"));
+            return Err(unsupported(option, "a pattern with a suffix is not there"));
         }
         _ => {
             let right = "read, write, trim, randread, randwrite, randtrim, rw or randrw";
-            return Err(wrong(given, right));
+            return Err(invalid_value(option, right));
         }
     };
     (job.direction, job.random) = (direction, random);
     Ok(())
 }
 
-fn extent(given: &Given, value: &str) -> Result<Extent, InputError> {
-    let read = percent(value).map(Extent::Percent);
-    let read = read.or_else(|| size(value).map(Extent::Bytes));
-    read.ok_or_else(|| wrong(given, "a size, such as 1g, or a share, such as 50%"))
+fn parse_size_or_percent(option: &FioOption, value: &str) -> Result<SizeOrPercent, InputError> {
+    let read = percent(value).map(SizeOrPercent::Percent);
+    let read = read.or_else(|| size(value).map(SizeOrPercent::Bytes));
+    read.ok_or_else(|| invalid_value(option, "a size, such as 1g, or a share, such as 50%"))
 }
 
 /// Largest number of copies, of loops and of requests in flight.
-const MOST: u64 = 4096;
+const MAX_COUNT: u64 = 4096;
 
-fn small(number: u64, given: &Given) -> Result<u32, InputError> {
+fn bounded_count(number: u64, option: &FioOption) -> Result<u32, InputError> {
     match number {
-        1..=MOST => Ok(number as u32),
-        _ => Err(wrong(given, "a whole number from 1 to 4096")),
+        1..=MAX_COUNT => Ok(number as u32),
+        _ => Err(invalid_value(option, "a whole number from 1 to 4096")),
     }
 }
 
 /// Applies an option about time, rate or order; returns false for any other option.
-fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
-    let value = given.value.as_deref().unwrap_or("");
-    let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
-    let duration = |unit| time(value, unit).ok_or_else(|| wrong(given, "a time, such as 60s"));
+fn apply_timing_option(job: &mut Job, option: &FioOption) -> Result<bool, InputError> {
+    let value = option.value.as_deref().unwrap_or("");
+    let is_on = || switch(option.value.as_deref()).ok_or_else(|| invalid_value(option, "0 or 1"));
+    let duration =
+        |unit| time(value, unit).ok_or_else(|| invalid_value(option, "a time, such as 60s"));
     let second = Nanoseconds::from_secs(1);
-    match given.key.as_str() {
+    match option.key.as_str() {
         "runtime" | "timeout" => {
             let longest = Nanoseconds::from_secs(30 * 86_400);
             job.runtime = match duration(second)? {
                 Nanoseconds::ZERO => None,
                 time if time <= longest => Some(time),
-                _ => return Err(wrong(given, "at most 30 days")),
+                _ => return Err(invalid_value(option, "at most 30 days")),
             };
         }
         "time_based" => job.time_based = is_on()?,
         "ramp_time" => job.ramp = duration(second)?,
         "rate" | "rate_iops" => {
-            let read = if given.key == "rate" {
+            let read = if option.key == "rate" {
                 size(value).map(ByteLength::bytes)
             } else {
                 number(value)
@@ -261,14 +270,14 @@ fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
             let rate = match read {
                 Some(rate) if rate > 0 => rate as f64,
                 _ if value.contains(',') => {
-                    return Err(cannot(
-                        given,
+                    return Err(unsupported(
+                        option,
                         "rates of reads and writes by themselves are not there",
                     ));
                 }
-                _ => return Err(wrong(given, "a number above 0")),
+                _ => return Err(invalid_value(option, "a number above 0")),
             };
-            let rate = if given.key == "rate" {
+            let rate = if option.key == "rate" {
                 Rate::BytesPerSecond(rate)
             } else {
                 Rate::RequestsPerSecond(rate)
@@ -276,13 +285,13 @@ fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
             job.rate = Some(rate);
         }
         "rate_process" if value == "linear" => job.open_arrivals = None,
-        "rate_process" if value == "poisson" => job.open_arrivals = Some(given.line),
-        "rate_process" => return Err(wrong(given, "linear or poisson")),
+        "rate_process" if value == "poisson" => job.open_arrivals = Some(option.line),
+        "rate_process" => return Err(invalid_value(option, "linear or poisson")),
         "fsync" | "fdatasync" => {
-            let every = number(value).ok_or_else(|| wrong(given, "a whole number"))?;
-            let other = job.flush_option.replace(given.key.clone());
-            if job.flush_every.is_some() && other.is_some_and(|other| other != given.key) {
-                return Err(cannot(given, "fsync and fdatasync at once are not there"));
+            let every = number(value).ok_or_else(|| invalid_value(option, "a whole number"))?;
+            let other = job.flush_option.replace(option.key.clone());
+            if job.flush_every.is_some() && other.is_some_and(|other| other != option.key) {
+                return Err(unsupported(option, "fsync and fdatasync at once are not there"));
             }
             job.flush_every = (every > 0).then_some(every);
         }
@@ -293,15 +302,15 @@ fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
         }
         "thinktime_blocks" => {
             let every = number(value).filter(|it| *it > 0);
-            let every = every.ok_or_else(|| wrong(given, "a whole number above 0"))?;
+            let every = every.ok_or_else(|| invalid_value(option, "a whole number above 0"))?;
             job.think = Some((every, job.think.map_or(Nanoseconds::ZERO, |(_, time)| time)));
         }
-        "stonewall" | "wait_for_previous" => job.waits = is_on()?,
+        "stonewall" | "wait_for_previous" => job.waits_for_previous = is_on()?,
         "exec_prerun" => {
             let rest = value.strip_prefix("sleep ").and_then(|time_text| time(time_text, second));
             job.rest = rest.ok_or_else(|| {
-                cannot(
-                    given,
+                unsupported(
+                    option,
                     "commands are not run; only 'sleep SECONDS', for a rest, is understood",
                 )
             })?;
@@ -312,34 +321,41 @@ fn pace(job: &mut Job, given: &Given) -> Result<bool, InputError> {
 }
 
 /// Applies an option about fio's engine; returns false for any other option.
-fn engine(job: &mut Job, given: &Given, remarks: &mut Vec<Remark>) -> Result<bool, InputError> {
-    let value = given.value.as_deref().unwrap_or("");
-    let is_on = || switch(given.value.as_deref()).ok_or_else(|| wrong(given, "0 or 1"));
-    match given.key.as_str() {
+fn apply_engine_option(
+    job: &mut Job,
+    option: &FioOption,
+    remarks: &mut Vec<Remark>,
+) -> Result<bool, InputError> {
+    let value = option.value.as_deref().unwrap_or("");
+    let is_on = || switch(option.value.as_deref()).ok_or_else(|| invalid_value(option, "0 or 1"));
+    match option.key.as_str() {
         "iodepth" => {
-            let depth = number(value).ok_or_else(|| wrong(given, "a whole number"))?;
-            (job.depth, job.depth_line) = (small(depth, given)?, given.line);
+            let depth = number(value).ok_or_else(|| invalid_value(option, "a whole number"))?;
+            (job.depth, job.depth_line) = (bounded_count(depth, option)?, option.line);
         }
         "direct" | "buffered" => {
-            job.direct = is_on()? == (given.key == "direct");
+            job.direct = is_on()? == (option.key == "direct");
             if !job.direct {
-                return Err(cannot(
-                    given,
+                return Err(unsupported(
+                    option,
                     "requests go past the page cache here (direct=1), or what is measured is the cache",
                 ));
             }
         }
         "ioengine" => {
-            let known = SYNCHRONOUS.iter().chain(&ASYNCHRONOUS).any(|known| *known == value);
+            let known = SYNCHRONOUS_ENGINES
+                .iter()
+                .chain(&ASYNCHRONOUS_ENGINES)
+                .any(|known| *known == value);
             if !known {
                 let why = "it does not reach a drive, or its requests are not those of a drive";
-                return Err(cannot(given, why));
+                return Err(unsupported(option, why));
             }
             job.engine = Some(value.to_owned());
             let words = format!(
                 "ioengine={value}: requests are sent by this program's own engine, unless --engine names one"
             );
-            remarks.push(Remark { line: given.line, words });
+            remarks.push(Remark { line: option.line, words });
         }
         _ => return Ok(false),
     }
@@ -347,7 +363,7 @@ fn engine(job: &mut Job, given: &Given, remarks: &mut Vec<Remark>) -> Result<boo
 }
 
 /// Checks the options of a job against each other, and resolves those that depend on others.
-pub(super) fn conclude(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), InputError> {
+pub(super) fn resolve(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), InputError> {
     let name = shown(&job.name);
     if let Direction::Mixed(share) = &mut job.direction {
         *share = job.mixed_share;
@@ -358,7 +374,7 @@ pub(super) fn conclude(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), I
         remark(0, words.to_owned());
     }
     let engine = job.engine.as_deref();
-    if job.depth > 1 && engine.is_none_or(|engine| SYNCHRONOUS.contains(&engine)) {
+    if job.depth > 1 && engine.is_none_or(|engine| SYNCHRONOUS_ENGINES.contains(&engine)) {
         let engine = engine.unwrap_or("psync (fio's default)");
         remark(
             job.depth_line,
@@ -403,7 +419,8 @@ pub(super) fn conclude(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), I
         let why = format!("job '{name}': loops and io_size at once are not there; leave out one");
         return Err(InputError::at(job.line, why));
     }
-    if matches!(job.size, Some(Extent::Bytes(ByteLength::ZERO) | Extent::Percent(0))) {
+    if matches!(job.size, Some(SizeOrPercent::Bytes(ByteLength::ZERO) | SizeOrPercent::Percent(0)))
+    {
         return Err(InputError::at(job.line, format!("job '{name}' has no size")));
     }
     Ok(())
@@ -432,7 +449,7 @@ mod tests {
         assert_eq!(job.direction, Direction::Mixed(70));
         assert!(job.random && job.repeats && job.time_based && job.flush_at_end);
         assert_eq!((job.depth, job.loops, job.copies, job.flush_every), (8, 3, 2, Some(4)));
-        assert_eq!(job.size, Some(Extent::Percent(50)));
+        assert_eq!(job.size, Some(SizeOrPercent::Percent(50)));
         assert_eq!(job.runtime, Some(Nanoseconds::from_secs(120)));
     }
 

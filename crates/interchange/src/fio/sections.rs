@@ -3,11 +3,11 @@
 use crate::error::{InputError, shown};
 
 /// Largest size of a job file, in bytes.
-const LARGEST: usize = 1 << 20;
+const MAX_JOB_FILE_SIZE: usize = 1 << 20;
 
 /// Option as it is written in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Given {
+pub(super) struct FioOption {
     pub(super) line: u64,
     pub(super) key: String,
     /// Value; `None` for a bare key, which means a switch that is on.
@@ -19,12 +19,12 @@ pub(super) struct Given {
 pub(super) struct Section {
     pub(super) line: u64,
     pub(super) name: String,
-    pub(super) given: Vec<Given>,
+    pub(super) options: Vec<FioOption>,
 }
 
 /// Splits a job file into its sections.
 pub(super) fn sections(text: &str) -> Result<Vec<Section>, InputError> {
-    if text.len() > LARGEST {
+    if text.len() > MAX_JOB_FILE_SIZE {
         return Err(InputError::whole("a job file is at most 1 MiB long"));
     }
     let mut sections: Vec<Section> = Vec::new();
@@ -41,14 +41,14 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, InputError> {
                 return Err(InputError::at(line, why));
             };
             let name = shown(name);
-            sections.push(Section { line, name, given: Vec::new() });
+            sections.push(Section { line, name, options: Vec::new() });
             continue;
         }
         let Some(section) = sections.last_mut() else {
             let why = "an option before the first section; jobs begin with [name]";
             return Err(InputError::at(line, why));
         };
-        section.given.push(given(line, content)?);
+        section.options.push(parse_option(line, content)?);
     }
     Ok(sections)
 }
@@ -63,7 +63,7 @@ fn without_comment(raw: &str) -> &str {
     &raw[..end]
 }
 
-fn given(line: u64, content: &str) -> Result<Given, InputError> {
+fn parse_option(line: u64, content: &str) -> Result<FioOption, InputError> {
     let (key, value) = match content.split_once('=') {
         Some((key, value)) => (key.trim(), Some(value.trim().to_owned())),
         None => (content, None),
@@ -79,7 +79,7 @@ fn given(line: u64, content: &str) -> Result<Given, InputError> {
         let why = format!("{key}: variables ($...) are not replaced here; write the value itself");
         return Err(InputError::at(line, why));
     }
-    Ok(Given { line, key: key.to_owned(), value })
+    Ok(FioOption { line, key: key.to_owned(), value })
 }
 
 #[cfg(test)]
@@ -92,9 +92,12 @@ mod tests {
         let sections = sections(text).unwrap();
         let names: Vec<&str> = sections.iter().map(|it| &*it.name).collect();
         assert_eq!(names, ["global", "a b"]);
-        assert_eq!(sections[0].given[0].value.as_deref(), Some("4k"));
-        assert_eq!(sections[1].given[0], Given { line: 6, key: "norandommap".into(), value: None });
-        assert_eq!(sections[1].given[1].value.as_deref(), Some("x;y"));
+        assert_eq!(sections[0].options[0].value.as_deref(), Some("4k"));
+        assert_eq!(
+            sections[1].options[0],
+            FioOption { line: 6, key: "norandommap".into(), value: None }
+        );
+        assert_eq!(sections[1].options[1].value.as_deref(), Some("x;y"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use ssdlab_drive::{
 };
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::job::{Direction, Extent, Job};
+use super::job::{Direction, Job, SizeOrPercent};
 use crate::error::{InputError, shown};
 
 /// Target of jobs.
@@ -52,9 +52,9 @@ impl Work {
         // An offset in percent is rounded up to a block, as fio 3.33 does. An offset in bytes is not rounded, because
         // that would move it.
         let offset = match job.offset {
-            Extent::Percent(_) => block * job.offset.of(space.capacity).covering(block),
-            Extent::Bytes(bytes) if bytes.is_multiple_of(unit) => bytes,
-            Extent::Bytes(bytes) => {
+            SizeOrPercent::Percent(_) => block * job.offset.of(space.capacity).covering(block),
+            SizeOrPercent::Bytes(bytes) if bytes.is_multiple_of(unit) => bytes,
+            SizeOrPercent::Bytes(bytes) => {
                 return wrong(format!("offset={bytes} is no multiple of {unit}"));
             }
         };
@@ -66,7 +66,7 @@ impl Work {
         }
         let rest = ByteLength::new(space.capacity.bytes().saturating_sub(offset.bytes()));
         let size = job.size.map_or(rest, |size| size.of(space.capacity));
-        if matches!(job.size, Some(Extent::Bytes(_))) && !size.is_multiple_of(block) {
+        if matches!(job.size, Some(SizeOrPercent::Bytes(_))) && !size.is_multiple_of(block) {
             return wrong(format!(
                 "size={size} is no multiple of bs={block}: fio goes on behind its end then, or \
                  ends before, by the pattern; give a multiple"
@@ -117,7 +117,7 @@ impl Work {
     /// Returns the job as a phase; `None` if a phase cannot express the job.
     pub fn phase(&self, seed: u64, interval: Nanoseconds) -> Option<Phase> {
         let job = &self.job;
-        let is_plain = job.copies == 1
+        let is_expressible = job.copies == 1
             && job.direction != Direction::Trim
             && !self.has_two_streams()
             && job.flush_every.is_none()
@@ -128,7 +128,7 @@ impl Work {
             (None, Some(time)) => Amount::Time(time),
             _ => return None,
         };
-        is_plain.then(|| Phase { amount, ..self.addressed(seed, interval) })
+        is_expressible.then(|| Phase { amount, ..self.phase_template(seed, interval) })
     }
 
     /// Returns true if reads and writes are two sequential streams, each of which continues at its own place.
@@ -137,7 +137,7 @@ impl Work {
     }
 
     /// Returns a phase with the job's pattern and region; the caller sets the amount.
-    fn addressed(&self, seed: u64, interval: Nanoseconds) -> Phase {
+    fn phase_template(&self, seed: u64, interval: Nanoseconds) -> Phase {
         let job = &self.job;
         let read_percent = match job.direction {
             Direction::Read => 100,
@@ -171,7 +171,7 @@ impl Work {
             .requests
             .map(|count| ByteLength::new(count.saturating_mul(job.block_size.bytes())));
         let lane = |copy: u32| {
-            let phase = self.addressed(seed.wrapping_add(u64::from(copy)), interval);
+            let phase = self.phase_template(seed.wrapping_add(u64::from(copy)), interval);
             let phase = Phase { seed: phase.seed.wrapping_add(u64::from(copy) << 32), ..phase };
             Lane {
                 name: job.name.clone(),
@@ -203,23 +203,23 @@ struct JobSource {
     writes: u64,
     flushed_last: bool,
     think: Option<(u64, Nanoseconds)>,
-    streams: Option<Streams>,
+    streams: Option<SequentialStreams>,
 }
 
 /// Positions of a sequential mix of reads and writes. As in fio 3.33, reads and writes continue at their own places,
 /// and both restart when one of them reaches the end, and with each loop.
-struct Streams {
+struct SequentialStreams {
     /// Next block to read, and next block to write.
     next: [u64; 2],
     blocks: u64,
     /// Number of requests in a loop; `None` if there is only one loop.
-    of_loop: Option<u64>,
+    requests_per_loop: Option<u64>,
 }
 
-impl Streams {
-    fn next(&mut self, read: bool, sent: u64) -> u64 {
-        let begins = self.of_loop.is_some_and(|count| sent.is_multiple_of(count));
-        if begins || self.next.contains(&self.blocks) {
+impl SequentialStreams {
+    fn next_block(&mut self, read: bool, sent: u64) -> u64 {
+        let restarts = self.requests_per_loop.is_some_and(|count| sent.is_multiple_of(count));
+        if restarts || self.next.contains(&self.blocks) {
             self.next = [0; 2];
         }
         let next = &mut self.next[usize::from(!read)];
@@ -252,15 +252,15 @@ impl JobSource {
             writes: 0,
             flushed_last: false,
             think: job.think,
-            streams: work.has_two_streams().then(|| Streams {
+            streams: work.has_two_streams().then(|| SequentialStreams {
                 next: [0; 2],
                 blocks: phase.blocks(),
-                of_loop: (job.loops > 1).then(|| phase.blocks()),
+                requests_per_loop: (job.loops > 1).then(|| phase.blocks()),
             }),
         }
     }
 
-    fn due(&mut self) -> Option<Nanoseconds> {
+    fn next_due(&mut self) -> Option<Nanoseconds> {
         if let Some(arrivals) = &mut self.arrivals {
             let due = arrivals.next();
             arrivals.advance();
@@ -289,10 +289,10 @@ impl Source for JobSource {
                 region: Region::first(ByteLength::ZERO),
             }));
         }
-        let due = self.due();
+        let due = self.next_due();
         let next = self.addresses.next_request();
         let block = match &mut self.streams {
-            Some(streams) => streams.next(next.read, self.sent),
+            Some(streams) => streams.next_block(next.read, self.sent),
             None => next.block,
         };
         let pause = match self.think {

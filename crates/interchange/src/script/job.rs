@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::arguments::{options, step_name};
+use super::fio_options::{fio_options_of, step_name};
 use super::{Script, Step};
 
-const ROUNDS: &str = "; The results are imported as jobs: when a workload was steady is told by a shell or\n\
+const ROUNDS_REMARK: &str = "; The results are imported as jobs: when a workload was steady is told by a shell or\n\
                       ; PowerShell script only, whose fio reports while it runs.\n";
 
 pub(super) fn render(script: &Script) -> Result<String, String> {
@@ -19,7 +19,7 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
          ; then, where ssdlab is: ssdlab import fio.json\n\
          ; ioengine: libaio for Linux, posixaio for FreeBSD, windowsaio for Windows.\n\n\
          [global]\nfilename={}\ndirect=1\nioengine=libaio\ndescription={}",
-        if script.has_rounds { ROUNDS } else { "" },
+        if script.has_rounds { ROUNDS_REMARK } else { "" },
         script.target,
         // The results contain no rounds, so they are not tagged as a run of the experiment.
         if script.has_rounds { "ssdlab script".to_owned() } else { script.description() },
@@ -45,7 +45,7 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
                 if let Some(time) = rest.take() {
                     let _ = writeln!(text, "exec_prerun=sleep {time}");
                 }
-                for (name, value) in options(phase) {
+                for (name, value) in fio_options_of(phase) {
                     let _ = writeln!(text, "{name}={value}");
                 }
                 pending_flush = false;
@@ -60,10 +60,10 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
             }
             Step::Trim(region) => {
                 let (offset, size) = (region.offset.bytes(), region.length.bytes());
-                trim(&mut text, number, &format!("offset={offset}\nsize={size}\n"));
+                push_trim_job(&mut text, number, &format!("offset={offset}\nsize={size}\n"));
             }
             Step::MakeNew if script.is_device => {
-                trim(&mut text, number, &format!("size={}\n", script.space.bytes()));
+                push_trim_job(&mut text, number, &format!("size={}\n", script.space.bytes()));
             }
             // As the first step it needs no job: the file is new.
             Step::MakeNew if number == 0 => {}
@@ -80,7 +80,7 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
     Ok(text)
 }
 
-fn trim(text: &mut String, number: usize, place: &str) {
+fn push_trim_job(text: &mut String, number: usize, place: &str) {
     let _ = write!(
         text,
         "\n[{:03}-trim]\nstonewall\nrw=trim\nbs=1048576\niodepth=1\n{place}",

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::arguments::{options, status_interval, step_name};
+use super::fio_options::{fio_options_of, status_interval, step_name};
 use super::{Script, Step};
 
 /// Returns any text as a literal string of PowerShell.
@@ -16,7 +16,7 @@ pub(super) fn render(script: &Script) -> String {
     for line in script.header() {
         let _ = writeln!(text, "# {line}");
     }
-    let results = script.results();
+    let results = script.results_directory();
     let _ = writeln!(
         text,
         "# NOT TRIED ON WINDOWS: only its grammar was checked. Read it before you run it.\n\
@@ -37,18 +37,18 @@ pub(super) fn render(script: &Script) -> String {
     text.push_str(RUN);
     text.push_str("\ntry {\n");
     for (number, step) in script.steps.iter().enumerate() {
-        step_lines(&mut text, number, step, script.is_device);
+        push_step(&mut text, number, step, script.is_device);
     }
     text.push_str("    Write-Host \"Done. Where ssdlab is: ssdlab import $Results/*.json\"\n}\n");
     text.push_str("finally {\n    Remove-Own\n}\n");
     text
 }
 
-fn step_lines(text: &mut String, number: usize, step: &Step, is_device: bool) {
+fn push_step(text: &mut String, number: usize, step: &Step, is_device: bool) {
     match step {
         Step::Work { phase, of_peak } => {
             let _ = write!(text, "    Start-Work {} @(", quoted(&step_name(number, phase)));
-            let mut arguments: Vec<String> = options(phase)
+            let mut arguments: Vec<String> = fio_options_of(phase)
                 .into_iter()
                 .map(|(option, value)| quoted(&format!("--{option}={value}")))
                 .collect();
@@ -76,14 +76,18 @@ fn step_lines(text: &mut String, number: usize, step: &Step, is_device: bool) {
         }
         Step::Trim(region) => {
             let (offset, length) = (region.offset.bytes(), region.length.bytes());
-            text.push_str(&if is_device { by_hand(offset, length) } else { punch(offset, length) });
+            text.push_str(&if is_device {
+                manual_trim_lines(offset, length)
+            } else {
+                zero_range_lines(offset, length)
+            });
         }
         Step::MakeNew => text.push_str("    Reset-Target\n"),
     }
 }
 
 /// Returns a prompt to trim by hand. Windows trims a part of a disk only within a volume, and the disk must have none.
-fn by_hand(offset: u64, length: u64) -> String {
+fn manual_trim_lines(offset: u64, length: u64) -> String {
     format!(
         "    Read-Host \"Trim {length} bytes of $Target from byte {offset} on (on another system with \
          blkdiscard, or here by the quick format of a volume at that place, which is deleted \
@@ -92,7 +96,7 @@ fn by_hand(offset: u64, length: u64) -> String {
 }
 
 /// Returns the commands that free a part of a sparse file, by setting it to zeros.
-fn punch(offset: u64, length: u64) -> String {
+fn zero_range_lines(offset: u64, length: u64) -> String {
     format!(
         "    & fsutil sparse setflag $Target\n    \
          & fsutil file setzerodata \"offset={offset}\" \"length={length}\" $Target\n    \

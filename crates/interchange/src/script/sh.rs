@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::arguments::{options, status_interval, step_name};
+use super::fio_options::{fio_options_of, status_interval, step_name};
 use super::{Script, Step};
 
 /// Returns any text as a quoted word for the shell.
@@ -15,7 +15,7 @@ pub(super) fn render(script: &Script) -> String {
     for line in script.header() {
         let _ = writeln!(text, "# {line}");
     }
-    let results = script.results();
+    let results = script.results_directory();
     let _ = writeln!(
         text,
         "# Run: sh THIS_SCRIPT [TARGET]{}; results are written to {results}/ here.\n\
@@ -28,25 +28,25 @@ pub(super) fn render(script: &Script) -> String {
     let _ = writeln!(text, "description={}\n", quoted(&script.description()));
     text.push_str(COMMON);
     text.push_str(if script.is_device { DEVICE } else { FILE });
-    if script.trims() && !script.is_device {
-        text.push_str(PUNCH);
+    if script.has_trim_step() && !script.is_device {
+        text.push_str(PUNCH_HOLE);
     }
     text.push_str(RUN);
     text.push('\n');
     for (number, step) in script.steps.iter().enumerate() {
-        step_lines(&mut text, number, step);
+        push_step(&mut text, number, step);
     }
     text.push_str("\nsay \"Done. Where ssdlab is: ssdlab import $results/*.json\"\n");
     text
 }
 
-fn step_lines(text: &mut String, number: usize, step: &Step) {
+fn push_step(text: &mut String, number: usize, step: &Step) {
     match step {
         Step::Work { phase, of_peak } => {
             let name = step_name(number, phase);
             let deep = if phase.depth > 1 { "$deep" } else { "psync" };
             let _ = write!(text, "work {name} \"{deep}\"");
-            for (option, value) in options(phase) {
+            for (option, value) in fio_options_of(phase) {
                 let _ = write!(text, " \\\n    --{option}={value}");
             }
             if let Some(seconds) = status_interval(phase) {
@@ -119,7 +119,7 @@ trap 'exit 143' TERM HUP
 make_new() { rm -f "$target"; }
 "#;
 
-const PUNCH: &str = r#"
+const PUNCH_HOLE: &str = r#"
 # A part of the file is given back to the file system, which trims it (mounted with discard, or by
 # fstrim now and then). Told before anything is written.
 [ "$system" = Linux ] || die "a part of a file cannot be trimmed on $system; use a device"

@@ -1,11 +1,11 @@
 //! Detection of a trace's format by its first line.
 
 use super::Format;
-use super::forms::{Line, line};
+use super::lines::{Line, parse_line};
 
 /// Returns the format of a file with this first line, or `None` if no format fits.
 pub(super) fn detect(first: &str) -> Option<Format> {
-    if let Some(version) = header(first) {
+    if let Some(version) = iolog_version(first) {
         return Some(version);
     }
     // Take the format that understands the first line: fields differ so much that no two do.
@@ -13,15 +13,15 @@ pub(super) fn detect(first: &str) -> Option<Format> {
         .iter()
         .map(|(format, _)| *format)
         .filter(|format| !format.is_iolog())
-        .find(|&format| is_understood(format, first) || is_title(format, first))
+        .find(|&format| is_parsed_by(format, first) || is_column_header(format, first))
 }
 
-fn is_understood(format: Format, first: &str) -> bool {
-    matches!(line(format, first), Ok(Line::Request(_) | Line::Nothing))
+fn is_parsed_by(format: Format, first: &str) -> bool {
+    matches!(parse_line(format, first), Ok(Line::Request(_) | Line::Ignored))
 }
 
 /// Returns the version that the first line of an iolog names.
-pub(super) fn header(first: &str) -> Option<Format> {
+pub(super) fn iolog_version(first: &str) -> Option<Format> {
     match first.trim() {
         "fio version 2 iolog" => Some(Format::Iolog2),
         "fio version 3 iolog" => Some(Format::Iolog3),
@@ -30,7 +30,7 @@ pub(super) fn header(first: &str) -> Option<Format> {
 }
 
 /// Returns true if a first line has the names of columns instead of a request.
-pub(super) fn is_title(format: Format, first: &str) -> bool {
+pub(super) fn is_column_header(format: Format, first: &str) -> bool {
     let lower = first.trim().to_ascii_lowercase();
     match format {
         Format::MsrCambridge => lower.starts_with("timestamp,host"),
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_told_by_the_first_line() {
+    fn a_format_is_detected_by_the_first_line() {
         for (first, format) in [
             ("fio version 2 iolog", Some(Format::Iolog2)),
             ("fio version 3 iolog\r", Some(Format::Iolog3)),

@@ -8,16 +8,16 @@ use std::path::Path;
 use ssdlab_drive::{Operation, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::detect::{detect, header, is_title};
-use super::forms::{Line, Said, Time, line};
+use super::detect::{detect, iolog_version, is_column_header};
+use super::lines::{Line, ParsedRequest, Time, parse_line};
 use super::{Event, Format};
 use crate::error::InputError;
 
 /// Longest line, in bytes; lines of traces are much shorter.
-const LONGEST_LINE: u64 = 4096;
+const MAX_LINE_LENGTH: u64 = 4096;
 
 /// Largest number of volumes in one trace.
-const MOST_VOLUMES: usize = 1 << 16;
+const MAX_VOLUMES: usize = 1 << 16;
 
 /// Opens a trace.
 ///
@@ -70,7 +70,7 @@ impl<R: BufRead> Reader<R> {
             pending: None,
             volumes: HashMap::new(),
         };
-        if !reader.fill()? {
+        if !reader.read_line()? {
             return Err(InputError::whole("is empty"));
         }
         if reader.buffer.starts_with(&[0x1f, 0x8b]) {
@@ -87,13 +87,13 @@ impl<R: BufRead> Reader<R> {
         };
         if format.is_iolog() {
             let version = if format == Format::Iolog2 { Format::Iolog2 } else { Format::Iolog3 };
-            if header(first) != Some(version) {
+            if iolog_version(first) != Some(version) {
                 let version = if version == Format::Iolog2 { 2 } else { 3 };
                 let why = format!("an iolog begins with 'fio version {version} iolog'");
                 return Err(InputError::at(reader.number, why));
             }
         } else {
-            reader.is_first_pending = !is_title(format, first);
+            reader.is_first_pending = !is_column_header(format, first);
         }
         reader.format = format;
         Ok(reader)
@@ -124,7 +124,7 @@ impl<R: BufRead> Reader<R> {
             return Ok(Some(event));
         }
         while !self.is_over {
-            if !std::mem::take(&mut self.is_first_pending) && !self.fill()? {
+            if !std::mem::take(&mut self.is_first_pending) && !self.read_line()? {
                 break;
             }
             let text = text_of(&self.buffer, self.number)?;
@@ -132,13 +132,15 @@ impl<R: BufRead> Reader<R> {
                 continue;
             }
             let wrong = |why| InputError::at(self.number, why);
-            match line(self.format, text).map_err(wrong)? {
-                Line::Nothing => {}
+            match parse_line(self.format, text).map_err(wrong)? {
+                Line::Ignored => {}
                 Line::End => self.is_over = true,
                 Line::Pause(nanos) => self.last = self.last.saturating_add(nanos),
-                Line::Request(said) => {
-                    let volume = volume_number(&mut self.volumes, said.volume, self.number)?;
-                    return Ok(Some(self.event(Said { volume: "", ..said }, volume)));
+                Line::Request(request) => {
+                    let volume = volume_number(&mut self.volumes, request.volume, self.number)?;
+                    return Ok(Some(
+                        self.to_event(ParsedRequest { volume: "", ..request }, volume),
+                    ));
                 }
             }
         }
@@ -146,9 +148,9 @@ impl<R: BufRead> Reader<R> {
         Ok(None)
     }
 
-    fn event(&mut self, said: Said<'static>, volume: u32) -> Event {
-        let at = match said.time {
-            Time::AsBefore => self.last,
+    fn to_event(&mut self, request: ParsedRequest<'static>, volume: u32) -> Event {
+        let at = match request.time {
+            Time::SameAsPrevious => self.last,
             Time::At(time) => {
                 let origin = *self.origin.get_or_insert(time);
                 let since = time.saturating_sub(origin);
@@ -160,12 +162,12 @@ impl<R: BufRead> Reader<R> {
         let event = Event {
             line: self.number,
             at: Nanoseconds::new(at),
-            operation: said.operation,
-            region: said.region,
+            operation: request.operation,
+            region: request.region,
             volume,
-            stage: said.stage,
+            stage: request.stage,
         };
-        if !said.flush_before {
+        if !request.flush_before {
             return event;
         }
         self.pending = Some(event);
@@ -174,13 +176,13 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Reads the next line into the buffer; returns false at the end of the file.
-    fn fill(&mut self) -> Result<bool, InputError> {
+    fn read_line(&mut self) -> Result<bool, InputError> {
         self.buffer.clear();
         self.number += 1;
-        let read = (&mut self.source).take(LONGEST_LINE + 1).read_until(b'\n', &mut self.buffer);
+        let read = (&mut self.source).take(MAX_LINE_LENGTH + 1).read_until(b'\n', &mut self.buffer);
         let read =
             read.map_err(|error| InputError::at(self.number, format!("cannot be read: {error}")))?;
-        if read as u64 > LONGEST_LINE {
+        if read as u64 > MAX_LINE_LENGTH {
             return Err(InputError::at(self.number, "is longer than lines of traces are"));
         }
         Ok(read > 0)
@@ -199,8 +201,8 @@ fn volume_number(
     if let Some(number) = volumes.get(name) {
         return Ok(*number);
     }
-    if volumes.len() == MOST_VOLUMES {
-        return Err(InputError::at(line, format!("there are more than {MOST_VOLUMES} volumes")));
+    if volumes.len() == MAX_VOLUMES {
+        return Err(InputError::at(line, format!("there are more than {MAX_VOLUMES} volumes")));
     }
     let number = volumes.len() as u32;
     volumes.insert(name.into(), number);

@@ -53,10 +53,10 @@ struct Sums {
 }
 
 /// Largest alignment that is reported, in bytes.
-const ALIGNMENT: u64 = 4096;
+const MAX_ALIGNMENT: u64 = 4096;
 
 impl Sums {
-    fn count(&mut self, event: &Event) {
+    fn add(&mut self, event: &Event) {
         let kind = match event.operation {
             Operation::Read => 0,
             Operation::Write => 1,
@@ -95,10 +95,10 @@ impl Survey {
                     continue;
                 }
             } else if event.volume > 0 {
-                return Err(several_volumes(&mut reader, event.line));
+                return Err(several_volumes_error(&mut reader, event.line));
             }
             let sums = if event.stage == Stage::Queued { &mut queued } else { &mut issued };
-            sums.count(&event);
+            sums.add(&event);
         }
         let has_issued = issued.requests.iter().sum::<u64>() > 0;
         let (stage, sums) =
@@ -119,7 +119,7 @@ impl Survey {
             end: ByteLength::new(sums.end),
             duration: Nanoseconds::new(sums.last),
             went_back: reader.went_back(),
-            alignment: ByteLength::new(1 << (sums.bits | ALIGNMENT).trailing_zeros()),
+            alignment: ByteLength::new(1 << (sums.bits | MAX_ALIGNMENT).trailing_zeros()),
         })
     }
 
@@ -134,7 +134,7 @@ impl Survey {
     }
 }
 
-fn several_volumes<R: BufRead>(reader: &mut Reader<R>, line: u64) -> InputError {
+fn several_volumes_error<R: BufRead>(reader: &mut Reader<R>, line: u64) -> InputError {
     const SHOWN: usize = 5;
     // Read on for some lines, to list the volumes to choose from.
     for _ in 0..100_000 {

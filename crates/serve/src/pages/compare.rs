@@ -9,19 +9,19 @@ use ssdlab_lab::output::html as report_html;
 use ssdlab_lab::report::Report;
 use ssdlab_lab::store::Selection;
 
-use super::{Answer, Fields, Problem, View, link, moment};
-use crate::app::{Shared, beside};
+use super::{Fields, PageResult, Problem, View, format_time, link_with_query};
+use crate::app::{Shared, run_blocking};
 
 /// Largest number of runs in a comparison.
-const COMPARED_MOST: usize = 50;
+const MAX_COMPARED: usize = 50;
 /// Largest number of runs in a trend; the newest are taken.
-const TREND_MOST: u32 = 200;
+const MAX_TREND_RUNS: u32 = 200;
 
 pub(crate) async fn compare(
     State(app): Shared,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Answer {
+) -> PageResult {
     let fields = Fields::of_query(query);
     let view = View::new(&app, &headers, "/");
     let wrong = |words: &str| Problem::new(StatusCode::BAD_REQUEST, words);
@@ -30,11 +30,11 @@ pub(crate) async fn compare(
     if names.len() < 2 {
         return Err(wrong("choose two runs or more, of one experiment, to compare them"));
     }
-    if names.len() > COMPARED_MOST {
+    if names.len() > MAX_COMPARED {
         return Err(wrong("fifty runs are compared at most"));
     }
-    let comparison = beside(move || {
-        let missing = || Problem::missing("no runs are kept yet");
+    let comparison = run_blocking(move || {
+        let missing = || Problem::not_found("no runs are kept yet");
         let store = app.store()?.ok_or_else(missing)?;
         let mut reports = Vec::new();
         for name in &names {
@@ -52,14 +52,14 @@ pub(crate) async fn compare(
         }
         main { (report_html::compared(&comparison)) }
     };
-    Ok(view.whole(&title, &body).into_response())
+    Ok(view.page_with_own_heading(&title, &body).into_response())
 }
 
 pub(crate) async fn trend(
     State(app): Shared,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Answer {
+) -> PageResult {
     let fields = Fields::of_query(query);
     let view = View::new(&app, &headers, "/");
     let (experiment, target) =
@@ -67,10 +67,10 @@ pub(crate) async fn trend(
     let selection = Selection {
         experiment: Some(experiment.clone()),
         target: Some(target.clone()),
-        most: Some(TREND_MOST),
+        most: Some(MAX_TREND_RUNS),
         ..Selection::default()
     };
-    let trend = beside(move || {
+    let trend = run_blocking(move || {
         let Some(store) = app.store()? else { return Ok(None) };
         let runs = store.select(&selection)?;
         // Reports that cannot be read are left out.
@@ -79,7 +79,7 @@ pub(crate) async fn trend(
     })
     .await?;
     let title = format!("{experiment} on {target}");
-    let runs = link("/", &[("experiment", &experiment), ("target", &target)]);
+    let runs = link_with_query("/", &[("experiment", &experiment), ("target", &target)]);
     let body = html! {
         header { p.kicker { "Trend" } h1 { (title) } }
         main {
@@ -87,7 +87,7 @@ pub(crate) async fn trend(
                 None => p { "A trend takes two finished runs or more with the same parameters. "
                     a href=(runs) { "The runs" } },
                 Some(trend) => {
-                    p { (trend.runs) " runs since " (moment(&trend.since))
+                    p { (trend.runs) " runs since " (format_time(&trend.since))
                         @if trend.left_out > 0 {
                             "; " (trend.left_out)
                             " others have other parameters than the newest, or were interrupted"
@@ -99,5 +99,5 @@ pub(crate) async fn trend(
             }
         }
     };
-    Ok(view.whole(&format!("Trend: {title}"), &body).into_response())
+    Ok(view.page_with_own_heading(&format!("Trend: {title}"), &body).into_response())
 }

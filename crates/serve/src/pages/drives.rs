@@ -10,17 +10,17 @@ use ssdlab_attach::status::Blocks;
 use ssdlab_lab::output::html as report_html;
 use ssdlab_lab::report::{Cell, Column, Series, Table};
 
-use super::experiments::{sse, too_many};
-use super::{Answer, Problem, View, about};
-use crate::app::{Shared, beside};
+use super::experiments::{sse, too_many_watchers};
+use super::{PageResult, Problem, View, approximate_duration};
+use crate::app::{Shared, run_blocking};
 use crate::events::{Fragment, Topic};
 
 /// Number of polls, one a second, that the curves show.
-const PAST: usize = 300;
+const MAX_POLLS: usize = 300;
 
-pub(crate) async fn list(State(app): Shared, headers: HeaderMap) -> Answer {
+pub(crate) async fn list(State(app): Shared, headers: HeaderMap) -> PageResult {
     let view = View::new(&app, &headers, "/drives");
-    let records = beside(|| {
+    let records = run_blocking(|| {
         let records = control::records()?;
         Ok(records
             .into_iter()
@@ -55,16 +55,16 @@ fn find(pid: &str) -> Result<Record, Problem> {
     let found = control::records()?.into_iter().find(|record| Some(record.pid) == number);
     found
         .filter(control::is_alive)
-        .ok_or_else(|| Problem::missing("no drive is attached by that process"))
+        .ok_or_else(|| Problem::not_found("no drive is attached by that process"))
 }
 
 pub(crate) async fn watch(
     State(app): Shared,
     headers: HeaderMap,
     Path(pid): Path<String>,
-) -> Answer {
+) -> PageResult {
     let view = View::new(&app, &headers, "/drives");
-    let (record, fragment) = beside(move || {
+    let (record, fragment) = run_blocking(move || {
         let record = find(&pid)?;
         let status = status(&record)?;
         let fragment = History::default().add(&status, blocks_of(&record).as_ref());
@@ -80,8 +80,8 @@ pub(crate) async fn watch(
     Ok(view.page(&record.place, &body).into_response())
 }
 
-pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> Answer {
-    let record = beside(move || find(&pid)).await?;
+pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> PageResult {
+    let record = run_blocking(move || find(&pid)).await?;
     let mut history = History::default();
     let stream = app.hub.watch(Topic::Drive(record.pid), move || match status(&record) {
         Ok(status) => {
@@ -90,13 +90,13 @@ pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> Answe
         }
         Err(_) => Fragment { html: "<p>It is detached.</p>".into(), is_final: true },
     });
-    Ok(sse(stream.map_err(|_| too_many())?).into_response())
+    Ok(sse(stream.map_err(|_| too_many_watchers())?).into_response())
 }
 
 fn status(record: &Record) -> Result<Value, Problem> {
     let line = control::ask(record, Ask::Status)?;
     serde_json::from_str(&line)
-        .map_err(|_| Problem::missing("the drive gave no answer that makes sense"))
+        .map_err(|_| Problem::not_found("the drive gave no answer that makes sense"))
 }
 
 /// Returns a picture of the drive's blocks; `None` if its program is too old to give one.
@@ -118,11 +118,11 @@ fn flash_units(status: &Value) -> f64 {
 
 /// Counters of a drive, one entry for each poll.
 #[derive(Debug, Default)]
-struct History(Vec<Look>);
+struct History(Vec<PollCounters>);
 
 /// Counters of a drive at one poll, since the drive was attached or created.
 #[derive(Clone, Copy, Debug, Default)]
-struct Look {
+struct PollCounters {
     at: f64,
     read: f64,
     written: f64,
@@ -132,11 +132,11 @@ struct Look {
     free_blocks: f64,
 }
 
-impl Look {
-    fn of(status: &Value) -> Look {
+impl PollCounters {
+    fn of(status: &Value) -> PollCounters {
         let n = |path: &str| number(status, path);
         let kinds = ["reads", "writes", "flushes", "trims"];
-        Look {
+        PollCounters {
             at: n("/attached_s"),
             read: n("/requests/reads/bytes"),
             written: n("/requests/writes/bytes"),
@@ -151,8 +151,8 @@ impl Look {
 impl History {
     /// Adds a poll, and returns the markup of the drive, with its blocks if `seen` has them.
     fn add(&mut self, status: &Value, seen: Option<&Blocks>) -> Markup {
-        self.0.push(Look::of(status));
-        let too_many = self.0.len().saturating_sub(PAST);
+        self.0.push(PollCounters::of(status));
+        let too_many = self.0.len().saturating_sub(MAX_POLLS);
         self.0.drain(..too_many);
         let n = |path: &str| number(status, path);
         let text = |path: &str| status.pointer(path).and_then(Value::as_str).unwrap_or("");
@@ -162,7 +162,7 @@ impl History {
         html! {
             p.meta {
                 span { (text("/profile")) } span { (gib(n("/capacity_bytes"))) }
-                span { "attached for " (about(n("/attached_s"))) }
+                span { "attached for " (approximate_duration(n("/attached_s"))) }
                 span { @if status["real_time"] == true { "in the drive's own time" } @else { "as fast as it can" } }
             }
             dl.figures {
@@ -180,23 +180,26 @@ impl History {
                 (super::blocks::section(&picture(seen, n("/free_blocks")), "now"))
             }
             (report_html::curves(&self.series()))
-            section { h2 { "Requests since it was attached" } (report_html::table(&requests(status))) }
-            section { h2 { "Blocks by the share of valid units" } (report_html::table(&blocks(status))) }
+            section { h2 { "Requests since it was attached" } (report_html::table(&request_table(status))) }
+            section { h2 { "Blocks by the share of valid units" } (report_html::table(&block_table(status))) }
         }
     }
 
     /// Returns the rates between polls, with time in seconds before the last poll.
     fn series(&self) -> Vec<Series> {
         let Some(last) = self.0.last() else { return Vec::new() };
-        let curve = |name: &str, unit_y: &str, of: &dyn Fn(&Look, &Look) -> Option<f64>| {
-            let points = self.0.windows(2).filter_map(|pair| {
-                Some((pair[1].at - last.at, of(&pair[0], &pair[1]).filter(|y| y.is_finite())?))
-            });
-            let (x, y) = points.unzip();
-            let (unit_x, unit_y) = ("s".to_owned(), unit_y.to_owned());
-            Series { name: name.to_owned(), unit_x, unit_y, x, y }
+        let curve =
+            |name: &str, unit_y: &str, of: &dyn Fn(&PollCounters, &PollCounters) -> Option<f64>| {
+                let points = self.0.windows(2).filter_map(|pair| {
+                    Some((pair[1].at - last.at, of(&pair[0], &pair[1]).filter(|y| y.is_finite())?))
+                });
+                let (x, y) = points.unzip();
+                let (unit_x, unit_y) = ("s".to_owned(), unit_y.to_owned());
+                Series { name: name.to_owned(), unit_x, unit_y, x, y }
+            };
+        let rate = |a: f64, b: f64, from: &PollCounters, to: &PollCounters| {
+            Some((b - a) / (to.at - from.at))
         };
-        let rate = |a: f64, b: f64, from: &Look, to: &Look| Some((b - a) / (to.at - from.at));
         let all = [
             curve("throughput_read", "MB/s", &|a, b| rate(a.read / 1e6, b.read / 1e6, a, b)),
             curve("throughput_written", "MB/s", &|a, b| {
@@ -222,7 +225,7 @@ fn picture(seen: &Blocks, free: f64) -> super::blocks::Picture<'_> {
     }
 }
 
-fn requests(status: &Value) -> Table {
+fn request_table(status: &Value) -> Table {
     let names = ["requests", "number", "mean", "median", "99 %", "99.9 %", "longest"];
     let units = ["", "", "us", "us", "us", "us", "us"];
     let keys = ["mean_ns", "p50_ns", "p99_ns", "p999_ns", "max_ns"];
@@ -241,7 +244,7 @@ fn requests(status: &Value) -> Table {
     }
 }
 
-fn blocks(status: &Value) -> Table {
+fn block_table(status: &Value) -> Table {
     let row = |tenth: usize| {
         let count = number(status, &format!("/blocks_by_valid_share/{}", tenth - 1));
         vec![Cell::from(format!("to {} %", tenth * 10)), Cell::Integer(count as u64)]
@@ -258,9 +261,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_between_looks_and_the_past_is_bounded() {
+    fn rates_are_between_polls_and_the_past_is_bounded() {
         let mut history = History::default();
-        for second in 0..PAST + 10 {
+        for second in 0..MAX_POLLS + 10 {
             let status = serde_json::json!({
                 "attached_s": second,
                 "requests": { "writes": { "bytes": second * 2_000_000, "requests": second * 10 } },
@@ -269,14 +272,14 @@ mod tests {
             });
             let _ = history.add(&status, None);
         }
-        assert_eq!(history.0.len(), PAST);
+        assert_eq!(history.0.len(), MAX_POLLS);
         let series = history.series();
         let of = |name: &str| series.iter().find(|series| series.name == name).unwrap();
         assert!(of("throughput_written").y.iter().all(|y| *y == 2.0));
         assert!(of("requests").y.iter().all(|y| *y == 10.0));
         assert!(of("write_amplification").y.iter().all(|y| *y == 1.5));
         assert_eq!(of("requests").x.last(), Some(&0.0));
-        assert_eq!(of("requests").x.len(), PAST - 1);
+        assert_eq!(of("requests").x.len(), MAX_POLLS - 1);
     }
 
     #[test]

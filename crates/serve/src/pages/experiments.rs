@@ -15,23 +15,23 @@ use ssdlab_model::profile;
 use tokio_stream::{Stream, StreamExt};
 
 use super::blocks::{self, Picture};
-use super::{Answer, Fields, Problem, View, about, go_to};
-use crate::app::{App, Shared, beside};
+use super::{Fields, PageResult, Problem, View, approximate_duration, redirect_to};
+use crate::app::{App, Shared, run_blocking};
 use crate::events::{Fragment, Topic};
 use crate::live::{self, LiveBlocks, LiveRun, State as RunState};
-use crate::runner::{self, Ended, Order, Started};
+use crate::runner::{self, ProcessResult, RunProcess, RunRequest};
 
 pub(crate) async fn list(
     State(app): Shared,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Answer {
+) -> PageResult {
     let view = View::new(&app, &headers, "/experiments");
     let fields = Fields::of_query(query);
-    let (runs, started) = beside(move || Ok((live::runs()?, app.runner.started()))).await?;
+    let (runs, started) = run_blocking(move || Ok((live::runs()?, app.runner.started()))).await?;
     // Experiments without a run file have just begun, or were over too soon to write one.
     let others = started.iter().filter(|one| runs.iter().all(|run| run.pid != one.pid));
-    let others: Vec<&Started> = others.collect();
+    let others: Vec<&RunProcess> = others.collect();
     let body = html! {
         @if runs.is_empty() && others.is_empty() {
             p { "Nothing is under way. What 'ssdlab run' does in a terminal is shown here, too." }
@@ -41,11 +41,11 @@ pub(crate) async fn list(
                 @for run in &runs {
                     li { a href={ "/experiments/" (run.pid) } {
                         (run.subject.experiment) " on " (run.subject.target) }
-                        " " (state_words(run)) }
+                        " " (state_markup(run)) }
                 }
                 @for one in others.iter().rev() {
                     li { a href={ "/experiments/" (one.pid) } { (one.experiment) " on " (one.target) }
-                        " " (ended_words(one.ended.as_ref())) }
+                        " " (ended_text(one.ended.as_ref())) }
                 }
             }
         }
@@ -101,10 +101,10 @@ fn form(fields: &Fields) -> Markup {
     }
 }
 
-pub(crate) async fn start(State(app): Shared, headers: HeaderMap, body: Bytes) -> Answer {
+pub(crate) async fn start(State(app): Shared, headers: HeaderMap, body: Bytes) -> PageResult {
     let view = View::new(&app, &headers, "/experiments");
     let fields = Fields::read(&body);
-    let order = Order {
+    let request = RunRequest {
         experiment: fields.get("experiment").to_owned(),
         target: fields.get("target").to_owned(),
         settings: fields.get("settings").to_owned(),
@@ -112,54 +112,55 @@ pub(crate) async fn start(State(app): Shared, headers: HeaderMap, body: Bytes) -
         quick: fields.get("quick") == "yes",
         record: fields.get("record") == "yes",
     };
-    let started = beside(move || {
+    let started = run_blocking(move || {
         let newest = app.store()?.and_then(|store| store.latest().transpose()).transpose()?;
-        let pid = app.runner.start(&order, newest)?;
-        Ok(go_to(&format!("/experiments/{pid}")))
+        let pid = app.runner.start(&request, newest)?;
+        Ok(redirect_to(&format!("/experiments/{pid}")))
     })
     .await;
     match started {
         Err(problem) if problem.status.is_client_error() => {
-            let body = html! { (problem.said()) section { h2 { "The order" } (form(&fields)) } };
+            let body = html! { (problem.sentences_markup()) section { h2 { "The order" } (form(&fields)) } };
             Ok((problem.status, view.page("Not started", &body)).into_response())
         }
         other => other,
     }
 }
 
-pub(crate) async fn stop(State(app): Shared, Path(pid): Path<String>) -> Answer {
-    let pid = number(&pid)?;
-    beside(move || {
-        let words = "that experiment is not running, or was not started here: Ctrl-C in its terminal \
+pub(crate) async fn stop(State(app): Shared, Path(pid): Path<String>) -> PageResult {
+    let pid = parse_pid(&pid)?;
+    run_blocking(move || {
+        let message = "that experiment is not running, or was not started here: Ctrl-C in its terminal \
                      ends it";
         match app.runner.stop(pid) {
-            true => Ok(go_to(&format!("/experiments/{pid}"))),
-            false => Err(Problem::new(StatusCode::CONFLICT, words)),
+            true => Ok(redirect_to(&format!("/experiments/{pid}"))),
+            false => Err(Problem::new(StatusCode::CONFLICT, message)),
         }
     })
     .await
 }
 
-fn unknown() -> Problem {
-    Problem::missing("no experiment of that process is known")
+fn unknown_experiment() -> Problem {
+    Problem::not_found("no experiment of that process is known")
 }
 
-fn number(pid: &str) -> Result<u32, Problem> {
-    pid.parse().map_err(|_| Problem::missing("there is no such experiment"))
+fn parse_pid(pid: &str) -> Result<u32, Problem> {
+    pid.parse().map_err(|_| Problem::not_found("there is no such experiment"))
 }
 
 pub(crate) async fn watch(
     State(app): Shared,
     headers: HeaderMap,
     Path(pid): Path<String>,
-) -> Answer {
-    let pid = number(&pid)?;
+) -> PageResult {
+    let pid = parse_pid(&pid)?;
     let view = View::new(&app, &headers, "/experiments");
-    let looked = app.clone();
+    let app_clone = app.clone();
     let (shown, started) =
-        beside(move || Ok((look(&looked, pid)?, looked.runner.find(pid)))).await?;
+        run_blocking(move || Ok((current_state(&app_clone, pid)?, app_clone.runner.find(pid))))
+            .await?;
     let Some((title, fragment)) = shown else {
-        return Err(unknown());
+        return Err(unknown_experiment());
     };
     let is_ours = started.is_some_and(|one| one.ended.is_none());
     let events = (!fragment.is_final).then(|| format!("/experiments/{pid}/events"));
@@ -175,22 +176,22 @@ pub(crate) async fn watch(
     Ok(view.page(&title, &body).into_response())
 }
 
-pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> Answer {
-    let pid = number(&pid)?;
-    let looked = app.clone();
-    if beside(move || look(&looked, pid)).await?.is_none() {
-        return Err(unknown());
+pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> PageResult {
+    let pid = parse_pid(&pid)?;
+    let app_clone = app.clone();
+    if run_blocking(move || current_state(&app_clone, pid)).await?.is_none() {
+        return Err(unknown_experiment());
     }
-    let watched = app.clone();
-    let stream = app.hub.watch(Topic::Run(pid), move || match look(&watched, pid) {
+    let app_clone = app.clone();
+    let stream = app.hub.watch(Topic::Run(pid), move || match current_state(&app_clone, pid) {
         Ok(Some((_, fragment))) => fragment,
         _ => Fragment { html: "<p>It has ended.</p>".into(), is_final: true },
     });
-    Ok(sse(stream.map_err(|_| too_many())?).into_response())
+    Ok(sse(stream.map_err(|_| too_many_watchers())?).into_response())
 }
 
 /// Returns the error for more watchers than the limit.
-pub(super) fn too_many() -> Problem {
+pub(super) fn too_many_watchers() -> Problem {
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many watch already")
 }
 
@@ -207,7 +208,7 @@ pub(super) fn sse(
 }
 
 /// Returns title and current state of a process' run; `None` if no such run is known.
-fn look(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem> {
+fn current_state(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem> {
     let started = app.runner.find(pid);
     let fragment = |html: Markup, is_final| Fragment { html: html.into_string().into(), is_final };
     if let Some(run) = live::run(pid)? {
@@ -217,9 +218,9 @@ fn look(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem>
         let is_final = run.state != RunState::Running || ended.is_some();
         let html = match (run.state, ended) {
             (RunState::Running | RunState::Lost, Some(ended)) => {
-                of_ended(app, started.as_ref(), ended)?
+                ended_markup(app, started.as_ref(), ended)?
             }
-            _ => of_run(&run),
+            _ => run_markup(&run),
         };
         return Ok(Some((title, fragment(html, is_final))));
     }
@@ -227,17 +228,17 @@ fn look(app: &Arc<App>, pid: u32) -> Result<Option<(String, Fragment)>, Problem>
     let title = format!("{} on {}", started.experiment, started.target);
     let html = match &started.ended {
         None => html! { p { "It has just begun." } },
-        Some(ended) => of_ended(app, Some(&started), ended)?,
+        Some(ended) => ended_markup(app, Some(&started), ended)?,
     };
     let is_final = started.ended.is_some();
     Ok(Some((title, fragment(html, is_final))))
 }
 
 /// Returns the markup of a run that has a run file.
-fn of_run(run: &LiveRun) -> Markup {
+fn run_markup(run: &LiveRun) -> Markup {
     let percent = run.share * 100.0;
     html! {
-        p { "It " (state_words(run)) "." }
+        p { "It " (state_markup(run)) "." }
         @if run.state == RunState::Running {
             progress max="100" value=(format!("{percent:.1}")) aria-label="Share that is done" {
                 (format!("{percent:.0} %"))
@@ -245,9 +246,9 @@ fn of_run(run: &LiveRun) -> Markup {
             p.meta {
                 span { (format!("{percent:.0} %")) }
                 span { (run.step) }
-                span { "for " (about(run.elapsed)) }
-                @if let Some(left) = run.left { span { (about(left)) " left" } }
-                @if run.drive_time > 0.0 { span { (about(run.drive_time)) " of the drive's time" } }
+                span { "for " (approximate_duration(run.elapsed)) }
+                @if let Some(left) = run.left { span { (approximate_duration(left)) " left" } }
+                @if run.drive_time > 0.0 { span { (approximate_duration(run.drive_time)) " of the drive's time" } }
             }
         }
         @let series = run.series();
@@ -269,21 +270,25 @@ fn picture(seen: &LiveBlocks) -> Picture<'_> {
 }
 
 /// Returns the markup of an experiment of this server that has ended.
-fn of_ended(app: &App, started: Option<&Started>, ended: &Ended) -> Result<Markup, Problem> {
+fn ended_markup(
+    app: &App,
+    started: Option<&RunProcess>,
+    ended: &ProcessResult,
+) -> Result<Markup, Problem> {
     let kept = match started {
-        Some(started) => kept(app, started)?,
+        Some(started) => stored_run(app, started)?,
         None => None,
     };
     Ok(html! {
-        p { "It " (ended_words(Some(ended))) "." }
+        p { "It " (ended_text(Some(ended))) "." }
         @if let Some(id) = kept { p { a href={ "/runs/" (id) } { "Its report: run " (id) } } }
-        @if !ended.said.is_empty() { pre.said { (ended.said) } }
+        @if !ended.stderr_tail.is_empty() { pre.said { (ended.stderr_tail) } }
     })
 }
 
 /// Returns the stored run of an experiment that was started here: the newest that matches and that did not exist
 /// before.
-fn kept(app: &App, started: &Started) -> Result<Option<i64>, Problem> {
+fn stored_run(app: &App, started: &RunProcess) -> Result<Option<i64>, Problem> {
     let Some(store) = app.store()? else { return Ok(None) };
     let selection = Selection {
         experiment: Some(started.experiment.clone()),
@@ -295,7 +300,7 @@ fn kept(app: &App, started: &Started) -> Result<Option<i64>, Problem> {
     Ok(newer.filter(|run| run.seed == started.seed).map(|run| run.id.number()).next())
 }
 
-fn state_words(run: &LiveRun) -> Markup {
+fn state_markup(run: &LiveRun) -> Markup {
     match run.state {
         RunState::Running => html! { "goes on" },
         RunState::Lost => html! { "ended without a report: its program was killed" },
@@ -303,7 +308,7 @@ fn state_words(run: &LiveRun) -> Markup {
     }
 }
 
-fn ended_words(ended: Option<&Ended>) -> &'static str {
+fn ended_text(ended: Option<&ProcessResult>) -> &'static str {
     match ended.map(|ended| ended.code) {
         None => "goes on",
         Some(Some(0)) => "has ended",

@@ -10,20 +10,20 @@ use ssdlab_lab::output::html as report_html;
 use ssdlab_lab::report::Series;
 use ssdlab_lab::store::DriveFigures;
 
-use super::{Answer, View};
-use crate::app::{Shared, beside};
+use super::{PageResult, View};
+use crate::app::{Shared, run_blocking};
 
 const SECONDS_PER_DAY: f64 = 86_400.0;
 
-pub(crate) async fn show(State(app): Shared, headers: HeaderMap) -> Answer {
+pub(crate) async fn show(State(app): Shared, headers: HeaderMap) -> PageResult {
     let view = View::new(&app, &headers, "/machine");
-    let (diagnosis, figures) = beside(move || {
+    let (diagnosis, figures) = run_blocking(move || {
         let figures = app.store()?.map(|store| store.drive_figures()).transpose()?;
         Ok((app.machine.diagnosis()?, figures.unwrap_or_default()))
     })
     .await?;
     let body = html! {
-        p.meta { span { (diagnosis.machine.system) } span { (tally(&diagnosis)) } }
+        p.meta { span { (diagnosis.machine.system) } span { (verdict_counts(&diagnosis)) } }
         @if !diagnosis.machine.is_root {
             p.faint { "Not looked at by root, who would be told more." }
         }
@@ -32,7 +32,7 @@ pub(crate) async fn show(State(app): Shared, headers: HeaderMap) -> Answer {
             section {
                 h2 { (target.target) }
                 pre.layers tabindex="0" role="region" aria-label={ "Layers of " (target.target) } {
-                    (stack.words(false)) }
+                    (stack.to_text(false)) }
                 (checks(&target.checks))
             }
         }
@@ -44,41 +44,41 @@ pub(crate) async fn show(State(app): Shared, headers: HeaderMap) -> Answer {
         }
         section {
             h2 { "Wear and temperature over time" }
-            @let series = over_time(&figures);
+            @let series = history_curves(&figures);
             @if series.is_empty() {
                 p.faint { "Nothing was noted twice yet. " code { "ssdlab serve --every 1d doctor" }
                     " notes wear and temperature each day." }
             }
         }
-        (report_html::curves(&over_time(&figures)))
+        (report_html::curves(&history_curves(&figures)))
     };
     Ok(view.page("This machine", &body).into_response())
 }
 
-fn tally(diagnosis: &Diagnosis) -> String {
+fn verdict_counts(diagnosis: &Diagnosis) -> String {
     let verdicts =
         [Verdict::Problem, Verdict::Warning, Verdict::Notice, Verdict::Unknown, Verdict::Fine];
     let count = |verdict| diagnosis.all().filter(|(_, check)| check.verdict == verdict).count();
-    let words = verdicts.map(|verdict| (count(verdict), verdict.word()));
-    let said: Vec<String> = words
+    let words = verdicts.map(|verdict| (count(verdict), verdict.name()));
+    let counts: Vec<String> = words
         .iter()
         .filter(|(count, _)| *count > 0)
         .map(|(n, word)| format!("{n} {word}"))
         .collect();
-    said.join(", ")
+    counts.join(", ")
 }
 
 /// Returns the list of checks, the worst first.
 fn checks(checks: &[Check]) -> Markup {
     let mut sorted: Vec<&Check> = checks.iter().collect();
     sorted.sort_by_key(|check| std::cmp::Reverse(check.verdict));
-    html! { ul.checks { @for check in sorted { (one(check)) } } }
+    html! { ul.checks { @for check in sorted { (check_item(check)) } } }
 }
 
-fn one(check: &Check) -> Markup {
+fn check_item(check: &Check) -> Markup {
     html! {
-        li class=(check.verdict.word()) {
-            p { span.level { (check.verdict.word()) } " " b { (check.check) } ": " (check.seen) }
+        li class=(check.verdict.name()) {
+            p { span.level { (check.verdict.name()) } " " b { (check.check) } ": " (check.seen) }
             @if !check.why.is_empty() { p.faint { (check.why) } }
             @for remedy in &check.remedies {
                 p { (remedy.words) }
@@ -92,13 +92,13 @@ fn one(check: &Check) -> Markup {
 }
 
 /// Returns curves for each drive that has two values or more of a figure, over the days before the last value.
-fn over_time(figures: &[DriveFigures]) -> Vec<Series> {
+fn history_curves(figures: &[DriveFigures]) -> Vec<Series> {
     let Some(last) = figures.last() else { return Vec::new() };
     let mut drives: Vec<&str> = figures.iter().map(|one| one.drive.as_str()).collect();
     drives.sort_unstable();
     drives.dedup();
-    type Of = fn(&DriveFigures) -> Option<f64>;
-    let kinds: [(&str, &str, Of); 4] = [
+    type Figure = fn(&DriveFigures) -> Option<f64>;
+    let kinds: [(&str, &str, Figure); 4] = [
         ("temperature", "\u{b0}C", |one| one.temperature_celsius),
         ("used", "%", |one| one.used_percent),
         ("spare", "%", |one| one.spare_percent),
@@ -140,9 +140,9 @@ mod tests {
             ..DriveFigures::default()
         };
         let figures = [at(1, "a", 40.0, Some(3.0)), at(1, "b", 50.0, None), at(3, "a", 41.0, None)];
-        let series = over_time(&figures);
+        let series = history_curves(&figures);
         assert_eq!(series.len(), 1);
         assert_eq!((&*series[0].name, &*series[0].x), ("temperature_a", &[-2.0, 0.0][..]));
-        assert!(over_time(&[]).is_empty());
+        assert!(history_curves(&[]).is_empty());
     }
 }

@@ -8,22 +8,22 @@ use axum::response::IntoResponse;
 use ssdlab_host::HostError;
 use ssdlab_lab::store::Selection;
 
-use super::{Answer, Problem};
-use crate::app::{Shared, beside};
+use super::{PageResult, Problem};
+use crate::app::{Shared, run_blocking};
 use crate::live::{self, State as RunState};
 
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-pub(crate) async fn show(State(app): Shared) -> Answer {
-    let text = beside(move || {
+pub(crate) async fn show(State(app): Shared) -> PageResult {
+    let text = run_blocking(move || {
         let kept = match app.store()? {
             Some(store) => store.count(&Selection::default())?,
             None => 0,
         };
         let runs = live::runs()?;
         let running = runs.iter().filter(|run| run.state == RunState::Running).count();
-        let mut texts = vec![own("runs_kept", "Runs in the store.", kept)];
-        texts.push(own("experiments_running", "Experiments under way.", running as u64));
+        let mut texts = vec![gauge("runs_kept", "Runs in the store.", kept)];
+        texts.push(gauge("experiments_running", "Experiments under way.", running as u64));
         match app.machine.diagnosis() {
             Ok(diagnosis) => texts.push(diagnosis.prometheus()),
             // There are no metrics of a machine that cannot be examined.
@@ -31,7 +31,7 @@ pub(crate) async fn show(State(app): Shared) -> Answer {
             Err(error) => return Err(error.into()),
         }
         texts.extend(attached_drives()?);
-        Ok(joined(&texts))
+        Ok(merge_metrics(&texts))
     })
     .await?;
     Ok(([(CONTENT_TYPE, FORMAT)], text).into_response())
@@ -56,12 +56,12 @@ fn attached_drives() -> Result<Vec<String>, Problem> {
     Ok(Vec::new())
 }
 
-fn own(name: &str, help: &str, value: u64) -> String {
+fn gauge(name: &str, help: &str, value: u64) -> String {
     format!("# HELP ssdlab_{name} {help}\n# TYPE ssdlab_{name} gauge\nssdlab_{name} {value}\n")
 }
 
 /// Joins texts so that each metric is described once, followed by the samples of all texts.
-fn joined(texts: &[String]) -> String {
+fn merge_metrics(texts: &[String]) -> String {
     let mut metrics: Vec<(String, Vec<String>, Vec<String>)> = Vec::new();
     for line in texts.iter().flat_map(|text| text.lines()) {
         let comment = line.strip_prefix("# HELP ").or(line.strip_prefix("# TYPE "));
@@ -101,7 +101,7 @@ mod tests {
             )
         };
         assert_eq!(
-            joined(&[drive("x"), drive("y z")]),
+            merge_metrics(&[drive("x"), drive("y z")]),
             "# HELP a First.\n# TYPE a gauge\na{d=\"x\"} 1\na{d=\"y z\"} 1\n\
              # HELP b Second.\n# TYPE b counter\nb{d=\"x\"} 2\nb{d=\"y z\"} 2\n"
         );

@@ -6,15 +6,15 @@ use axum::response::IntoResponse;
 use maud::{Markup, html};
 use ssdlab_lab::store::{RunSummary, Selection};
 
-use super::{Answer, Fields, View, link, moment};
-use crate::app::{Shared, beside};
+use super::{Fields, PageResult, View, format_time, link_with_query};
+use crate::app::{Shared, run_blocking};
 
 /// Number of runs on a page.
 const PER_PAGE: u32 = 50;
 
 /// Data for the list.
 #[derive(Default)]
-struct Found {
+struct ListData {
     runs: Vec<RunSummary>,
     count: u64,
     subjects: Vec<(String, String)>,
@@ -25,21 +25,21 @@ pub(crate) async fn list(
     State(app): Shared,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Answer {
+) -> PageResult {
     let fields = Fields::of_query(query);
     let page = fields.get("page").parse::<u32>().unwrap_or(1).clamp(1, 1_000_000);
     let selection = Selection {
-        experiment: fields.given("experiment"),
-        target: fields.given("target"),
-        tag: fields.given("tag"),
-        words: fields.given("words"),
+        experiment: fields.non_empty("experiment"),
+        target: fields.non_empty("target"),
+        tag: fields.non_empty("tag"),
+        words: fields.non_empty("words"),
         skip: (page - 1) * PER_PAGE,
         most: Some(PER_PAGE),
     };
     let view = View::new(&app, &headers, "/");
-    let found = beside(move || {
-        let Some(store) = app.store()? else { return Ok(Found::default()) };
-        Ok(Found {
+    let found = run_blocking(move || {
+        let Some(store) = app.store()? else { return Ok(ListData::default()) };
+        Ok(ListData {
             runs: store.select(&selection)?,
             count: store.count(&selection)?,
             subjects: store.subjects()?,
@@ -53,7 +53,7 @@ pub(crate) async fn list(
                 ", or type " code { "ssdlab run fragmentation" } " in a terminal." }
         } @else {
             (filter(&fields, &found))
-            p.faint role="status" { (count_words(found.count)) }
+            p.faint role="status" { (count_text(found.count)) }
             (table(&found.runs))
             (pager(&fields, page, found.count))
         }
@@ -61,7 +61,7 @@ pub(crate) async fn list(
     Ok(view.page("Runs", &body).into_response())
 }
 
-fn count_words(count: u64) -> String {
+fn count_text(count: u64) -> String {
     match count {
         0 => "No run fits.".to_owned(),
         1 => "1 run.".to_owned(),
@@ -69,7 +69,7 @@ fn count_words(count: u64) -> String {
     }
 }
 
-fn filter(fields: &Fields, found: &Found) -> Markup {
+fn filter(fields: &Fields, found: &ListData) -> Markup {
     let mut experiments: Vec<&str> = found.subjects.iter().map(|it| it.0.as_str()).collect();
     experiments.dedup();
     let mut targets: Vec<&str> = found.subjects.iter().map(|it| it.1.as_str()).collect();
@@ -79,15 +79,15 @@ fn filter(fields: &Fields, found: &Found) -> Markup {
     html! {
         form.filter method="get" action="/" role="search" {
             label { "Words " input type="search" name="words" value=(fields.get("words")); }
-            (choice("Experiment", "experiment", &experiments, fields))
-            (choice("Drive", "target", &targets, fields))
-            @if !tags.is_empty() { (choice("Tag", "tag", &tags, fields)) }
+            (select_field("Experiment", "experiment", &experiments, fields))
+            (select_field("Drive", "target", &targets, fields))
+            @if !tags.is_empty() { (select_field("Tag", "tag", &tags, fields)) }
             button type="submit" { "Filter" }
         }
     }
 }
 
-fn choice(label: &str, name: &str, values: &[&str], fields: &Fields) -> Markup {
+fn select_field(label: &str, name: &str, values: &[&str], fields: &Fields) -> Markup {
     let chosen = fields.get(name);
     html! {
         label { (label) " "
@@ -128,7 +128,7 @@ fn row(run: &RunSummary) -> Markup {
             td { input type="checkbox" name="run" value=(run.id)
                 aria-label={ "Compare run " (run.id) }; }
             th scope="row" { a href={ "/runs/" (run.id) } { (run.id) }
-                br; span.faint { (moment(&run.started)) } }
+                br; span.faint { (format_time(&run.started)) } }
             td.subject { (run.experiment) @if run.shortened { span.faint { ", shortened" } }
                 @if run.interrupted { span.faint { ", interrupted" } }
                 br; span.faint { (run.target) }
@@ -142,7 +142,7 @@ fn row(run: &RunSummary) -> Markup {
 /// Returns tags as links to the runs that have them.
 pub(super) fn tags(tags: &[String]) -> Markup {
     html! {
-        span.tags { @for tag in tags { a.tag href=(link("/", &[("tag", tag)])) { (tag) } " " } }
+        span.tags { @for tag in tags { a.tag href=(link_with_query("/", &[("tag", tag)])) { (tag) } " " } }
     }
 }
 
@@ -151,7 +151,7 @@ fn pager(fields: &Fields, page: u32, count: u64) -> Markup {
     let to = |page: u32| {
         let number = page.to_string();
         let kept = ["words", "experiment", "target", "tag"].map(|name| (name, fields.get(name)));
-        link("/", &[&kept[..], &[("page", &number)]].concat())
+        link_with_query("/", &[&kept[..], &[("page", &number)]].concat())
     };
     html! {
         @if pages > 1 {

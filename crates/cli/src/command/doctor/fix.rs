@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use ssdlab_host::fix::{self, Change, Place};
+use ssdlab_host::fix::{self, Change, SystemRoot};
 use ssdlab_host::{Live, layers};
 
 use crate::failure::{Exit, Failure};
@@ -16,14 +16,14 @@ pub fn fix(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let stacks = match target {
-        Some(target) => vec![layers::of(&Live, target)?],
-        None => layers::everything(&Live),
+        Some(target) => vec![layers::stack_of(&Live, target)?],
+        None => layers::all_stacks(&Live),
     };
-    let place = Place::here();
-    let fix = fix::plan(check, &Live, &stacks, &place)?;
-    let changes: String = fix.changes.iter().map(Change::words).collect();
-    agree("This is going to be changed:", &changes, yes, terminal)?;
-    fix.carry_out(&place)?;
+    let system = SystemRoot::of_this_machine();
+    let fix = fix::plan(check, &Live, &stacks, &system)?;
+    let changes: String = fix.changes.iter().map(Change::describe).collect();
+    ask_consent("This is going to be changed:", &changes, yes, terminal)?;
+    fix.apply(&system)?;
     terminal.note("Done. 'ssdlab doctor --undo' takes it back.");
     for command in &fix.then {
         terminal.note(&format!("It holds from the next start on; now, without one: {command}"));
@@ -33,13 +33,13 @@ pub fn fix(
 
 /// Undoes the newest fix.
 pub fn undo(yes: bool, terminal: &Terminal) -> Result<Exit, Failure> {
-    let place = Place::here();
-    let last = fix::last(&place)?;
+    let system = SystemRoot::of_this_machine();
+    let last = fix::newest_fix(&system)?;
     let head = format!("The fix of {} is going to be taken back:", last.check);
     // Changes are undone in reverse order.
-    let changes: String = last.changes.iter().rev().map(Change::words_back).collect();
-    agree(&head, &changes, yes, terminal)?;
-    let undone = fix::undo(&place)?;
+    let changes: String = last.changes.iter().rev().map(Change::describe_undo).collect();
+    ask_consent(&head, &changes, yes, terminal)?;
+    let undone = fix::undo(&system)?;
     match undone.left.is_empty() {
         true => terminal.note("It is as it was."),
         false => terminal.note(&format!("It is as it was, but {}.", undone.left.join("; "))),
@@ -47,10 +47,10 @@ pub fn undo(yes: bool, terminal: &Terminal) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn agree(head: &str, changes: &str, yes: bool, terminal: &Terminal) -> Result<(), Failure> {
+fn ask_consent(head: &str, changes: &str, yes: bool, terminal: &Terminal) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
-        let words = "only root may change this: run it as root".to_owned();
-        return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
+        let message = "only root may change this: run it as root".to_owned();
+        return Err(Failure::new(Exit::Refused, anyhow::Error::msg(message)));
     }
     if yes {
         terminal.note(&format!("{head}\n{}", changes.trim_end()));
@@ -71,8 +71,8 @@ fn agree(head: &str, changes: &str, yes: bool, terminal: &Terminal) -> Result<()
     match line.trim() {
         "y" | "Y" | "yes" => Ok(()),
         _ => {
-            let words = "nothing was changed".to_owned();
-            Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)))
+            let message = "nothing was changed".to_owned();
+            Err(Failure::new(Exit::Refused, anyhow::Error::msg(message)))
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ssdlab_blockio::{RealDrive, RealOptions};
 use ssdlab_drive::Drive;
-use ssdlab_host::doctor::{Diagnosis, Proof};
+use ssdlab_host::doctor::{Diagnosis, TrimProof};
 use ssdlab_lab::experiment::{self, Settings};
 use ssdlab_lab::{LabError, Outcome};
 use ssdlab_units::ByteLength;
@@ -34,13 +34,13 @@ pub fn prove(diagnosis: &mut Diagnosis, terminal: &Terminal) -> Result<(), Failu
     }
     // The first finding is the verdict of the experiment.
     let Some(finding) = outcome.report.findings.first() else {
-        let words = "trim-check has found nothing at all".to_owned();
-        return Err(Failure::new(Exit::Failed, anyhow::Error::msg(words)));
+        let message = "trim-check has found nothing at all".to_owned();
+        return Err(Failure::new(Exit::Failed, anyhow::Error::msg(message)));
     };
     let proof = match finding.code.as_str() {
-        "trim-works" => Proof::Gone,
-        "trim-does-not-work" => Proof::StillThere,
-        _ => Proof::NotTold,
+        "trim-works" => TrimProof::Gone,
+        "trim-does-not-work" => TrimProof::StillThere,
+        _ => TrimProof::Inconclusive,
     };
     diagnosis.prove(&target, proof, &finding.text);
     Ok(())

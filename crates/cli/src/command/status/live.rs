@@ -16,18 +16,18 @@ use crate::failure::Failure;
 use crate::terminal::Terminal;
 
 /// Number of samples in a curve.
-const HISTORY: usize = 40;
+const MAX_SAMPLES: usize = 40;
 
 /// Escape sequences that enter the alternate screen and hide the cursor, and that leave it.
-const ENTER: &str = "\x1b[?1049h\x1b[?25l";
-const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
+const ENTER_SCREEN: &str = "\x1b[?1049h\x1b[?25l";
+const LEAVE_SCREEN: &str = "\x1b[?25h\x1b[?1049l";
 
 /// Picture of the blocks: signs in a line, and largest number of lines.
-const SIGNS_PER_LINE: usize = 64;
-const SIGN_LINES: usize = 4;
+const CELLS_PER_LINE: usize = 64;
+const MAX_CELL_LINES: usize = 4;
 
 /// State of a drive at one moment.
-pub struct Look<'a> {
+pub struct Snapshot<'a> {
     /// Figures of the drive.
     pub status: &'a Value,
     /// Figures at the previous moment, if any.
@@ -60,7 +60,7 @@ impl Screen {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, &now);
         }
         let screen = Screen { before, history: History::default() };
-        terminal.print(ENTER)?;
+        terminal.print(ENTER_SCREEN)?;
         Ok(Some(screen))
     }
 
@@ -68,14 +68,14 @@ impl Screen {
     ///
     /// # Errors
     /// Returns an error if stdout cannot be written.
-    pub fn draw(&mut self, look: &Look, terminal: &Terminal) -> Result<(), Failure> {
-        self.history.note(look.status, look.before);
+    pub fn draw(&mut self, snapshot: &Snapshot, terminal: &Terminal) -> Result<(), Failure> {
+        self.history.add_sample(snapshot.status, snapshot.before);
         let (width, height) = match tcgetwinsize(io::stdout()) {
             Ok(size) if size.ws_col > 0 => (size.ws_col.into(), size.ws_row.into()),
             _ => (terminal.width, 24),
         };
         let mut picture = String::from("\x1b[H");
-        let lines = self.history.frame(look, width, terminal.ascii);
+        let lines = self.history.frame(snapshot, width, terminal.ascii);
         for (index, line) in lines.iter().take(height).enumerate() {
             // A line break after the last line would scroll the screen.
             picture += if index > 0 { "\r\n" } else { "" };
@@ -108,7 +108,7 @@ impl Drop for Screen {
         if let Some(before) = &self.before {
             let _ = tcsetattr(io::stdin(), OptionalActions::Now, before);
         }
-        let _ = io::Write::write_all(&mut io::stdout(), LEAVE.as_bytes());
+        let _ = io::Write::write_all(&mut io::stdout(), LEAVE_SCREEN.as_bytes());
         let _ = io::Write::flush(&mut io::stdout());
     }
 }
@@ -127,7 +127,7 @@ fn totals(status: &Value) -> [f64; 3] {
 }
 
 impl History {
-    fn note(&mut self, status: &Value, before: Option<&Value>) {
+    fn add_sample(&mut self, status: &Value, before: Option<&Value>) {
         let Some(before) = before else { return };
         let time = (number(status, "/attached_s") - number(before, "/attached_s")).max(1e-9);
         let unit = number(status, "/unit_bytes");
@@ -135,15 +135,15 @@ impl History {
             self.rates.iter_mut().zip(totals(status).into_iter().zip(totals(before)))
         {
             rates.push_back((now - then) * unit / time);
-            if rates.len() > HISTORY {
+            if rates.len() > MAX_SAMPLES {
                 rates.pop_front();
             }
         }
     }
 
     /// Returns the lines of the display, each of at most `width` characters.
-    fn frame(&self, look: &Look, width: usize, ascii: bool) -> Vec<String> {
-        let Look { status, before, cells } = look;
+    fn frame(&self, snapshot: &Snapshot, width: usize, ascii: bool) -> Vec<String> {
+        let Snapshot { status, before, cells } = snapshot;
         let (status, before) = (*status, *before);
         let n = |path: &str| number(status, path);
         let mut lines = vec![
@@ -152,14 +152,17 @@ impl History {
                 text(status, "/profile"),
                 text(status, "/place"),
                 bytes(n("/capacity_bytes")),
-                clock(n("/attached_s")),
+                clock_text(n("/attached_s")),
             ),
             String::new(),
         ];
         let most = self.rates.iter().flatten().copied().fold(1.0, f64::max);
         for (name, rates) in ["host writes", "host reads", "flash writes"].iter().zip(&self.rates) {
             let latest = rates.back().map_or("-".to_owned(), |rate| format!("{}/s", bytes(*rate)));
-            lines.push(format!("{name:<13}{:<HISTORY$} {latest:>13}", curve(rates, most, ascii)));
+            lines.push(format!(
+                "{name:<13}{:<MAX_SAMPLES$} {latest:>13}",
+                sparkline(rates, most, ascii)
+            ));
         }
         lines.push(String::new());
         let [host, _, flash] = totals(status);
@@ -192,7 +195,7 @@ impl History {
         ));
         lines.push(String::new());
         if let Some(cells) = cells {
-            let signs = shades(cells, SIGNS_PER_LINE * SIGN_LINES, ascii);
+            let signs = shades(cells, CELLS_PER_LINE * MAX_CELL_LINES, ascii);
             let (none, all) = if ascii { ('.', '#') } else { ('\u{b7}', '\u{2588}') };
             lines.push(format!(
                 "the blocks in their order, {none} nothing valid to {all} all valid"
@@ -200,7 +203,7 @@ impl History {
             let signs: Vec<char> = signs.chars().collect();
             lines.extend(
                 signs
-                    .chunks(SIGNS_PER_LINE)
+                    .chunks(CELLS_PER_LINE)
                     .map(|line| format!("  {}", line.iter().collect::<String>())),
             );
             lines.push(String::new());
@@ -212,13 +215,13 @@ impl History {
         for (tenth, count) in shares.iter().enumerate() {
             lines.push(format!("  to {:>3} % {} {count}", (tenth + 1) * 10, gauge(count / most)));
         }
-        let rest = super::requests(status, before) + &super::attribution(status);
+        let rest = super::request_table(status, before) + &super::attribution_text(status);
         lines.extend(rest.lines().map(str::to_owned));
         lines.into_iter().map(|line| line.chars().take(width).collect()).collect()
     }
 }
 
-fn clock(seconds: f64) -> String {
+fn clock_text(seconds: f64) -> String {
     let seconds = seconds as u64;
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
@@ -231,7 +234,7 @@ fn bar(share: f64, width: usize, ascii: bool) -> String {
 }
 
 /// Returns values up to `most` as columns of eight heights.
-fn curve(values: &VecDeque<f64>, most: f64, ascii: bool) -> String {
+fn sparkline(values: &VecDeque<f64>, most: f64, ascii: bool) -> String {
     let steps: Vec<char> = if ascii { "_.-:=+*#" } else { "▁▂▃▄▅▆▇█" }.chars().collect();
     let height = |value: &f64| steps[((value / most * 8.0).ceil() as usize).clamp(1, 8) - 1];
     values.iter().map(height).collect()
@@ -260,17 +263,17 @@ mod tests {
     fn the_picture_shows_rates_shares_and_hits_and_fits_the_width() {
         let mut history = History::default();
         let (first, second) = (status(1.0, 1000), status(3.0, 3000));
-        history.note(&first, None);
-        history.note(&second, Some(&first));
+        history.add_sample(&first, None);
+        history.add_sample(&second, Some(&first));
         let cells = Some([3, 255, 0, 0].repeat(500).into_iter().chain([0; 500 * 4]).collect());
-        let look = Look { status: &second, before: Some(&first), cells };
-        let lines = history.frame(&look, 72, true);
+        let snapshot = Snapshot { status: &second, before: Some(&first), cells };
+        let lines = history.frame(&snapshot, 72, true);
         assert!(lines.iter().all(|line| line.chars().count() <= 72), "{lines:#?}");
         let has =
             |words: &str| assert!(lines.iter().any(|line| line.contains(words)), "{lines:#?}");
         // 2000 units in two seconds are 3.9 MiB a second, and half as much again on the flash.
-        has(&format!("  {}", "#".repeat(SIGNS_PER_LINE)));
-        has(&format!("  {}", ".".repeat(SIGNS_PER_LINE - 6)));
+        has(&format!("  {}", "#".repeat(CELLS_PER_LINE)));
+        has(&format!("  {}", ".".repeat(CELLS_PER_LINE - 6)));
         has("3.9 MiB/s");
         has("5.9 MiB/s");
         has("1.50 now, 1.50 over its life");
@@ -282,7 +285,7 @@ mod tests {
     #[test]
     fn a_curve_is_as_high_as_its_values() {
         let values = VecDeque::from([0.0, 4.0, 8.0]);
-        assert_eq!(curve(&values, 8.0, true), "_:#");
-        assert_eq!(curve(&values, 8.0, false), "▁▄█");
+        assert_eq!(sparkline(&values, 8.0, true), "_:#");
+        assert_eq!(sparkline(&values, 8.0, false), "▁▄█");
     }
 }

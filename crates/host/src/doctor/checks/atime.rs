@@ -1,8 +1,8 @@
 //! Check of the mount options `noatime` and `relatime`: does every read of a file cause a write?
 
 use crate::doctor::{Check, Verdict};
+use crate::format::quoted;
 use crate::layers::Stack;
-use crate::words::quoted;
 
 pub(super) fn check(stack: &Stack) -> Option<Check> {
     let layer = stack.file_system().filter(|layer| !layer.below.is_empty())?;
@@ -15,10 +15,10 @@ pub(super) fn check(stack: &Stack) -> Option<Check> {
             Check::new("atime", Verdict::Fine, "noatime: reading causes no writes")
         }
         Some(_) => Check::new("atime", Verdict::Fine, "relatime: one write a day for a file, at most")
-            .because("noatime saves that, too; programs that ask when a file was read are rare."),
+            .with_reason("noatime saves that, too; programs that ask when a file was read are rare."),
         None => Check::new("atime", Verdict::Warning, "every read of a file is noted on the drive")
-            .because("Reading then wears the drive, and makes many small writes.")
-            .remedy(
+            .with_reason("Reading then wears the drive, and makes many small writes.")
+            .with_remedy(
                 "Note it once a day; 'ssdlab doctor --fix atime' puts it into /etc/fstab, with a copy",
                 Some(format!("mount -o remount,relatime {}", quoted(&mount.point))),
             ),

@@ -1,18 +1,18 @@
 //! Check of automatic TRIM: is free space trimmed, by one mechanism only, and when was the last run?
 
-use super::regular_trim::{Covering, Regular, Timer};
+use super::periodic_trim::{MountCoverage, PeriodicTrim, Timer};
 use crate::doctor::{Check, Context, Verdict};
+use crate::format::{elapsed, list, quoted};
 use crate::layers::{Layer, LayerKind, Stack};
-use crate::words::{age, list, quoted};
 
 const NAME: &str = "automatic-trim";
 
 /// Longest time since the last run of fstrim, in seconds. systemd's timer runs once a week; after two weeks a run was
 /// missed.
-const TOO_LONG_AGO: u64 = 15 * 86_400;
+const MAX_TRIM_INTERVAL: u64 = 15 * 86_400;
 
 /// Returns the mount option that trims blocks when they are freed (`discard`, `discard=...`), or `None`.
-fn discards(layer: &Layer) -> Option<&str> {
+fn discard_option(layer: &Layer) -> Option<&str> {
     let options = &layer.mount.as_ref()?.options;
     options
         .iter()
@@ -36,25 +36,27 @@ pub(in crate::doctor) fn check(
     if spins && reaches == Some(false) {
         return Some(Check::new(NAME, Verdict::Fine, "the drives below spin, and need none"));
     }
-    let regular = Regular::of(context.facts);
-    let covering = regular.covering(context.facts, mount);
-    let mut check = match (discards(layer), covering.is_any()) {
+    let periodic = PeriodicTrim::of(context.facts);
+    let coverage = periodic.coverage(context.facts, mount);
+    let mut check = match (discard_option(layer), coverage.is_any()) {
         (Some(option), false) => {
             let seen = format!("the mount option '{option}' trims what is freed at once");
             let check = Check::new(NAME, Verdict::Fine, seen);
-            match covering.unknown.is_empty() {
+            match coverage.unknown.is_empty() {
                 true => check,
-                false => check.lacks(format!("whether {} trims it, too", list(&covering.unknown))),
+                false => {
+                    check.with_missing(format!("whether {} trims it, too", list(&coverage.unknown)))
+                }
             }
         }
-        (Some(option), true) => both(layer, option, &covering),
-        (None, true) => only_regular(context, &covering),
-        (None, false) if !covering.unknown.is_empty() => {
+        (Some(option), true) => both(layer, option, &coverage),
+        (None, true) => only_periodic(context, &coverage),
+        (None, false) if !coverage.unknown.is_empty() => {
             let seen =
-                format!("whether anything trims it is not known: {}", list(&covering.unknown));
-            Check::new(NAME, Verdict::Unknown, seen).lacks("what these trim: look there")
+                format!("whether anything trims it is not known: {}", list(&coverage.unknown));
+            Check::new(NAME, Verdict::Unknown, seen).with_missing("what these trim: look there")
         }
-        (None, false) => neither(&regular, &covering, &mount.point),
+        (None, false) => neither(&periodic, &coverage, &mount.point),
     };
     if reaches == Some(false) {
         check.verdict = check.verdict.min(Verdict::Notice);
@@ -63,35 +65,35 @@ pub(in crate::doctor) fn check(
     Some(check)
 }
 
-fn both(layer: &Layer, option: &str, covering: &Covering) -> Check {
-    let seen = format!("both the mount option '{option}' and {} trim it", list(&covering.by));
+fn both(layer: &Layer, option: &str, coverage: &MountCoverage) -> Check {
+    let seen = format!("both the mount option '{option}' and {} trim it", list(&coverage.by));
     // btrfs discards in the background and in batches; this is the default since Linux 6.2.
     let is_btrfs =
         matches!(&layer.kind, LayerKind::FileSystem { file_system } if file_system == "btrfs");
     if is_btrfs && option == "discard=async" {
-        return Check::new(NAME, Verdict::Fine, seen).because(
+        return Check::new(NAME, Verdict::Fine, seen).with_reason(
             "btrfs trims in the background and in batches; the second costs a little once a week, \
              and covers what the first gave up on.",
         );
     }
     let point = &layer.path;
     Check::new(NAME, Verdict::Notice, seen)
-        .because(
+        .with_reason(
             "Once is enough. The option trims at every commit, which makes deleting slower (1.35 \
              times in a published test); now and then is cheaper, and better for drives on which \
              TRIM is slow.",
         )
-        .remedy(
+        .with_remedy(
             "Keep the regular one and drop the option; 'ssdlab doctor --fix automatic-trim' does, \
              in /etc/fstab with a copy, for the next start",
             Some(format!("mount -o remount,nodiscard {}", quoted(point))),
         )
 }
 
-fn only_regular(context: &Context, covering: &Covering) -> Check {
-    let how = list(&covering.by);
-    let is_timer_alone = covering.is_timer_alone();
-    let Some(last) = covering.last_run.filter(|_| is_timer_alone) else {
+fn only_periodic(context: &Context, coverage: &MountCoverage) -> Check {
+    let how = list(&coverage.by);
+    let is_timer_alone = coverage.is_timer_alone();
+    let Some(last) = coverage.last_run.filter(|_| is_timer_alone) else {
         let seen = format!("{how} trims free space; when it did last is not known");
         // A timer that is enabled and has no stamp file has not run since it was installed.
         return Check::new(
@@ -99,32 +101,32 @@ fn only_regular(context: &Context, covering: &Covering) -> Check {
             if is_timer_alone { Verdict::Notice } else { Verdict::Fine },
             seen,
         )
-        .remedy("Run it once, and see what it says", Some("fstrim -av".to_owned()));
+        .with_remedy("Run it once, and see what it says", Some("fstrim -av".to_owned()));
     };
     let ago = context.machine.time.saturating_sub(last);
-    let seen = format!("{how} trims free space, last {} ago", age(ago));
-    match ago > TOO_LONG_AGO {
+    let seen = format!("{how} trims free space, last {} ago", elapsed(ago));
+    match ago > MAX_TRIM_INTERVAL {
         false => Check::new(NAME, Verdict::Fine, seen),
         true => Check::new(NAME, Verdict::Warning, seen)
-            .because("It should run once a week. Free space that was not trimmed since is no over-provisioning.")
-            .remedy(
+            .with_reason("It should run once a week. Free space that was not trimmed since is no over-provisioning.")
+            .with_remedy(
                 "See why it did not, and run it",
                 Some(format!("systemctl status {0} {1}.service; fstrim -av", how, how.trim_end_matches(".timer"))),
             ),
     }
 }
 
-fn neither(regular: &Regular, covering: &Covering, point: &str) -> Check {
-    let seen = match covering.passed_by.is_empty() {
+fn neither(periodic: &PeriodicTrim, coverage: &MountCoverage, point: &str) -> Check {
+    let seen = match coverage.uncovered_by.is_empty() {
         true => "nothing trims free space".to_owned(),
-        false => format!("nothing trims free space here: {}", covering.passed_by.join("; ")),
+        false => format!("nothing trims free space here: {}", coverage.uncovered_by.join("; ")),
     };
-    let check = Check::new(NAME, Verdict::Warning, seen).because(
+    let check = Check::new(NAME, Verdict::Warning, seen).with_reason(
         "The drive keeps copying about what was deleted long ago, until somebody trims: that costs \
          over-provisioning, speed under writes, and life.",
     );
-    match regular.timer() {
-        Timer::On => check.remedy(
+    match periodic.timer() {
+        Timer::On => check.with_remedy(
             "Give it a line in /etc/fstab without X-fstrim.notrim, which is what the timer goes by; or \
              once a week by cron",
             Some(format!(
@@ -133,7 +135,7 @@ fn neither(regular: &Regular, covering: &Covering, point: &str) -> Check {
                 quoted(&quoted(point))
             )),
         ),
-        Timer::Masked => check.remedy(
+        Timer::Masked => check.with_remedy(
             "Somebody has masked the timer or its service (a link to /dev/null, or an empty file); find \
              out why, and take that back",
             Some(
@@ -141,11 +143,11 @@ fn neither(regular: &Regular, covering: &Covering, point: &str) -> Check {
                     .to_owned(),
             ),
         ),
-        Timer::Off => check.remedy(
+        Timer::Off => check.with_remedy(
             "Once a week, by systemd ('ssdlab doctor --fix automatic-trim' does it, and takes it back)",
             Some("systemctl enable --now fstrim.timer".to_owned()),
         ),
-        Timer::Absent => check.remedy(
+        Timer::Absent => check.with_remedy(
             "Once a week, by cron",
             Some(
                 "printf '#!/bin/sh\\nfstrim -a\\n' > /etc/cron.weekly/fstrim && \
@@ -154,5 +156,5 @@ fn neither(regular: &Regular, covering: &Covering, point: &str) -> Check {
             ),
         ),
     }
-    .remedy("And now, once", Some(format!("fstrim -v {}", quoted(point))))
+    .with_remedy("And now, once", Some(format!("fstrim -v {}", quoted(point))))
 }

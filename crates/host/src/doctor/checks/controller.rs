@@ -29,10 +29,10 @@ fn nvme(context: &Context, drive: &Drive) -> Option<Check> {
     if number(&width) < number(&most_width) || number(&speed) < number(&most_speed) {
         return Some(
             Check::new(NAME, Verdict::Notice, format!("{seen}; it could {most_width} at {most_speed}"))
-                .because(
+                .with_reason(
                     "The slot has fewer lanes or is older than the drive, or the link was lowered at rest.",
                 )
-                .remedy("Another slot, if it is so under load, too", None),
+                .with_remedy("Another slot, if it is so under load, too", None),
         );
     }
     Some(Check::new(NAME, Verdict::Fine, seen))
@@ -55,8 +55,8 @@ fn sata(context: &Context, drive: &Drive) -> Option<Check> {
     if is_legacy {
         return Some(
             Check::new(NAME, Verdict::Warning, format!("the controller runs as IDE ({driver})"))
-                .because("Without AHCI there is one request at a time, and none is queued.")
-                .remedy(
+                .with_reason("Without AHCI there is one request at a time, and none is queued.")
+                .with_remedy(
                     "In the firmware's setup: SATA mode AHCI. Windows has to be told before",
                     None,
                 ),
@@ -69,8 +69,8 @@ fn sata(context: &Context, drive: &Drive) -> Option<Check> {
             let seen = format!("{seen}; the drive could {}", gigabits(link.most_bits_per_second));
             return Some(
                 Check::new(NAME, Verdict::Notice, seen)
-                    .because("An older port, or a cable that made the link go down.")
-                    .remedy("Another port or cable", None),
+                    .with_reason("An older port, or a cable that made the link go down.")
+                    .with_remedy("Another port or cable", None),
             );
         }
         return Some(Check::new(NAME, Verdict::Fine, seen));
@@ -79,8 +79,8 @@ fn sata(context: &Context, drive: &Drive) -> Option<Check> {
         Some(now) => format!("{driver}, {now}"),
         None => driver,
     };
-    let missing = drive.missing(context, "how fast a link the drive could have");
-    Some(Check::new(NAME, Verdict::Fine, seen).lacks(missing))
+    let missing = drive.missing_text(context, "how fast a link the drive could have");
+    Some(Check::new(NAME, Verdict::Fine, seen).with_missing(missing))
 }
 
 fn gigabits(bits_per_second: u64) -> String {

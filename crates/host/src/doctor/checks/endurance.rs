@@ -3,20 +3,20 @@
 use ssdlab_units::ByteLength;
 
 use crate::doctor::drive::Drive;
-use crate::doctor::known::Rated;
+use crate::doctor::known::RatedEndurance;
 use crate::doctor::{Check, Context, Verdict, known};
-use crate::words::capacity;
+use crate::format::capacity;
 
 pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     let Some(written) = drive.smart.written else {
         let check = Check::new("endurance", Verdict::Unknown, "how much was written is not known");
-        return check.lacks(match &drive.smart.unitless_writes {
+        return check.with_missing(match &drive.smart.unitless_writes {
             Some(writes) => format!(
                 "the unit in which attribute {} ({}) counts {} of it: smartctl does not know it for \
                  this drive ('update-smart-drivedb' fetches newer drives)",
                 writes.id, writes.name, writes.count
             ),
-            None => drive.missing(context, "how much was written"),
+            None => drive.missing_text(context, "how much was written"),
         });
     };
     let mut seen = format!("{} written", capacity(written));
@@ -35,8 +35,9 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     let known = drive.model().and_then(|model| known::find(&model, drive.size()));
     let fine = |seen: String| Check::new("endurance", Verdict::Fine, seen);
     let Some((known, rated)) = known.and_then(|known| Some((known, known.rated_writes()?))) else {
-        return fine(seen)
-            .lacks("what the maker rates: this model is not in the table; its data sheet has it");
+        return fine(seen).with_missing(
+            "what the maker rates: this model is not in the table; its data sheet has it",
+        );
     };
     let of = |rated: ByteLength| {
         let share = written.bytes() as f64 / rated.bytes() as f64 * 100.0;
@@ -49,30 +50,29 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
         )
     };
     match rated {
-        Rated::NotGiven => {
-            fine(seen.clone()).lacks(format!("what the maker rates: {}", known.read_in()))
-        }
-        Rated::Verified(rated) => {
+        RatedEndurance::NotGiven => fine(seen.clone())
+            .with_missing(format!("what the maker rates: {}", known.quoted_source())),
+        RatedEndurance::Verified(rated) => {
             let (share, seen) = of(rated);
-            let seen = format!("{seen} ({})", known.read_in());
+            let seen = format!("{seen} ({})", known.quoted_source());
             match share {
-                100.0.. => Check::new("endurance", Verdict::Warning, seen).because(
+                100.0.. => Check::new("endurance", Verdict::Warning, seen).with_reason(
                     "More than the maker answers for. The drive's own count of wear says more (wear).",
                 ),
                 80.0.. => Check::new("endurance", Verdict::Notice, seen)
-                    .because("Most of what the maker answers for."),
+                    .with_reason("Most of what the maker answers for."),
                 _ => fine(seen),
             }
         }
-        Rated::Unverified(rated) => {
+        RatedEndurance::Unverified(rated) => {
             let (share, seen) = of(rated);
             let seen = format!("{seen} by the project's table, unverified");
             let missing = format!("the maker's own figure: {}", known.source());
             match share {
                 80.0.. => Check::new("endurance", Verdict::Notice, seen)
-                    .because("By a figure that nobody has verified, most of what the maker answers for, or more.")
-                    .lacks(missing),
-                _ => fine(seen).lacks(missing),
+                    .with_reason("By a figure that nobody has verified, most of what the maker answers for, or more.")
+                    .with_missing(missing),
+                _ => fine(seen).with_missing(missing),
             }
         }
     }

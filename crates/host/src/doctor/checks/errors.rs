@@ -6,16 +6,16 @@ use ssdlab_blockdev::smart::{Counter, CriticalWarning, ErrorCause, Sign};
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};
-use crate::words::age;
+use crate::format::elapsed;
 
 const NAME: &str = "errors";
 
 /// Power-on hours after which a logged error of the medium counts as past: a year. The damage it left is counted
 /// elsewhere (pending and replaced sectors).
-const LONG_AGO: u64 = 8_766;
+const PAST_ERROR_HOURS: u64 = 8_766;
 
 /// ATA attributes of temperature: they exceed their threshold because of heat, not of age.
-const TEMPERATURES: [u64; 2] = [190, 194];
+const TEMPERATURE_ATTRIBUTES: [u64; 2] = [190, 194];
 
 /// Subject of a sign, which decides the advice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,47 +34,48 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     let smart = &drive.smart;
     if smart.passed.is_none() && smart.media_errors.is_none() && smart.signs.is_empty() {
         return Check::new(NAME, Verdict::Unknown, "not known")
-            .lacks(drive.missing(context, "whether the drive reports errors"));
+            .with_missing(drive.missing_text(context, "whether the drive reports errors"));
     }
     let spins = drive.is_flash() == Some(false);
     let mut found: Vec<(Verdict, Concern, String)> =
-        smart.signs.iter().filter_map(|sign| of_sign(sign, spins)).collect();
-    found.extend(critical(&smart.signs));
+        smart.signs.iter().filter_map(|sign| judge_sign(sign, spins)).collect();
+    found.extend(critical_warnings(&smart.signs));
     // The worst first; signs with the same verdict stay in order.
     found.sort_by_key(|(verdict, _, _)| std::cmp::Reverse(*verdict));
     let Some(&(verdict, concern, _)) = found.first() else {
-        return Check::new(NAME, Verdict::Fine, sound(drive));
+        return Check::new(NAME, Verdict::Fine, no_errors_text(drive));
     };
     let concern = found.iter().filter(|it| it.0 == verdict).map(|it| it.1).max().unwrap_or(concern);
-    let seen: Vec<String> = found.into_iter().map(|(_, _, words)| words).collect();
+    let seen: Vec<String> = found.into_iter().map(|(_, _, text)| text).collect();
     let check = Check::new(NAME, verdict, seen.join("; "));
     match (verdict, concern) {
-        (Verdict::Problem, _) => {
-            check.because("Data is in danger now.").remedy("Back up now, and replace it", None)
-        }
+        (Verdict::Problem, _) => check
+            .with_reason("Data is in danger now.")
+            .with_remedy("Back up now, and replace it", None),
         (Verdict::Warning, Concern::Heat) => check
-            .because("Drives slow down to cool, and heat shortens their life.")
-            .remedy("More air, a heat sink, another slot", None),
+            .with_reason("Drives slow down to cool, and heat shortens their life.")
+            .with_remedy("More air, a heat sink, another slot", None),
         (Verdict::Warning, _) => check
-            .because(match spins {
+            .with_reason(match spins {
                 true => "Sectors have failed where data was. More may follow.",
                 false => "Flash has failed where data was. More may follow.",
             })
-            .remedy("Back up now, and replace it if the counts grow", None)
-            .remedy(
+            .with_remedy("Back up now, and replace it if the counts grow", None)
+            .with_remedy(
                 "An extended self-test reads all of it, in the background",
                 Some(format!("smartctl -t long {}", drive.layer.path)),
             ),
         (_, Concern::Link) => check
-            .because("A cable or plug, rather than the drive; each costs time.")
-            .remedy("If the count grows: another cable, another port", None),
-        _ => check.because("No harm by itself; worth a second look if the counts grow."),
+            .with_reason("A cable or plug, rather than the drive; each costs time.")
+            .with_remedy("If the count grows: another cable, another port", None),
+        _ => check.with_reason("No harm by itself; worth a second look if the counts grow."),
     }
 }
 
-fn sound(drive: &Drive) -> String {
+fn no_errors_text(drive: &Drive) -> String {
     let Some(test) = &drive.smart.self_test else { return "none reported".to_owned() };
-    let when = test.hours_ago.map(|hours| format!(" {}", ago(hours))).unwrap_or_default();
+    let when =
+        test.hours_ago.map(|hours| format!(" {}", hours_ago_text(hours))).unwrap_or_default();
     match test.passed {
         true => format!("none reported; the last self-test passed{when}"),
         false => format!("none reported; an earlier self-test failed{when}"),
@@ -82,12 +83,12 @@ fn sound(drive: &Drive) -> String {
 }
 
 /// Returns power-on hours in words.
-fn ago(hours: u64) -> String {
-    format!("{} of being on ago", age(hours.saturating_mul(3_600)))
+fn hours_ago_text(hours: u64) -> String {
+    format!("{} of being on ago", elapsed(hours.saturating_mul(3_600)))
 }
 
 /// Returns one outcome for all bits of NVMe's critical warning that are set, or `None` if no bit is set.
-fn critical(signs: &[Sign]) -> Option<(Verdict, Concern, String)> {
+fn critical_warnings(signs: &[Sign]) -> Option<(Verdict, Concern, String)> {
     let set: Vec<CriticalWarning> = signs
         .iter()
         .filter_map(|sign| match sign {
@@ -98,7 +99,7 @@ fn critical(signs: &[Sign]) -> Option<(Verdict, Concern, String)> {
     if set.is_empty() {
         return None;
     }
-    let words: Vec<&str> = set
+    let text: Vec<&str> = set
         .iter()
         .map(|warning| match warning {
             CriticalWarning::Spare => "spare blocks run out",
@@ -110,20 +111,20 @@ fn critical(signs: &[Sign]) -> Option<(Verdict, Concern, String)> {
             CriticalWarning::Other => "something that this program does not know",
         })
         .collect();
-    let words = format!("the drive warns: {}", words.join(", "));
+    let text = format!("the drive warns: {}", text.join(", "));
     Some(match set.iter().all(|warning| *warning == CriticalWarning::Temperature) {
-        true => (Verdict::Warning, Concern::Heat, words),
-        false => (Verdict::Problem, Concern::Drive, words),
+        true => (Verdict::Warning, Concern::Heat, text),
+        false => (Verdict::Problem, Concern::Drive, text),
     })
 }
 
-fn of_sign(sign: &Sign, spins: bool) -> Option<(Verdict, Concern, String)> {
+fn judge_sign(sign: &Sign, spins: bool) -> Option<(Verdict, Concern, String)> {
     Some(match sign {
         Sign::Critical(_) => return None,
         Sign::HealthFailed { said } => {
             let said = said.as_ref().map(|said| format!(" ({said})")).unwrap_or_default();
-            let words = format!("the drive says that its health FAILED{said}");
-            (Verdict::Problem, Concern::Drive, words)
+            let text = format!("the drive says that its health FAILED{said}");
+            (Verdict::Problem, Concern::Drive, text)
         }
         Sign::AttributeFailed { id, name, now, prefailure } => {
             let verdict = match (now, prefailure) {
@@ -132,15 +133,15 @@ fn of_sign(sign: &Sign, spins: bool) -> Option<(Verdict, Concern, String)> {
                 (false, false) => Verdict::Notice,
             };
             let when = if *now { "is" } else { "was" };
-            let words = format!("attribute {id} ({name}) {when} beyond the maker's threshold");
-            match TEMPERATURES.contains(id) {
-                true => (verdict.min(Verdict::Warning), Concern::Heat, words),
-                false => (verdict, Concern::Drive, words),
+            let text = format!("attribute {id} ({name}) {when} beyond the maker's threshold");
+            match TEMPERATURE_ATTRIBUTES.contains(id) {
+                true => (verdict.min(Verdict::Warning), Concern::Heat, text),
+                false => (verdict, Concern::Drive, text),
             }
         }
-        Sign::Counted { counter, count } => of_counter(*counter, *count, spins),
+        Sign::Counted { counter, count } => judge_counter(*counter, *count, spins),
         Sign::LoggedErrors { count, hours_ago, cause } => {
-            let is_past = hours_ago.is_some_and(|hours| hours > LONG_AGO);
+            let is_past = hours_ago.is_some_and(|hours| hours > PAST_ERROR_HOURS);
             let (verdict, concern, what) = match cause {
                 ErrorCause::Media if is_past => {
                     (Verdict::Notice, Concern::Drive, "unreadable data")
@@ -150,13 +151,14 @@ fn of_sign(sign: &Sign, spins: bool) -> Option<(Verdict, Concern, String)> {
                 ErrorCause::Refused => (Verdict::Notice, Concern::None, "refused commands"),
                 ErrorCause::Unknown => (Verdict::Notice, Concern::None, "causes not told"),
             };
-            let when = hours_ago.map(|hours| format!(", the newest {}", ago(hours)));
+            let when = hours_ago.map(|hours| format!(", the newest {}", hours_ago_text(hours)));
             let many = if *count == 1 { "error" } else { "errors" };
-            let words = format!("{count} {many} in its log: {what}{}", when.unwrap_or_default());
-            (verdict, concern, words)
+            let text = format!("{count} {many} in its log: {what}{}", when.unwrap_or_default());
+            (verdict, concern, text)
         }
         Sign::SelfTestFailed { said, hours_ago, is_newest } => {
-            let when = hours_ago.map(|hours| format!(" {}", ago(hours))).unwrap_or_default();
+            let when =
+                hours_ago.map(|hours| format!(" {}", hours_ago_text(hours))).unwrap_or_default();
             let said = if said.is_empty() { "failed" } else { said };
             match is_newest {
                 true => (
@@ -176,7 +178,7 @@ fn of_sign(sign: &Sign, spins: bool) -> Option<(Verdict, Concern, String)> {
     })
 }
 
-fn of_counter(counter: Counter, count: u64, spins: bool) -> (Verdict, Concern, String) {
+fn judge_counter(counter: Counter, count: u64, spins: bool) -> (Verdict, Concern, String) {
     let (one, many) = match counter {
         Counter::Replaced if spins => ("replaced sector", "replaced sectors"),
         Counter::Replaced => ("replaced block or sector", "replaced blocks or sectors"),
@@ -208,13 +210,11 @@ fn of_counter(counter: Counter, count: u64, spins: bool) -> (Verdict, Concern, S
             ("uncorrected error of verifications", "uncorrected errors of verifications")
         }
     };
-    let words = format!("{count} {}", if count == 1 { one } else { many });
+    let text = format!("{count} {}", if count == 1 { one } else { many });
     match counter {
-        Counter::Link => (Verdict::Notice, Concern::Link, words),
+        Counter::Link => (Verdict::Notice, Concern::Link, text),
         // The drive replaces flash blocks that fail; the check `wear` reports how many spare blocks are left.
-        Counter::ProgramFailures | Counter::EraseFailures => {
-            (Verdict::Notice, Concern::None, words)
-        }
-        _ => (Verdict::Warning, Concern::Drive, words),
+        Counter::ProgramFailures | Counter::EraseFailures => (Verdict::Notice, Concern::None, text),
+        _ => (Verdict::Warning, Concern::Drive, text),
     }
 }

@@ -3,10 +3,10 @@
 use crate::doctor::{Check, Context, Verdict};
 use crate::layers::LayerKind;
 
-/// First kernel with TRIM for a single disk and LVM; `MD` is the first for md RAID (a how-to on TRIM under Linux;
-/// kernelnewbies.org, Linux 2.6.33 and 3.7).
-const SINGLE: (u32, u32, u32) = (2, 6, 33);
-const MD: (u32, u32, u32) = (3, 7, 0);
+/// First kernel with TRIM for a single disk and LVM; `MIN_FOR_MD` is the first for md RAID (a how-to on TRIM under
+/// Linux; kernelnewbies.org, Linux 2.6.33 and 3.7).
+const MIN_FOR_DISK: (u32, u32, u32) = (2, 6, 33);
+const MIN_FOR_MD: (u32, u32, u32) = (3, 7, 0);
 
 pub(super) fn check(context: &Context) -> Check {
     let release = &context.machine.release;
@@ -14,19 +14,19 @@ pub(super) fn check(context: &Context) -> Check {
         return Check::new("kernel", Verdict::Unknown, format!("Linux {release}"));
     };
     let has_md = || {
-        let layers = context.stacks.iter().flat_map(|stack| stack.top.all());
+        let layers = context.stacks.iter().flat_map(|stack| stack.top.self_and_below());
         layers.into_iter().any(|layer| matches!(layer.kind, LayerKind::Md { .. }))
     };
     let seen = format!("Linux {release}");
-    let update = |check: Check| check.remedy("Use a newer kernel", None);
+    let update = |check: Check| check.with_remedy("Use a newer kernel", None);
     match version {
-        old if old < SINGLE => update(
+        old if old < MIN_FOR_DISK => update(
             Check::new("kernel", Verdict::Problem, seen)
-                .because("It knows no TRIM: that came with 2.6.33."),
+                .with_reason("It knows no TRIM: that came with 2.6.33."),
         ),
-        old if old < MD && has_md() => update(
+        old if old < MIN_FOR_MD && has_md() => update(
             Check::new("kernel", Verdict::Problem, seen)
-                .because("Its md RAID passes no TRIM: that came with 3.7."),
+                .with_reason("Its md RAID passes no TRIM: that came with 3.7."),
         ),
         _ => Check::new("kernel", Verdict::Fine, format!("{seen}, which knows TRIM on all layers")),
     }

@@ -15,14 +15,14 @@ pub(super) fn check(drive: &Drive) -> Check {
     }
     match (scheduler, &layer.kind) {
         ("bfq" | "cfq", LayerKind::Nvme) => Check::new("scheduler", Verdict::Notice, scheduler)
-            .because(
+            .with_reason(
                 "Sorting requests costs processor time for each, which a fast drive shows as fewer \
                  requests a second. It is worth that only where programs must share the drive fairly.",
             )
-            .remedy("None at all, or mq-deadline", Some(to("none"))),
+            .with_remedy("None at all, or mq-deadline", Some(to("none"))),
         ("cfq", _) => Check::new("scheduler", Verdict::Notice, scheduler)
-            .because("It waits between requests, for a head that does not move.")
-            .remedy("One that does not wait", Some(to("deadline"))),
+            .with_reason("It waits between requests, for a head that does not move.")
+            .with_remedy("One that does not wait", Some(to("deadline"))),
         (name, _) => Check::new("scheduler", Verdict::Fine, format!("{name}, which suits flash")),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict, known};
-use crate::words::capacity;
+use crate::format::capacity;
 
 const NAME: &str = "spare-area";
 
@@ -14,7 +14,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     let size = drive.size();
     if drive.layer.kind == crate::LayerKind::Virtual {
         return Check::new(NAME, Verdict::Unknown, "a disk of a virtual machine")
-            .lacks("what its host has below it: look there");
+            .with_missing("what its host has below it: look there");
     }
     let mut notes = Vec::new();
     // Free capacity of the NVM subsystem: what no namespace uses is spare as well.
@@ -34,7 +34,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
         for note in notes {
             seen += &format!("; {note}");
         }
-        return Check::new(NAME, Verdict::Fine, seen).because(WHY);
+        return Check::new(NAME, Verdict::Fine, seen).with_reason(WHY);
     }
     let mut seen = format!("{} addressed", capacity(size));
     if let Some(whole) = drive.controller.capacity {
@@ -43,12 +43,12 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     for note in notes {
         seen += &format!("; {note}");
     }
-    let check = Check::new(NAME, Verdict::Unknown, seen).because(WHY);
+    let check = Check::new(NAME, Verdict::Unknown, seen).with_reason(WHY);
     let missing = "how much flash is in it: this model is not in the table";
-    match (drive.layer.kind == crate::LayerKind::Nvme, drive.silent.is_some()) {
+    match (drive.layer.kind == crate::LayerKind::Nvme, drive.no_health_reason.is_some()) {
         (true, true) if !context.machine.is_root => {
-            check.lacks(format!("{missing}; as root: what its namespaces leave"))
+            check.with_missing(format!("{missing}; as root: what its namespaces leave"))
         }
-        _ => check.lacks(missing),
+        _ => check.with_missing(missing),
     }
 }

@@ -10,7 +10,7 @@ pub(super) fn check(context: &Context) -> Check {
         Some(_) => "/tmp lies on a drive",
         None => return Check::new("temporary-files", Verdict::Unknown, "nothing is known of /tmp"),
     };
-    Check::new("temporary-files", Verdict::Fine, seen).because(
+    Check::new("temporary-files", Verdict::Fine, seen).with_reason(
         "In memory it saves writes, and takes memory; either is fine. systemd has tmp.mount for it.",
     )
 }

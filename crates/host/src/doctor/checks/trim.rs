@@ -14,21 +14,21 @@ mod refusal;
 use serde::Serialize;
 
 use crate::doctor::{Check, Context, Remedy, Verdict};
+use crate::format::{list, quoted};
 use crate::layers::{Layer, LayerKind, Stack};
-use crate::words::{list, quoted};
-use refusal::{keeps_discards, plain_refusal, refusal};
+use refusal::{may_drop_discards, refusal, refusal_of_device};
 
 const NAME: &str = "trim";
 
 /// Reach of TRIM from a target down to its drives.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Reach {
+pub struct TrimReach {
     /// True if TRIM reaches every drive below; `None` if that is not known.
     pub works: Option<bool>,
     /// First layer, from the top, that lets no TRIM through.
     pub stops_at: Option<String>,
     /// All layers that let no TRIM through.
-    pub stops: Vec<Stop>,
+    pub stops: Vec<TrimStop>,
     /// Drives that TRIM reaches and that another machine, or the host of this virtual machine, provides: its use of
     /// TRIM cannot be seen from here.
     pub left_to_host: Vec<String>,
@@ -36,7 +36,7 @@ pub struct Reach {
 
 /// A layer that lets no TRIM through.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Stop {
+pub struct TrimStop {
     /// Name of the layer.
     pub layer: String,
     /// Text that says why the layer lets no TRIM through.
@@ -53,21 +53,22 @@ pub struct Stop {
 
 /// File systems whose kernel code knows FITRIM or a discard option (`grep FITRIM fs/` of Linux
 /// 6.12, and bcachefs), and ntfs-3g, which takes FITRIM through FUSE (ntfs-3g(8), fstrim).
-const CAN: [&str; 16] = [
+const DISCARDING_FILE_SYSTEMS: [&str; 16] = [
     "ntfs-3g", "ext4", "ext3", "xfs", "btrfs", "f2fs", "vfat", "msdos", "exfat", "ntfs3", "jfs",
     "gfs2", "ocfs2", "nilfs2", "bcachefs", "hfsplus",
 ];
 /// File systems that never send discards; ext2 where the driver of ext4 does not serve it.
-const CANNOT: [&str; 8] = ["ext2", "reiserfs", "minix", "ntfs", "hfs", "ufs", "affs", "udf"];
+const NON_DISCARDING_FILE_SYSTEMS: [&str; 8] =
+    ["ext2", "reiserfs", "minix", "ntfs", "hfs", "ufs", "affs", "udf"];
 /// File systems in memory.
-const MEMORY: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "hugetlbfs"];
+const MEMORY_FILE_SYSTEMS: [&str; 4] = ["tmpfs", "ramfs", "rootfs", "hugetlbfs"];
 /// File systems on other machines.
-const REMOTE: [&str; 9] =
+const NETWORK_FILE_SYSTEMS: [&str; 9] =
     ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "glusterfs", "afs"];
 
 #[derive(Default)]
-struct Walk {
-    stops: Vec<Stop>,
+struct TrimWalk {
+    stops: Vec<TrimStop>,
     /// Text for each thing that is not known.
     unknown: Vec<String>,
     /// Drives that TRIM reaches.
@@ -77,8 +78,8 @@ struct Walk {
 }
 
 pub(in crate::doctor) fn check(context: &Context, stack: &Stack) -> Check {
-    let mut walk = Walk::default();
-    walk.down(context, &stack.top, true);
+    let mut walk = TrimWalk::default();
+    walk.visit(context, &stack.top, true);
     let stops_at = walk.stops.first().map(|stop| stop.layer.clone());
     let works = match (&stops_at, walk.unknown.is_empty()) {
         (Some(_), _) => Some(false),
@@ -87,7 +88,7 @@ pub(in crate::doctor) fn check(context: &Context, stack: &Stack) -> Check {
     };
     let mut check = Check::new(NAME, walk.verdict(), walk.seen());
     if works == Some(false) && check.verdict > Verdict::Notice {
-        check = check.because(
+        check = check.with_reason(
             "The drive never learns which of its data is deleted, and keeps copying it about: \
              that costs over-provisioning, speed under writes, and life.",
         );
@@ -105,13 +106,13 @@ pub(in crate::doctor) fn check(context: &Context, stack: &Stack) -> Check {
         ));
     }
     let left_to_host = walk.left_to_host;
-    check.reach = Some(Reach { works, stops_at, stops: walk.stops, left_to_host });
+    check.reach = Some(TrimReach { works, stops_at, stops: walk.stops, left_to_host });
     check
 }
 
-impl Walk {
+impl TrimWalk {
     fn verdict(&self) -> Verdict {
-        let is_slight = |stop: &Stop| stop.is_spinning || stop.is_delay;
+        let is_minor = |stop: &TrimStop| stop.is_spinning || stop.is_delay;
         match () {
             () if self.stops.is_empty() && self.unknown.is_empty() => {
                 match self.left_to_host.is_empty() {
@@ -121,7 +122,7 @@ impl Walk {
             }
             () if self.stops.is_empty() => Verdict::Unknown,
             () if self.stops.iter().all(|stop| stop.is_spinning) => Verdict::Fine,
-            () if self.stops.iter().all(is_slight) => Verdict::Notice,
+            () if self.stops.iter().all(is_minor) => Verdict::Notice,
             () if !self.reached.is_empty() => Verdict::Warning,
             () => Verdict::Problem,
         }
@@ -153,9 +154,9 @@ impl Walk {
         words
     }
 
-    fn stop(&mut self, layer: &Layer, why: impl Into<String>, remedies: Vec<Remedy>) {
-        let stop = Stop {
-            layer: layer.called().to_owned(),
+    fn add_stop(&mut self, layer: &Layer, why: impl Into<String>, remedies: Vec<Remedy>) {
+        let stop = TrimStop {
+            layer: layer.display_name().to_owned(),
             why: why.into(),
             remedies,
             is_spinning: layer.is_spinning(),
@@ -166,50 +167,54 @@ impl Walk {
         }
     }
 
-    /// Examines a layer and those below; `open` is true if all layers above let TRIM through.
-    fn down(&mut self, context: &Context, layer: &Layer, open: bool) {
+    /// Examines a layer and those below; `passes_trim` is true if all layers above let TRIM through.
+    fn visit(&mut self, context: &Context, layer: &Layer, passes_trim: bool) {
         match &layer.kind {
             _ if layer.is_metadata => {}
             LayerKind::FileSystem { file_system } => {
                 let kind = driver_of(context, layer, file_system);
-                let open = self.file_system(layer, &kind) && open;
+                let passes_trim = self.visit_file_system(layer, &kind) && passes_trim;
                 for below in &layer.below {
-                    self.down(context, below, open);
+                    self.visit(context, below, passes_trim);
                 }
             }
-            _ => self.device(context, layer, open),
+            _ => self.visit_device(context, layer, passes_trim),
         }
     }
 
     /// Returns true if a file system lets TRIM through, as far as is known.
-    fn file_system(&mut self, layer: &Layer, kind: &str) -> bool {
+    fn visit_file_system(&mut self, layer: &Layer, kind: &str) -> bool {
         let is = |kinds: &[&str]| kinds.contains(&kind);
         if layer.below.is_empty() {
             self.unknown.push(match () {
-                () if is(&MEMORY) => format!("{kind} lies in memory: there is nothing to trim"),
-                () if is(&REMOTE) => format!("{kind} lies on another machine: look there"),
+                () if is(&MEMORY_FILE_SYSTEMS) => {
+                    format!("{kind} lies in memory: there is nothing to trim")
+                }
+                () if is(&NETWORK_FILE_SYSTEMS) => {
+                    format!("{kind} lies on another machine: look there")
+                }
                 () if kind == "zfs" => {
                     "ZFS trims its pools itself: zpool get autotrim, zpool trim".to_owned()
                 }
                 () => format!("{kind} shows no block device below it"),
             });
-        } else if is(&CANNOT) {
-            self.stop(layer, format!("{kind} sends no discards"), vec![remedy(
+        } else if is(&NON_DISCARDING_FILE_SYSTEMS) {
+            self.add_stop(layer, format!("{kind} sends no discards"), vec![remedy(
                 "Another file system does (ext4, xfs, btrfs, f2fs); or, unmounted, by a tool that \
                  knows which blocks are free",
                 None,
             )]);
-        } else if !is(&CAN) && kind != "overlay" {
+        } else if !is(&DISCARDING_FILE_SYSTEMS) && kind != "overlay" {
             self.unknown.push(format!("whether {kind} sends discards"));
         }
-        !is(&CANNOT)
+        !is(&NON_DISCARDING_FILE_SYSTEMS)
     }
 
-    fn device(&mut self, context: &Context, layer: &Layer, open: bool) {
+    fn visit_device(&mut self, context: &Context, layer: &Layer, passes_trim: bool) {
         // A loop device without a file, a card reader without a card, a network disk without a server.
         if layer.size_bytes == Some(0) && layer.below.is_empty() {
             let what = if layer.name.starts_with("loop") { "file" } else { "medium" };
-            let name = layer.called();
+            let name = layer.display_name();
             self.unknown.push(format!("{name} has no {what}: there is nothing to trim"));
             return;
         }
@@ -217,20 +222,20 @@ impl Walk {
         let own = refusal(context, layer);
         match layer.limits.takes_discards() {
             None => {
-                self.unknown.push(format!("whether {} takes discards", layer.called()));
+                self.unknown.push(format!("whether {} takes discards", layer.display_name()));
             }
             Some(true) => {
                 let stops_before = self.stops.len();
                 match own {
                     // Layers of other kinds whose settings now refuse discards were set up before the settings changed.
-                    Ok(Some((why, remedies))) if keeps_discards(layer) => {
-                        self.stop(layer, why, remedies);
+                    Ok(Some((why, remedies))) if may_drop_discards(layer) => {
+                        self.add_stop(layer, why, remedies);
                     }
                     Ok(_) => {}
                     Err(what) => self.unknown.push(what),
                 }
-                let open = open && self.stops.len() == stops_before;
-                if open && layer.is_drive() && !self.reached.contains(&layer.name) {
+                let passes_trim = passes_trim && self.stops.len() == stops_before;
+                if passes_trim && layer.is_drive() && !self.reached.contains(&layer.name) {
                     self.reached.push(layer.name.clone());
                     if is_left_to_host(context, layer) {
                         self.left_to_host.push(layer.name.clone());
@@ -238,8 +243,8 @@ impl Walk {
                 }
                 for it in below {
                     match it.is_file_system() {
-                        true => self.below_a_file(context, it, open),
-                        false => self.down(context, it, open),
+                        true => self.visit_backing_file_system(context, it, passes_trim),
+                        false => self.visit(context, it, passes_trim),
                     }
                 }
             }
@@ -247,16 +252,16 @@ impl Walk {
                 let refused_below =
                     below.iter().any(|it| it.limits.takes_discards() == Some(false));
                 match own {
-                    Ok(Some((why, remedies))) => self.stop(layer, why, remedies),
+                    Ok(Some((why, remedies))) => self.add_stop(layer, why, remedies),
                     _ if refused_below => {}
                     _ => {
-                        let (why, remedies) = plain_refusal(context, layer);
-                        self.stop(layer, why, remedies);
+                        let (why, remedies) = refusal_of_device(context, layer);
+                        self.add_stop(layer, why, remedies);
                     }
                 }
                 for it in below.into_iter().filter(|it| !it.is_file_system()) {
                     if it.limits.takes_discards() == Some(false) {
-                        self.down(context, it, false);
+                        self.visit(context, it, false);
                     }
                 }
             }
@@ -265,14 +270,14 @@ impl Walk {
 
     /// Examines the file system below a loop device. The loop device punches holes in its file, and their space is
     /// trimmed only if that file system trims what it frees.
-    fn below_a_file(&mut self, context: &Context, layer: &Layer, open: bool) {
+    fn visit_backing_file_system(&mut self, context: &Context, layer: &Layer, passes_trim: bool) {
         let mounted = layer.mount.as_ref();
         let trims = mounted.is_some_and(|mount| {
             mount.options.iter().any(|option| option == "discard" || option.starts_with("discard="))
         });
         if !layer.below.is_empty() && !trims {
             let point = mounted.map_or(layer.path.as_str(), |mount| mount.point.as_str());
-            self.stop(
+            self.add_stop(
                 layer,
                 "the loop device makes holes in its file, and their space is trimmed only when \
                  this file system is",
@@ -281,11 +286,13 @@ impl Walk {
                     Some(format!("fstrim -v {}", quoted(point))),
                 )],
             );
-            if let Some(stop) = self.stops.iter_mut().find(|stop| stop.layer == layer.called()) {
+            if let Some(stop) =
+                self.stops.iter_mut().find(|stop| stop.layer == layer.display_name())
+            {
                 stop.is_delay = true;
             }
         }
-        self.down(context, layer, open && trims);
+        self.visit(context, layer, passes_trim && trims);
     }
 }
 
@@ -303,8 +310,9 @@ fn driver_of(context: &Context, layer: &Layer, kind: &str) -> String {
     }
     if kind == "fuseblk" {
         let number = below.and_then(|it| it.device.as_deref()).unwrap_or_default();
-        let noted = context.facts.text(&format!("/run/udev/data/b{number}")).unwrap_or_default();
-        let found = noted.lines().find_map(|line| line.strip_prefix("E:ID_FS_TYPE="));
+        let properties =
+            context.facts.text(&format!("/run/udev/data/b{number}")).unwrap_or_default();
+        let found = properties.lines().find_map(|line| line.strip_prefix("E:ID_FS_TYPE="));
         return match found {
             Some("ntfs") => "ntfs-3g".to_owned(),
             Some(other) => format!("{other} (by FUSE)"),
@@ -316,14 +324,14 @@ fn driver_of(context: &Context, layer: &Layer, kind: &str) -> String {
 
 /// Vendor or model names of emulated disks and of remote disks of clouds: QEMU, VirtualBox, VMware, Hyper-V, Amazon
 /// EBS, Google's persistent disks.
-const EMULATED: [&str; 6] =
+const VIRTUAL_DISK_NAMES: [&str; 6] =
     ["QEMU", "VBOX", "VMware", "Msft", "Amazon Elastic Block Store", "nvme_card-pd"];
 
 /// Returns true if another system provides the drive and takes discards whether or not it uses them.
 fn is_left_to_host(context: &Context, layer: &Layer) -> bool {
     let says = |part: &str| {
         let text = context.facts.text(&format!("{}/device/{part}", layer.directory));
-        text.is_some_and(|text| EMULATED.iter().any(|name| text.starts_with(name)))
+        text.is_some_and(|text| VIRTUAL_DISK_NAMES.iter().any(|name| text.starts_with(name)))
     };
     matches!(layer.kind, LayerKind::Virtual | LayerKind::Network) || says("vendor") || says("model")
 }

@@ -17,7 +17,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     let Some((reads, seen)) = zeros else {
         return Some(
             Check::new(NAME, Verdict::Unknown, "what trimmed sectors read as is not known")
-                .lacks(drive.missing(context, "what trimmed sectors read as")),
+                .with_missing(drive.missing_text(context, "what trimmed sectors read as")),
         );
     };
     let path = "/sys/module/raid456/parameters/devices_handle_discard_safely";
@@ -26,30 +26,30 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     if is_trusted && !reads {
         return Some(
             Check::new(NAME, Verdict::Problem, seen)
-                .because(
+                .with_reason(
                     "md was told that every drive reads zeros after TRIM \
                      (devices_handle_discard_safely=Y). This one does not say so: parity of trimmed \
                      stripes may not fit, and a rebuild then writes wrong data.",
                 )
-                .remedy(
+                .with_remedy(
                     "Take it back, assemble anew, and let md repair its parity",
                     Some("rm /etc/modprobe.d/raid456*.conf; echo repair > /sys/block/md0/md/sync_action".to_owned()),
                 ),
         );
     }
-    Some(Check::new(NAME, Verdict::Fine, seen).because(
+    Some(Check::new(NAME, Verdict::Fine, seen).with_reason(
         "It counts for RAID with parity, which may pass TRIM only where all drives read zeros.",
     ))
 }
 
 fn nvme(drive: &Drive) -> Option<(bool, String)> {
     let zeros = drive.reads_zeros?;
-    let words = if zeros { "zeros" } else { "anything, as far as the drive says" };
-    Some((zeros, format!("trimmed sectors read as {words}")))
+    let text = if zeros { "zeros" } else { "anything, as far as the drive says" };
+    Some((zeros, format!("trimmed sectors read as {text}")))
 }
 
 fn sata(drive: &Drive) -> Option<(bool, String)> {
-    let has = |words: &str| drive.identify.contains(words);
+    let has = |text: &str| drive.identify.contains(text);
     if drive.identify.is_empty() {
         return drive.smart.trim.map(by_smartctl);
     }
@@ -73,7 +73,7 @@ fn sata(drive: &Drive) -> Option<(bool, String)> {
 
 /// Returns the result by smartctl's report, which has the same facts of IDENTIFY DEVICE but not the limit of ranges.
 fn by_smartctl(trim: TrimSupport) -> (bool, String) {
-    let words = match trim {
+    let text = match trim {
         TrimSupport { supported: false, .. } => "the drive does not know TRIM",
         TrimSupport { zeroed: true, .. } => "trimmed sectors read as zeros",
         TrimSupport { deterministic: true, .. } => {
@@ -81,15 +81,15 @@ fn by_smartctl(trim: TrimSupport) -> (bool, String) {
         }
         _ => "trimmed sectors read as anything",
     };
-    (trim.supported && trim.zeroed, words.to_owned())
+    (trim.supported && trim.zeroed, text.to_owned())
 }
 
 /// Returns true if the drive is a member of a RAID with parity.
 fn is_in_parity(context: &Context, drive: &Drive) -> bool {
-    let layers = context.stacks.iter().flat_map(|stack| stack.top.all());
+    let layers = context.stacks.iter().flat_map(|stack| stack.top.self_and_below());
     layers.into_iter().any(|layer| {
         let is_parity = matches!(&layer.kind, LayerKind::Md { level, .. }
             if matches!(level.as_str(), "raid4" | "raid5" | "raid6"));
-        is_parity && layer.all().iter().any(|below| below.name == drive.layer.name)
+        is_parity && layer.self_and_below().iter().any(|below| below.name == drive.layer.name)
     })
 }

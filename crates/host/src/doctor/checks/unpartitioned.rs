@@ -4,12 +4,12 @@ use ssdlab_units::ByteLength;
 
 use crate::doctor::drive::Drive;
 use crate::doctor::{Check, Context, Verdict};
-use crate::words::capacity;
+use crate::format::capacity;
 
 const NAME: &str = "unpartitioned";
 
 /// Bytes of free space below which none is reported: partition tables, and gaps that tools leave for alignment.
-const NOT_WORTH_IT: u64 = 64 << 20;
+const MIN_REPORTED: u64 = 64 << 20;
 const MIB: u64 = 1 << 20;
 
 pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
@@ -20,31 +20,33 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     }
     let gaps = gaps(&partitions, size);
     let free: u64 = gaps.iter().map(|(from, to)| to - from).sum();
-    if free < NOT_WORTH_IT {
+    if free < MIN_REPORTED {
         return Some(Check::new(NAME, Verdict::Fine, "all of it is in partitions"));
     }
     let share = free as f64 / size as f64 * 100.0;
     let seen =
         format!("{} ({share:.1} %) lie outside all partitions", capacity(ByteLength::new(free)));
     let takes = drive.layer.limits.takes_discards();
-    let check = Check::new(NAME, Verdict::Notice, seen).because(
+    let check = Check::new(NAME, Verdict::Notice, seen).with_reason(
         "That is over-provisioning if it was trimmed since it was last written, or never written. Whether \
          it was cannot be seen from outside: a drive made new (secure erase) or trimmed as a whole \
          before it was partitioned is fine.",
     );
     if takes == Some(false) {
-        return Some(check.lacks("whether it was ever written; this drive takes no TRIM here"));
+        return Some(
+            check.with_missing("whether it was ever written; this drive takes no TRIM here"),
+        );
     }
-    let check = check.lacks("whether it was ever trimmed");
+    let check = check.with_missing("whether it was ever trimmed");
     let holders = context.facts.list(&format!("{}/holders", drive.layer.directory));
     if holders.is_ok_and(|holders| !holders.is_empty()) {
         // An array may keep its metadata outside the partitions, and writes it to all members.
-        return Some(check.because(
+        return Some(check.with_reason(
             "The drive as a whole is a member of something (an array, a volume): what lies outside its \
              partitions may be that one's, so it must not be trimmed here.",
         ));
     }
-    Some(check.remedy(
+    Some(check.with_remedy(
         "Make a partition there, trim that, and delete it again. A tool for partitions knows what \
          else lies there, and others cannot be hit by a wrong number. The commands are for GPT; \
          elsewhere make the partition by hand",
@@ -71,10 +73,10 @@ fn trim_by_partitions(path: &str, gaps: &[(u64, u64)]) -> String {
 
 /// Largest size that the kernel shows for an extended partition, in bytes: two sectors, or one large sector. The
 /// logical partitions within it are shown separately; before each of them lies a table (EBR) that leads to the next.
-const EXTENDED_MOST: u64 = 4096;
+const MAX_EXTENDED_SIZE: u64 = 4096;
 
 /// Highest number of a primary or extended partition.
-const PRIMARY_LAST: u64 = 4;
+const MAX_PRIMARY_NUMBER: u64 = 4;
 
 /// Returns the beginnings and ends of all partitions in bytes, sorted. The kernel does not tell the end of an extended
 /// partition, so it is taken to reach to the next primary partition or to the end of the drive.
@@ -92,10 +94,10 @@ fn partitions(context: &Context, drive: &Drive) -> Vec<(u64, u64)> {
         })
         .collect();
     let until = |&(number, start, end): &(u64, u64, u64)| {
-        if number > PRIMARY_LAST || end - start > EXTENDED_MOST {
+        if number > MAX_PRIMARY_NUMBER || end - start > MAX_EXTENDED_SIZE {
             return end;
         }
-        let primaries = found.iter().filter(|it| it.0 <= PRIMARY_LAST && it.1 > start);
+        let primaries = found.iter().filter(|it| it.0 <= MAX_PRIMARY_NUMBER && it.1 > start);
         primaries.map(|it| it.1).min().unwrap_or(u64::MAX)
     };
     let mut spans: Vec<(u64, u64)> = found.iter().map(|it| (it.1, until(it))).collect();

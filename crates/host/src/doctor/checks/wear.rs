@@ -15,26 +15,26 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     }
     seen.extend(smart.spare.map(|spare| format!("{} % of the spare blocks left", spare.available)));
     let seen = seen.join("; ");
-    let replace = |check: Check| check.remedy("Back up now, and replace it", None);
+    let replace = |check: Check| check.with_remedy("Back up now, and replace it", None);
     if let Some(spare) = smart.spare.filter(Spare::is_short) {
         let least = spare.threshold.unwrap_or_default();
-        return replace(Check::new("wear", Verdict::Problem, seen).because(format!(
+        return replace(Check::new("wear", Verdict::Problem, seen).with_reason(format!(
             "Less than {least} % of the spare blocks: soon it can only be read."
         )));
     }
     let Some(used) = smart.percentage_used else {
-        let missing = drive.missing(context, "how much of its life is used");
+        let missing = drive.missing_text(context, "how much of its life is used");
         return match seen.is_empty() {
-            true => Check::new("wear", Verdict::Unknown, "not known").lacks(missing),
-            false => Check::new("wear", Verdict::Fine, seen).lacks(missing),
+            true => Check::new("wear", Verdict::Unknown, "not known").with_missing(missing),
+            false => Check::new("wear", Verdict::Fine, seen).with_missing(missing),
         };
     };
     let worn = "Rated life is what the maker answers for: after it, data may not last without \
                 power as long as it should, and blocks fail sooner.";
     match used {
-        100.. => replace(Check::new("wear", Verdict::Problem, seen).because(worn)),
-        90.. => replace(Check::new("wear", Verdict::Warning, seen).because(worn)),
-        80.. => Check::new("wear", Verdict::Notice, seen).because(worn),
+        100.. => replace(Check::new("wear", Verdict::Problem, seen).with_reason(worn)),
+        90.. => replace(Check::new("wear", Verdict::Warning, seen).with_reason(worn)),
+        80.. => Check::new("wear", Verdict::Notice, seen).with_reason(worn),
         _ => Check::new("wear", Verdict::Fine, seen),
     }
 }
@@ -47,14 +47,14 @@ fn time_left(used: u64, hours: Option<u64>) -> Option<String> {
     // The drive reports whole percents, rounded in its own way: an estimate from one or two percent is not exact.
     let left = (100 - used) as f64 / used as f64 * hours as f64;
     let (years, months, days) = (left / HOURS_A_YEAR, left / HOURS_A_YEAR * 12.0, left / 24.0);
-    let words = match () {
+    let text = match () {
         () if years > 20.0 => "over 20 years".to_owned(),
         () if years >= 2.0 => format!("about {years:.1} years"),
         () if months >= 2.0 => format!("about {months:.0} months"),
         () if days >= 2.0 => format!("about {days:.0} days"),
         () => "less than two days".to_owned(),
     };
-    Some(format!("{words} of being on"))
+    Some(format!("{text} of being on"))
 }
 
 #[cfg(test)]

@@ -29,22 +29,22 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
             Verdict::Problem,
             format!("{seen}, and the drive has a cache"),
         )
-        .because(
+        .with_reason(
             "Somebody told the kernel so. When power fails, what is in the cache is lost, \
                  though programs were told that it is safe.",
         )
-        .remedy(
+        .with_remedy(
             "Let the kernel send flushes again",
             Some(format!("echo 'write back' > /sys/block/{}/queue/write_cache", layer.name)),
         );
     }
     match &layer.kind {
         LayerKind::Usb { .. } => Check::new("write-cache", Verdict::Warning, seen)
-            .because(
+            .with_reason(
                 "The bridge does not say whether there is a cache, so the kernel assumes none. If \
                  the drive has one, as nearly all have, a power cut loses what is in it.",
             )
-            .remedy(
+            .with_remedy(
                 "See what the drive behind it says; where it has a cache, a bridge that passes \
                  flushes, or switch the cache off (slow)",
                 Some(format!("hdparm -W {}", layer.path)),
@@ -54,15 +54,15 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
             Verdict::Warning,
             format!("{seen}, and the drive has its cache on"),
         )
-        .because("A power cut loses what is in the cache."),
+        .with_reason("A power cut loses what is in the cache."),
         LayerKind::Nvme if nvme_has.is_none() => Check::new("write-cache", Verdict::Fine, seen)
-            .because("The drive says that its cache loses nothing, or has none.")
-            .lacks(drive.missing(context, "whether the drive has a cache (VWC)")),
-        LayerKind::Nvme => Check::new("write-cache", Verdict::Fine, seen).because(
+            .with_reason("The drive says that its cache loses nothing, or has none.")
+            .with_missing(drive.missing_text(context, "whether the drive has a cache (VWC)")),
+        LayerKind::Nvme => Check::new("write-cache", Verdict::Fine, seen).with_reason(
             "The drive says that its cache loses nothing (capacitors), or that it has none.",
         ),
         LayerKind::Sata => Check::new("write-cache", Verdict::Notice, seen)
-            .because(match drive.is_flash() {
+            .with_reason(match drive.is_flash() {
                 Some(false) => {
                     "The cache is off. Each write then waits for the disk, and small ones cannot be \
                      put in order: that costs speed."
@@ -72,7 +72,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
                      gathered: that costs speed, and wear where pages are filled only in part."
                 }
             })
-            .remedy("On, where flushes are sent", Some(format!("hdparm -W1 {}", layer.path))),
+            .with_remedy("On, where flushes are sent", Some(format!("hdparm -W1 {}", layer.path))),
         _ => Check::new("write-cache", Verdict::Fine, seen),
     }
 }

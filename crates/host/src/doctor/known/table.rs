@@ -1,7 +1,7 @@
 //! Endurance and flash of drive models by their makers' documents: terabytes of 10^12 bytes that hosts may write under
 //! the warranty.
 //!
-//! `rated` marks a figure that was read in a document, or in a publication that quotes it: `read_in` names that.
+//! `rated` marks a figure that was read in a document, or in a publication that quotes it: `quoted_source` names that.
 //! `unverified` marks a figure that was noted without reading it; `source` names the document that should have it.
 //! `ssdlab doctor` reports which of the two a figure is.
 

@@ -11,12 +11,12 @@ pub struct Interval {
     /// Length of the interval in seconds.
     pub seconds: f64,
     /// Results of reads, writes and trims, in this order.
-    pub parts: [Part; 3],
+    pub parts: [KindSums; 3],
 }
 
 /// Results of one kind of request in an interval.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Part {
+pub struct KindSums {
     /// Number of completed requests.
     pub requests: u64,
     /// Bytes transferred.
@@ -28,7 +28,7 @@ pub struct Part {
 
 impl Interval {
     /// Returns the end of the interval in seconds, and its throughput in MB/s.
-    pub(super) fn point(&self) -> (f64, f64) {
+    pub(super) fn curve_point(&self) -> (f64, f64) {
         let bytes: f64 = self.parts.iter().map(|part| part.bytes as f64).sum();
         (self.until, bytes / 1e6 / self.seconds)
     }
@@ -37,25 +37,25 @@ impl Interval {
 /// Collects the intervals of all jobs from report to report. It keeps differences only, because the reports of a day
 /// are large.
 #[derive(Default)]
-pub(super) struct Recorder {
-    jobs: Vec<Job>,
+pub(super) struct IntervalRecorder {
+    jobs: Vec<JobIntervals>,
 }
 
 #[derive(Default)]
-struct Job {
+struct JobIntervals {
     /// Milliseconds and sums of the previous report.
-    before: (u64, [Part; 3]),
+    before: (u64, [KindSums; 3]),
     intervals: Vec<Interval>,
 }
 
-impl Recorder {
+impl IntervalRecorder {
     /// Adds a report; the order of the jobs is the same in all reports.
-    pub(super) fn note(&mut self, jobs: &[JobOutput]) {
-        self.jobs.resize_with(jobs.len(), Job::default);
+    pub(super) fn add_report(&mut self, jobs: &[JobOutput]) {
+        self.jobs.resize_with(jobs.len(), JobIntervals::default);
         for (known, job) in self.jobs.iter_mut().zip(jobs) {
             let sides = [&job.read, &job.write, &job.trim];
             let until = sides.iter().map(|side| side.runtime).max().unwrap_or(0);
-            known.note(until, sides.map(part));
+            known.add_report(until, sides.map(sums_of));
         }
     }
 
@@ -65,11 +65,11 @@ impl Recorder {
     }
 }
 
-impl Job {
-    fn note(&mut self, until: u64, sums: [Part; 3]) {
+impl JobIntervals {
+    fn add_report(&mut self, until: u64, sums: [KindSums; 3]) {
         let (from, before) = &self.before;
         let bytes =
-            |parts: &[Part; 3]| parts.iter().map(|part| u128::from(part.bytes)).sum::<u128>();
+            |parts: &[KindSums; 3]| parts.iter().map(|part| u128::from(part.bytes)).sum::<u128>();
         if until <= *from || bytes(&sums) < bytes(before) {
             return;
         }
@@ -83,15 +83,15 @@ impl Job {
     }
 }
 
-impl Part {
-    fn since(&self, before: &Part) -> Part {
+impl KindSums {
+    fn since(&self, before: &KindSums) -> KindSums {
         let mut earlier = before.bins.iter().peekable();
         let difference = |&(nanos, count): &(u64, u64)| {
             while earlier.next_if(|bin| bin.0 < nanos).is_some() {}
             let known = earlier.next_if(|bin| bin.0 == nanos).map_or(0, |bin| bin.1);
             (count > known).then(|| (nanos, count - known))
         };
-        Part {
+        KindSums {
             requests: self.requests.saturating_sub(before.requests),
             bytes: self.bytes.saturating_sub(before.bytes),
             bins: self.bins.iter().filter_map(difference).collect(),
@@ -101,36 +101,36 @@ impl Part {
 
 /// Returns the sums of a report. The histogram is that of the whole latency, or of the completion latency if fio
 /// reports only that.
-fn part(side: &SideOutput) -> Part {
+fn sums_of(side: &SideOutput) -> KindSums {
     let has_bins = |latency: &&super::LatencyOutput| !latency.bins.is_empty();
     let latency = side.lat_ns.as_ref().filter(has_bins).or(side.clat_ns.as_ref());
     let bins = latency.map(|latency| &latency.bins);
     let number = |(nanos, count): (&String, &u64)| Some((nanos.parse().ok()?, *count));
     let mut bins: Vec<(u64, u64)> = bins.into_iter().flatten().filter_map(number).collect();
     bins.sort_unstable();
-    Part { requests: side.total_ios, bytes: side.io_bytes, bins }
+    KindSums { requests: side.total_ios, bytes: side.io_bytes, bins }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn sums(requests: u64, bins: &[(u64, u64)]) -> [Part; 3] {
-        let part = Part { requests, bytes: requests * 4096, bins: bins.to_vec() };
-        [Part::default(), part, Part::default()]
+    fn sums(requests: u64, bins: &[(u64, u64)]) -> [KindSums; 3] {
+        let part = KindSums { requests, bytes: requests * 4096, bins: bins.to_vec() };
+        [KindSums::default(), part, KindSums::default()]
     }
 
     #[test]
     fn what_came_between_two_reports_is_their_difference() {
-        let mut job = Job::default();
-        job.note(1_000, sums(30, &[(10, 20), (50, 10)]));
+        let mut job = JobIntervals::default();
+        job.add_report(1_000, sums(30, &[(10, 20), (50, 10)]));
         // The same report once more, and one of a job that made no progress.
-        job.note(1_000, sums(30, &[(10, 20), (50, 10)]));
-        job.note(3_500, sums(100, &[(10, 20), (20, 5), (50, 70), (90, 5)]));
+        job.add_report(1_000, sums(30, &[(10, 20), (50, 10)]));
+        job.add_report(3_500, sums(100, &[(10, 20), (20, 5), (50, 70), (90, 5)]));
         let [first, second] = &job.intervals[..] else { panic!("{:?}", job.intervals) };
         assert_eq!((first.until, first.seconds, first.parts[1].requests), (1.0, 1.0, 30));
         assert_eq!((second.until, second.seconds, second.parts[1].requests), (3.5, 2.5, 70));
         assert_eq!(second.parts[1].bins, [(20, 5), (50, 60), (90, 5)]);
-        assert_eq!(second.point(), (3.5, 70.0 * 4096.0 / 1e6 / 2.5));
+        assert_eq!(second.curve_point(), (3.5, 70.0 * 4096.0 / 1e6 / 2.5));
     }
 }

@@ -1,11 +1,11 @@
 //! Reasons why a layer lets no TRIM through, and the remedies.
 
 use super::remedy;
+use crate::device_mapper;
 use crate::doctor::{Context, Remedy};
 use crate::facts::Absent;
+use crate::format::quoted;
 use crate::layers::{Layer, LayerKind, can_unmap, provisioning_mode_file};
-use crate::mapper;
-use crate::words::quoted;
 
 /// Returns the target of a device-mapper layer (`cache`, `vdo`), if it is known.
 fn target_of(layer: &Layer) -> Option<&str> {
@@ -16,7 +16,7 @@ fn target_of(layer: &Layer) -> Option<&str> {
 }
 
 /// Returns true if a layer of this kind may take discards and pass none down.
-pub(super) fn keeps_discards(layer: &Layer) -> bool {
+pub(super) fn may_drop_discards(layer: &Layer) -> bool {
     layer.kind == LayerKind::ThinPool || matches!(target_of(layer), Some("cache" | "vdo"))
 }
 
@@ -28,10 +28,10 @@ pub(super) type Refusal = (String, Vec<Remedy>);
 /// # Errors
 /// Returns in words what is not known about the layer.
 pub(super) fn refusal(context: &Context, layer: &Layer) -> Result<Option<Refusal>, String> {
-    let name = layer.called();
+    let name = layer.display_name();
     match &layer.kind {
         LayerKind::Crypt => {
-            let table = mapper::table(context.facts, name);
+            let table = device_mapper::table(context.facts, name);
             Ok(table.ok().filter(|it| !it.has("allow_discards")).map(|_| no_allow_discards(layer)))
         }
         LayerKind::Md { level, .. } if is_parity(level) => {
@@ -40,15 +40,15 @@ pub(super) fn refusal(context: &Context, layer: &Layer) -> Result<Option<Refusal
             Ok((is_safe.as_deref() == Some("N")).then(|| parity_refuses("raid456")))
         }
         LayerKind::ThinPool => {
-            let keeps = passes_none_down(context, name, "the thin pool")?;
+            let keeps = has_no_passdown(context, name, "the thin pool")?;
             Ok(keeps.then(|| no_passdown(name)))
         }
         LayerKind::Mapper { target: Some(target) } if target == "cache" => {
-            let keeps = passes_none_down(context, name, "the cache")?;
+            let keeps = has_no_passdown(context, name, "the cache")?;
             Ok(keeps.then(|| no_passdown_of_cache(name)))
         }
         LayerKind::Mapper { target: Some(target) } if target == "vdo" => Ok(Some(kept_by_vdo())),
-        LayerKind::Mapper { target: None } => Err(context.as_root(&format!(
+        LayerKind::Mapper { target: None } => Err(context.missing_text(&format!(
             "what kind of mapping {name} is, and whether it passes discards on"
         ))),
         _ => Ok(None),
@@ -56,11 +56,11 @@ pub(super) fn refusal(context: &Context, layer: &Layer) -> Result<Option<Refusal
 }
 
 /// Returns true if a mapping that takes discards passes none down, as its status says.
-fn passes_none_down(context: &Context, name: &str, what: &str) -> Result<bool, String> {
-    match mapper::status(context.facts, name) {
+fn has_no_passdown(context: &Context, name: &str, what: &str) -> Result<bool, String> {
+    match device_mapper::status(context.facts, name) {
         Ok(status) => Ok(status.split_whitespace().any(|word| word == "no_discard_passdown")),
         Err(Absent::Denied | Absent::NotCaptured | Absent::Failed(_)) => {
-            Err(context.as_root(&format!("whether {what} {name} passes discards down")))
+            Err(context.missing_text(&format!("whether {what} {name} passes discards down")))
         }
         Err(Absent::Missing) => {
             Err(format!("whether {what} {name} passes discards down (needs dmsetup)"))
@@ -74,17 +74,17 @@ fn is_parity(level: &str) -> bool {
 
 /// Returns the reason why a device takes no discards, although the devices below it do, or although there are none
 /// below.
-pub(super) fn plain_refusal(context: &Context, layer: &Layer) -> Refusal {
+pub(super) fn refusal_of_device(context: &Context, layer: &Layer) -> Refusal {
     match &layer.kind {
         LayerKind::Crypt => no_allow_discards(layer),
         LayerKind::Md { level, .. } if is_parity(level) => parity_refuses("raid456"),
-        LayerKind::MapperRaid if has_no_parity(context, layer) => stale(layer),
+        LayerKind::MapperRaid if has_no_parity(context, layer) => stale_limits(layer),
         LayerKind::MapperRaid => {
             let (why, mut remedies) = parity_refuses("dm_raid");
-            remedies.push(set_up_anew(layer));
+            remedies.push(recreate_remedy(layer));
             (format!("{why}, or it was set up when its members took none"), remedies)
         }
-        LayerKind::ThinPool => no_passdown(layer.called()),
+        LayerKind::ThinPool => no_passdown(layer.display_name()),
         LayerKind::Usb { driver } => usb(context, layer, driver.as_deref()),
         LayerKind::HardwareRaid { driver } => (
             format!("the RAID controller ({driver}) takes no discards for its volumes"),
@@ -124,32 +124,32 @@ pub(super) fn plain_refusal(context: &Context, layer: &Layer) -> Refusal {
         | LayerKind::Thin
         | LayerKind::Md { .. }
         | LayerKind::Bcache
-        | LayerKind::Mapper { .. } => stale(layer),
+        | LayerKind::Mapper { .. } => stale_limits(layer),
         _ => ("the device takes no discards".to_owned(), Vec::new()),
     }
 }
 
-fn stale(layer: &Layer) -> Refusal {
+fn stale_limits(layer: &Layer) -> Refusal {
     (
         "it takes none although what lies below does: it was set up when that took none, or its \
          kind cannot pass them on"
             .to_owned(),
-        vec![set_up_anew(layer)],
+        vec![recreate_remedy(layer)],
     )
 }
 
 /// Returns true if the table of a device-mapper RAID names a level without parity.
 fn has_no_parity(context: &Context, layer: &Layer) -> bool {
-    let name = layer.called();
-    mapper::table(context.facts, name).is_ok_and(|table| {
+    let name = layer.display_name();
+    device_mapper::table(context.facts, name).is_ok_and(|table| {
         let level = table.arguments.first().map_or("", String::as_str);
         !["raid4", "raid5", "raid6"].iter().any(|parity| level.starts_with(parity))
     })
 }
 
-fn set_up_anew(layer: &Layer) -> Remedy {
-    let title = layer.called();
-    let command = match (&layer.kind, mapper::volume_of(title)) {
+fn recreate_remedy(layer: &Layer) -> Remedy {
+    let title = layer.display_name();
+    let command = match (&layer.kind, device_mapper::volume_of(title)) {
         (LayerKind::Md { .. }, _) => {
             Some(format!("mdadm --stop {0} && mdadm --assemble {0}", layer.path))
         }
@@ -166,7 +166,7 @@ fn set_up_anew(layer: &Layer) -> Remedy {
 }
 
 fn no_allow_discards(layer: &Layer) -> Refusal {
-    let name = layer.called();
+    let name = layer.display_name();
     let is_luks2 = layer.notes.iter().any(|note| note == "LUKS2");
     let persistent = if is_luks2 { "--persistent " } else { "" };
     let mut remedies = vec![remedy(
@@ -209,7 +209,7 @@ fn parity_refuses(module: &str) -> Refusal {
 fn no_passdown(name: &str) -> Refusal {
     // LVM's own device of a thin pool has a name with the suffix -tpool.
     let volume = name.strip_suffix("-tpool").unwrap_or(name);
-    let command = mapper::volume_of(volume).map(|(group, volume)| {
+    let command = device_mapper::volume_of(volume).map(|(group, volume)| {
         format!("lvchange --discards passdown {}", quoted(&format!("{group}/{volume}")))
     });
     (
@@ -219,7 +219,7 @@ fn no_passdown(name: &str) -> Refusal {
 }
 
 fn no_passdown_of_cache(name: &str) -> Refusal {
-    let command = mapper::volume_of(name).map(|(group, volume)| {
+    let command = device_mapper::volume_of(name).map(|(group, volume)| {
         format!("lvconvert --uncache {}", quoted(&format!("{group}/{volume}")))
     });
     (

@@ -5,7 +5,7 @@ use super::{Family, rated, unverified, unverified_gb};
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         source: "Intel, specification of the SSD 520",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified_gb(&["SSDSC2CW120A3"], 120, 36500),
             unverified_gb(&["SSDSC2CW180A3"], 180, 36500),
@@ -15,7 +15,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, specification of the SSD 530",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified_gb(&["SSDSC2BW120A4"], 120, 36500),
             unverified_gb(&["SSDSC2BW180A4"], 180, 36500),
@@ -25,7 +25,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, product brief of the SSD 545s",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSDSC2KW128G8"], 128, 72),
             unverified(&["SSDSC2KW256G8"], 256, 144),
@@ -35,7 +35,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, product brief of the SSD 600p",
-        read_in: "Hardwareluxx, review of the 970 EVO Plus",
+        quoted_source: "Hardwareluxx, review of the 970 EVO Plus",
         sizes: &[
             rated(&["SSDPEKKW128G7"], 128, 72),
             rated(&["SSDPEKKW256G7"], 256, 144),
@@ -45,7 +45,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, product brief of the SSD 760p",
-        read_in: "Hardwareluxx, review of the 970 EVO Plus",
+        quoted_source: "Hardwareluxx, review of the 970 EVO Plus",
         sizes: &[
             rated(&["SSDPEKKW256G8"], 256, 144),
             rated(&["SSDPEKKW512G8"], 512, 288),
@@ -54,7 +54,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, product brief of the SSD 660p",
-        read_in: "Hardwareluxx, review of the 970 EVO Plus",
+        quoted_source: "Hardwareluxx, review of the 970 EVO Plus",
         sizes: &[
             rated(&["SSDPEKNW512G8"], 512, 100),
             rated(&["SSDPEKNW010T8"], 1024, 200),
@@ -63,12 +63,12 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, product brief of the SSD 665p",
-        read_in: "Chia wiki, SSD Endurance",
+        quoted_source: "Chia wiki, SSD Endurance",
         sizes: &[rated(&["SSDPEKNW010T9"], 1024, 300), unverified(&["SSDPEKNW020T9"], 2048, 600)],
     },
     Family {
         source: "Intel, product brief of the SSD 670p",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSDPEKNU512GZ"], 512, 185),
             unverified(&["SSDPEKNU010TZ"], 1024, 370),
@@ -77,7 +77,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, specification of the SSD DC S3500",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSDSC2BB080G4"], 80, 45),
             unverified(&["SSDSC2BB120G4"], 120, 70),
@@ -91,7 +91,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, specification of the SSD DC S3510",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSDSC2BB080G6"], 80, 45),
             unverified(&["SSDSC2BB120G6"], 120, 70),
@@ -102,7 +102,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, specification of the SSD DC S3520",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSDSC2BB150G7"], 150, 412),
             unverified(&["SSDSC2BB240G7"], 240, 599),
@@ -113,7 +113,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, specification of the SSD DC S3700 (10 drive writes a day for 5 years)",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSDSC2BA100G3"], 100, 1825),
             unverified(&["SSDSC2BA200G3"], 200, 3650),
@@ -123,7 +123,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Intel, specification of the SSD DC P3520",
-        read_in: "Tom's Hardware, review of the DC P3520",
+        quoted_source: "Tom's Hardware, review of the DC P3520",
         sizes: &[
             unverified(&["SSDPE2MX450G7"], 450, 590),
             unverified(&["SSDPE2MX012T7"], 1200, 1480),
@@ -132,7 +132,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Solidigm, product brief of the P41 Plus",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSDPFKNU512GZ"], 512, 200),
             unverified(&["SSDPFKNU010TZ"], 1024, 400),

@@ -5,12 +5,12 @@ use super::{Family, rated, raw, unverified};
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         source: "KompyuterPress 01/2011",
-        read_in: "",
+        quoted_source: "",
         sizes: &[raw(&["KINGSTON SNV425S264GB"], 64, 64)],
     },
     Family {
         source: "Kingston, data sheet of the A400",
-        read_in: "E-Catalog, A2000 beside A400",
+        quoted_source: "E-Catalog, A2000 beside A400",
         sizes: &[
             unverified(&["SA400S37120G", "SA400M8120G"], 120, 40),
             rated(&["SA400S37240G", "SA400M8240G"], 240, 80),
@@ -20,7 +20,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Kingston, data sheet of the UV400",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SUV400S37120G"], 120, 50),
             unverified(&["SUV400S37240G"], 240, 100),
@@ -30,7 +30,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Kingston, data sheet of the SSDNow V300",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SV300S37A60G"], 60, 32),
             unverified(&["SV300S37A120G"], 120, 64),
@@ -40,7 +40,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Kingston, data sheet of the KC600",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SKC600256G"], 256, 150),
             unverified(&["SKC600512G"], 512, 300),
@@ -50,7 +50,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Kingston, data sheets of the KC2000 and KC2500",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SKC2000M8250G", "SKC2500M8250G"], 250, 150),
             unverified(&["SKC2000M8500G", "SKC2500M8500G"], 500, 300),
@@ -60,7 +60,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Kingston, data sheet of the KC3000",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SKC3000S512G"], 512, 400),
             unverified(&["SKC3000S1024G"], 1024, 800),
@@ -70,7 +70,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Kingston, data sheet of the A2000",
-        read_in: "E-Catalog, A2000 beside A400",
+        quoted_source: "E-Catalog, A2000 beside A400",
         sizes: &[
             rated(&["SA2000M8250G"], 250, 150),
             unverified(&["SA2000M8500G"], 500, 350),
@@ -79,7 +79,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Kingston, data sheet of the NV1",
-        read_in: "E-Catalog, NV2 beside NV1",
+        quoted_source: "E-Catalog, NV2 beside NV1",
         sizes: &[
             unverified(&["SNVS250G"], 250, 60),
             unverified(&["SNVS500G"], 500, 120),
@@ -89,7 +89,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Kingston, data sheet of the NV2",
-        read_in: "E-Catalog, NV2 beside NV1",
+        quoted_source: "E-Catalog, NV2 beside NV1",
         sizes: &[
             unverified(&["SNV2S250G"], 250, 80),
             unverified(&["SNV2S500G"], 500, 160),
@@ -99,7 +99,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Kingston, data sheet of the DC500R (0.5 drive writes a day for 5 years)",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SEDC500R480G"], 480, 438),
             unverified(&["SEDC500R960G"], 960, 876),

@@ -5,7 +5,7 @@ use super::{Family, rated, unverified};
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         source: "Crucial, product flyer of the MX500",
-        read_in: "check_smart, list of warranties",
+        quoted_source: "check_smart, list of warranties",
         sizes: &[
             rated(&["CT250MX500SSD"], 250, 100),
             rated(&["CT500MX500SSD"], 500, 180),
@@ -16,7 +16,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyer of the MX300",
-        read_in: "Micron, MX300 data sheet",
+        quoted_source: "Micron, MX300 data sheet",
         sizes: &[
             unverified(&["CT275MX300SSD"], 275, 80),
             unverified(&["CT525MX300SSD"], 525, 160),
@@ -27,7 +27,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyer of the MX200",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["CT250MX200SSD"], 250, 80),
             unverified(&["CT500MX200SSD"], 500, 160),
@@ -36,7 +36,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyer of the MX100",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["CT128MX100SSD"], 128, 72),
             unverified(&["CT256MX100SSD"], 256, 72),
@@ -45,7 +45,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyer of the M500",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["CT120M500SSD"], 120, 72),
             unverified(&["CT240M500SSD"], 240, 72),
@@ -55,7 +55,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyer of the M550",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["CT128M550SSD"], 128, 72),
             unverified(&["CT256M550SSD"], 256, 72),
@@ -65,7 +65,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyer of the BX100",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["CT120BX100SSD"], 120, 72),
             unverified(&["CT250BX100SSD"], 250, 72),
@@ -75,7 +75,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyer of the BX500",
-        read_in: "OC Inside, review of the BX500",
+        quoted_source: "OC Inside, review of the BX500",
         sizes: &[
             unverified(&["CT120BX500SSD"], 120, 40),
             rated(&["CT240BX500SSD"], 240, 80),
@@ -86,7 +86,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyer of the P1",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["CT500P1SSD"], 500, 100),
             unverified(&["CT1000P1SSD"], 1000, 200),
@@ -95,7 +95,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyer of the P2",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["CT250P2SSD"], 250, 150),
             unverified(&["CT500P2SSD"], 500, 150),
@@ -105,7 +105,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyers of the P3 and P3 Plus",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["CT500P3SSD", "CT500P3PSSD"], 500, 110),
             unverified(&["CT1000P3SSD", "CT1000P3PSSD"], 1000, 220),
@@ -115,7 +115,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Crucial, product flyers of the P5 and P5 Plus",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["CT500P5SSD", "CT500P5PSSD"], 500, 300),
             unverified(&["CT1000P5SSD", "CT1000P5PSSD"], 1000, 600),
@@ -124,7 +124,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Micron, product brief of the 5100 MAX (5 drive writes a day for 5 years)",
-        read_in: "The SSD Guy, Micron 5100",
+        quoted_source: "The SSD Guy, Micron 5100",
         sizes: &[
             rated(&["240TCC"], 240, 2190),
             rated(&["480TCC"], 480, 4380),
@@ -134,12 +134,12 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Micron, product brief of the 5300 MAX",
-        read_in: "check_smart, list of warranties",
+        quoted_source: "check_smart, list of warranties",
         sizes: &[rated(&["MTFDDAK960TDT"], 960, 8760)],
     },
     Family {
         source: "Micron, product brief of the 7400 PRO (1 drive write a day for 5 years)",
-        read_in: "Hardware Times, Micron 7400",
+        quoted_source: "Hardware Times, Micron 7400",
         sizes: &[
             rated(&["480TDZ"], 480, 876),
             rated(&["960TDZ"], 960, 1752),
@@ -150,7 +150,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Micron, product brief of the 7400 MAX (3 drive writes a day for 5 years)",
-        read_in: "Hardware Times, Micron 7400",
+        quoted_source: "Hardware Times, Micron 7400",
         sizes: &[
             rated(&["400TFC"], 400, 2190),
             rated(&["800TFC"], 800, 4380),
@@ -161,7 +161,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Micron, product brief of the 7450 PRO (1 drive write a day for 5 years)",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["480TFR"], 480, 876),
             unverified(&["960TFR"], 960, 1752),
@@ -173,7 +173,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Micron, product brief of the 7450 MAX (3 drive writes a day for 5 years)",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["400TFS"], 400, 2190),
             unverified(&["800TFS"], 800, 4380),

@@ -5,7 +5,7 @@ use super::{Family, rated, unverified};
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         source: "Seagate, data sheet of the FireCuda 510",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["ZP500GM30001"], 500, 650),
             unverified(&["ZP1000GM30001"], 1000, 1300),
@@ -14,7 +14,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Seagate, data sheet of the FireCuda 520",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["ZP500GM30002"], 500, 850),
             unverified(&["ZP1000GM30002"], 1000, 1800),
@@ -23,7 +23,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Seagate, data sheet of the FireCuda 530",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["ZP500GM30013"], 500, 640),
             unverified(&["ZP1000GM30013"], 1000, 1275),
@@ -33,7 +33,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "SK hynix, data sheet of the Gold S31",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SHGS31-250GS"], 250, 200),
             unverified(&["SHGS31-500GS"], 500, 300),
@@ -42,7 +42,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "SK hynix, data sheet of the Gold P31",
-        read_in: "Tom's Hardware, Gold P31 with 2 TB",
+        quoted_source: "Tom's Hardware, Gold P31 with 2 TB",
         sizes: &[
             unverified(&["SHGP31-500GM"], 500, 500),
             unverified(&["SHGP31-1000GM"], 1000, 750),
@@ -51,7 +51,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "SK hynix, data sheet of the Platinum P41",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SHPP41-500GM"], 500, 500),
             unverified(&["SHPP41-1000GM"], 1000, 750),
@@ -60,7 +60,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Corsair, data sheet of the Force MP510",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["FORCE MP510"], 240, 400),
             unverified(&["FORCE MP510"], 480, 800),
@@ -70,7 +70,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Corsair, data sheet of the Force MP600",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["FORCE MP600"], 500, 850),
             unverified(&["FORCE MP600"], 1000, 1800),
@@ -79,7 +79,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "ADATA, data sheet of the SU800",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SU800"], 128, 100),
             unverified(&["SU800"], 256, 200),

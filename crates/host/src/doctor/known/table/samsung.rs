@@ -5,7 +5,7 @@ use super::{Family, rated, raw, unrated, unverified};
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         source: "Habr 242199",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             raw(&["SAMSUNG SSD 840 PRO"], 512, 512),
             raw(&["SAMSUNG SSD 850 PRO 128GB"], 128, 129),
@@ -13,7 +13,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, which gave no figure for the 840 and 840 EVO",
-        read_in: "AnandTech, review of the 840 EVO",
+        quoted_source: "AnandTech, review of the 840 EVO",
         sizes: &[
             unrated(&["SSD 840 SERIES"], 120),
             unrated(&["SSD 840 SERIES"], 250),
@@ -27,7 +27,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 850 EVO",
-        read_in: "Hardware Slave, review of the 850 EVO",
+        quoted_source: "Hardware Slave, review of the 850 EVO",
         sizes: &[
             rated(
                 &["SSD 850 EVO 120GB", "SSD 850 EVO M.2 120GB", "SSD 850 EVO MSATA 120GB"],
@@ -54,7 +54,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 850 PRO",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSD 850 PRO 256GB"], 256, 150),
             unverified(&["SSD 850 PRO 512GB"], 512, 300),
@@ -64,7 +64,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 860 EVO",
-        read_in: "Hardwareluxx, review of the 970 EVO Plus",
+        quoted_source: "Hardwareluxx, review of the 970 EVO Plus",
         sizes: &[
             rated(
                 &["SSD 860 EVO 250GB", "SSD 860 EVO M.2 250GB", "SSD 860 EVO MSATA 250GB"],
@@ -95,7 +95,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 860 PRO",
-        read_in: "Basic Tutorials, review of the 860 series",
+        quoted_source: "Basic Tutorials, review of the 860 series",
         sizes: &[
             unverified(&["SSD 860 PRO 256GB"], 256, 300),
             unverified(&["SSD 860 PRO 512GB"], 512, 600),
@@ -106,7 +106,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 860 QVO",
-        read_in: "Hardwareluxx, review of the 970 EVO Plus",
+        quoted_source: "Hardwareluxx, review of the 970 EVO Plus",
         sizes: &[
             rated(&["SSD 860 QVO 1TB"], 1000, 360),
             rated(&["SSD 860 QVO 2TB"], 2000, 720),
@@ -115,7 +115,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 870 EVO",
-        read_in: "PCWorld, March 2021, and Faceofit, October 2025",
+        quoted_source: "PCWorld, March 2021, and Faceofit, October 2025",
         sizes: &[
             rated(&["SSD 870 EVO 250GB"], 250, 150),
             unverified(&["SSD 870 EVO 500GB"], 500, 300),
@@ -126,7 +126,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 870 QVO",
-        read_in: "Tweakers, comparison of 40 SATA SSDs",
+        quoted_source: "Tweakers, comparison of 40 SATA SSDs",
         sizes: &[
             rated(&["SSD 870 QVO 1TB"], 1000, 360),
             rated(&["SSD 870 QVO 2TB"], 2000, 720),
@@ -136,7 +136,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 950 PRO",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSD 950 PRO 256GB"], 256, 200),
             unverified(&["SSD 950 PRO 512GB"], 512, 400),
@@ -144,7 +144,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 960 EVO",
-        read_in: "Hardwareluxx, review of the 970 EVO Plus",
+        quoted_source: "Hardwareluxx, review of the 970 EVO Plus",
         sizes: &[
             rated(&["SSD 960 EVO 250GB"], 250, 100),
             rated(&["SSD 960 EVO 500GB"], 500, 200),
@@ -153,7 +153,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 960 PRO",
-        read_in: "PC Perspective, Samsung Global SSD Summit 2016",
+        quoted_source: "PC Perspective, Samsung Global SSD Summit 2016",
         sizes: &[
             unverified(&["SSD 960 PRO 512GB"], 512, 400),
             unverified(&["SSD 960 PRO 1TB"], 1024, 800),
@@ -162,7 +162,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 970 EVO",
-        read_in: "Techgage, April 2018",
+        quoted_source: "Techgage, April 2018",
         sizes: &[
             rated(&["SSD 970 EVO 250GB"], 250, 150),
             rated(&["SSD 970 EVO 500GB"], 500, 300),
@@ -172,7 +172,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 970 EVO Plus",
-        read_in: "Hardwareluxx, review of the 970 EVO Plus",
+        quoted_source: "Hardwareluxx, review of the 970 EVO Plus",
         sizes: &[
             rated(&["SSD 970 EVO PLUS 250GB"], 250, 150),
             rated(&["SSD 970 EVO PLUS 500GB"], 500, 300),
@@ -182,7 +182,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 970 PRO",
-        read_in: "HotHardware, review of the 970 PRO",
+        quoted_source: "HotHardware, review of the 970 PRO",
         sizes: &[
             unverified(&["SSD 970 PRO 512GB"], 512, 600),
             rated(&["SSD 970 PRO 1TB"], 1024, 1200),
@@ -190,7 +190,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 980",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSD 980 250GB"], 250, 150),
             unverified(&["SSD 980 500GB"], 500, 300),
@@ -199,7 +199,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 980 PRO",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SSD 980 PRO 250GB"], 250, 150),
             unverified(&["SSD 980 PRO 500GB"], 500, 300),
@@ -209,7 +209,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, data sheet of the 990 PRO",
-        read_in: "Faceofit, October 2025",
+        quoted_source: "Faceofit, October 2025",
         sizes: &[
             rated(&["SSD 990 PRO 1TB"], 1000, 600),
             unverified(&["SSD 990 PRO 2TB"], 2000, 1200),
@@ -218,7 +218,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, product brief of the PM883",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["MZ7LH240"], 240, 341),
             unverified(&["MZ7LH480"], 480, 683),
@@ -230,7 +230,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, product brief of the SM883",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["MZ7KH240"], 240, 1314),
             unverified(&["MZ7KH480"], 480, 2628),
@@ -241,7 +241,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "Samsung, product brief of the PM983 (1.3 drive writes a day for 3 years)",
-        read_in: "Chia wiki, SSD Endurance",
+        quoted_source: "Chia wiki, SSD Endurance",
         sizes: &[
             rated(&["MZQLB960"], 960, 1366),
             unverified(&["MZQLB1T9"], 1920, 2733),

@@ -5,7 +5,7 @@ use super::{Family, rated, unverified};
 pub(super) const FAMILIES: &[Family] = &[
     Family {
         source: "WD, data sheet of the Blue (planar)",
-        read_in: "Tech ARP, review of the WD Blue",
+        quoted_source: "Tech ARP, review of the WD Blue",
         sizes: &[
             rated(&["WDS250G1B0A", "WDS250G1B0B"], 250, 100),
             rated(&["WDS500G1B0A", "WDS500G1B0B"], 500, 200),
@@ -14,7 +14,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "WD, data sheet of the Blue 3D NAND",
-        read_in: "check_smart, list of warranties",
+        quoted_source: "check_smart, list of warranties",
         sizes: &[
             unverified(&["WDS250G2B0A", "WDS250G2B0B"], 250, 100),
             unverified(&["WDS500G2B0A", "WDS500G2B0B"], 500, 200),
@@ -24,7 +24,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "WD, data sheet of the Blue SN550",
-        read_in: "SSD Wiki, WD Blue SN550",
+        quoted_source: "SSD Wiki, WD Blue SN550",
         sizes: &[
             rated(&["WDS250G2B0C"], 250, 150),
             rated(&["WDS500G2B0C"], 500, 300),
@@ -34,7 +34,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "WD, data sheet of the Blue SN570",
-        read_in: "SSD Wiki, WD Blue SN570",
+        quoted_source: "SSD Wiki, WD Blue SN570",
         sizes: &[
             rated(&["WDS250G3B0C", "WD BLUE SN570 250GB"], 250, 150),
             rated(&["WDS500G3B0C", "WD BLUE SN570 500GB"], 500, 300),
@@ -44,7 +44,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "WD, data sheet of the Black SN750",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["WDS250G3X0C"], 250, 200),
             unverified(&["WDS500G3X0C"], 500, 300),
@@ -54,7 +54,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "WD, data sheet of the Black SN770",
-        read_in: "E-Catalog, SN580 beside SN770",
+        quoted_source: "E-Catalog, SN580 beside SN770",
         sizes: &[
             unverified(&["WDS250G3X0E", "WD_BLACK SN770 250GB"], 250, 200),
             unverified(&["WDS500G3X0E", "WD_BLACK SN770 500GB"], 500, 300),
@@ -64,7 +64,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "WD, data sheet of the Black SN850",
-        read_in: "Tom's Hardware, endurance of hard disks and SSDs",
+        quoted_source: "Tom's Hardware, endurance of hard disks and SSDs",
         sizes: &[
             unverified(&["WDS500G1X0E"], 500, 300),
             unverified(&["WDS100T1X0E"], 1000, 600),
@@ -73,7 +73,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "WD, data sheet of the Black SN850X",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["WDS100T2X0E", "WD_BLACK SN850X 1000GB"], 1000, 600),
             unverified(&["WDS200T2X0E", "WD_BLACK SN850X 2000GB"], 2000, 1200),
@@ -82,7 +82,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "WD, data sheet of the Red SA500",
-        read_in: "check_smart, list of warranties",
+        quoted_source: "check_smart, list of warranties",
         sizes: &[
             rated(&["WDS500G1R0A", "WDS500G1R0B"], 500, 350),
             rated(&["WDS100T1R0A", "WDS100T1R0B"], 1000, 600),
@@ -92,7 +92,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "SanDisk, data sheet of the Ultra 3D",
-        read_in: "check_smart, list of warranties",
+        quoted_source: "check_smart, list of warranties",
         sizes: &[
             unverified(&["SDSSDH3"], 250, 100),
             unverified(&["SDSSDH3"], 500, 200),
@@ -102,7 +102,7 @@ pub(super) const FAMILIES: &[Family] = &[
     },
     Family {
         source: "SanDisk, data sheet of the Extreme PRO (SATA)",
-        read_in: "",
+        quoted_source: "",
         sizes: &[
             unverified(&["SDSSDXPS240G"], 240, 80),
             unverified(&["SDSSDXPS480G"], 480, 80),

@@ -38,7 +38,7 @@ pub(crate) fn quoted(text: &str) -> String {
 }
 
 /// Returns a time span in words, rounded down: `3 days`.
-pub(crate) fn age(seconds: u64) -> String {
+pub(crate) fn elapsed(seconds: u64) -> String {
     let (value, unit) = match seconds {
         0..120 => (seconds, "second"),
         120..7_200 => (seconds / 60, "minute"),
@@ -60,7 +60,7 @@ mod tests {
         assert_eq!(capacity(ByteLength::new(500_107_862_016)), "466 GiB");
         assert_eq!(capacity(ByteLength::new(1 << 20)), "1 MiB");
         assert_eq!(capacity(ByteLength::new(0)), "0 bytes");
-        assert_eq!(age(86_400 * 3), "3 days");
+        assert_eq!(elapsed(86_400 * 3), "3 days");
         assert_eq!(list(&["a".into(), "b".into(), "c".into()]), "a, b and c");
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted("/mnt/ssd"), "/mnt/ssd");

@@ -2,7 +2,7 @@
 //!
 //! It looks at one line only, so the result is unknown where only the shell could tell (variables, loops, patterns).
 
-use super::Extent;
+use super::TrimScope;
 
 /// A word of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,11 +25,11 @@ impl Word {
 }
 
 /// Words before a command that do not change its effect.
-const BEFORE: [&str; 11] =
+const COMMAND_PREFIXES: [&str; 11] =
     ["if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "exec"];
 
 /// Programs that run the command behind their options.
-const RUNNERS: [&str; 19] = [
+const COMMAND_RUNNERS: [&str; 19] = [
     "sudo",
     "doas",
     "su",
@@ -52,20 +52,20 @@ const RUNNERS: [&str; 19] = [
 ];
 
 /// Programs that do not run their arguments: fstrim among them is only a word.
-const TALKERS: [&str; 27] = [
+const NON_RUNNERS: [&str; 27] = [
     "echo", "printf", "logger", "cat", "grep", "which", "whereis", "type", "hash", "command",
     "test", "[", "[[", "ls", "rm", "touch", "mail", "true", "false", ":", "export", "exit",
     "return", "chmod", "install", "cp", "stat",
 ];
 
 /// Returns the calls of fstrim in a line of a script.
-pub(super) fn calls(line: &str) -> Vec<Extent> {
-    commands(line).iter().filter_map(|words| call(words)).flatten().collect()
+pub(super) fn calls(line: &str) -> Vec<TrimScope> {
+    commands(line).iter().filter_map(|words| calls_of_command(words)).flatten().collect()
 }
 
 /// Returns the calls in a line of a crontab, behind the times and, if the crontab has it, the user. Calls by another
 /// user than root count as `Never`: only root may trim.
-pub(super) fn calls_in_table(line: &str, has_user: bool) -> Vec<Extent> {
+pub(super) fn calls_in_crontab(line: &str, has_user: bool) -> Vec<TrimScope> {
     let line = line.trim_start();
     let is_setting = || {
         let name = line.split('=').next().unwrap_or_default().trim();
@@ -85,7 +85,7 @@ pub(super) fn calls_in_table(line: &str, has_user: bool) -> Vec<Extent> {
     // Text behind a percent sign is the standard input of the command.
     let found = calls(rest.split('%').next().unwrap_or_default());
     match has_user && last != "root" && !found.is_empty() {
-        true => vec![Extent::Never(format!("runs it as {last}, who may not"))],
+        true => vec![TrimScope::Never(format!("runs it as {last}, who may not"))],
         false => found,
     }
 }
@@ -125,7 +125,7 @@ fn commands(line: &str) -> Vec<Vec<Word>> {
                 is_file = false;
                 found.push(Vec::new());
             }
-            letter => take(letter, &mut letters, word.get_or_insert_default()),
+            letter => push_letter(letter, &mut letters, word.get_or_insert_default()),
         }
     }
     end_word(&mut word, &mut is_file, &mut found);
@@ -134,7 +134,7 @@ fn commands(line: &str) -> Vec<Vec<Word>> {
 }
 
 /// Adds a letter to a word; after a quote or a backslash, what is quoted, too.
-fn take(letter: char, letters: &mut std::iter::Peekable<std::str::Chars>, word: &mut Word) {
+fn push_letter(letter: char, letters: &mut std::iter::Peekable<std::str::Chars>, word: &mut Word) {
     match letter {
         '\'' => word.text.extend(letters.by_ref().take_while(|next| *next != '\'')),
         '"' => {
@@ -157,40 +157,41 @@ fn take(letter: char, letters: &mut std::iter::Peekable<std::str::Chars>, word: 
 }
 
 /// Returns the calls of fstrim that a command makes; `None` if it makes none.
-fn call(words: &[Word]) -> Option<Vec<Extent>> {
-    let is_before = |word: &Word| BEFORE.contains(&word.text.as_str()) || is_assignment(&word.text);
-    let words = &words[words.iter().position(|word| !is_before(word))?..];
+fn calls_of_command(words: &[Word]) -> Option<Vec<TrimScope>> {
+    let is_prefix =
+        |word: &Word| COMMAND_PREFIXES.contains(&word.text.as_str()) || is_assignment(&word.text);
+    let words = &words[words.iter().position(|word| !is_prefix(word))?..];
     let (first, rest) = words.split_first()?;
     if first.is("fstrim") {
-        return Some(vec![fstrim(rest)]);
+        return Some(vec![scope_of_fstrim(rest)]);
     }
     if first.is("fstrim-all") {
         return Some(vec![match rest.iter().any(|word| word.text == "--no-model-check") {
-            true => Extent::All,
+            true => TrimScope::All,
             // The script of Ubuntu 14.04, which trims drives of some makers only.
-            false => Extent::Unknown,
+            false => TrimScope::Unknown,
         }]);
     }
     if first.is("systemctl") {
         let starts = rest.iter().any(|word| matches!(word.text.as_str(), "start" | "restart"));
         let service = |word: &&Word| matches!(word.text.as_str(), "fstrim" | "fstrim.service");
-        return (starts && rest.iter().any(|word| service(&word))).then(|| vec![Extent::Listed]);
+        return (starts && rest.iter().any(|word| service(&word))).then(|| vec![TrimScope::Listed]);
     }
-    if TALKERS.iter().any(|name| first.is(name)) {
+    if NON_RUNNERS.iter().any(|name| first.is(name)) {
         return None;
     }
-    if RUNNERS.iter().any(|name| first.is(name)) {
+    if COMMAND_RUNNERS.iter().any(|name| first.is(name)) {
         if let Some(at) = rest.iter().position(|word| word.text == "-c")
             && let Some(script) = rest.get(at + 1)
         {
             return Some(calls(&script.text));
         }
         let at = rest.iter().position(|word| word.names_fstrim() || word.is("systemctl"))?;
-        return call(&rest[at..]);
+        return calls_of_command(&rest[at..]);
     }
     // An unknown program or a variable may run its arguments.
     let may_call = first.is_dynamic && first.text.to_lowercase().contains("fstrim");
-    (may_call || rest.iter().any(Word::names_fstrim)).then(|| vec![Extent::Unknown])
+    (may_call || rest.iter().any(Word::names_fstrim)).then(|| vec![TrimScope::Unknown])
 }
 
 fn is_assignment(text: &str) -> bool {
@@ -200,7 +201,7 @@ fn is_assignment(text: &str) -> bool {
 }
 
 /// Long options of fstrim(8), with the short ones.
-const OPTIONS: [(&str, char); 12] = [
+const FSTRIM_OPTIONS: [(&str, char); 12] = [
     ("all", 'a'),
     ("fstab", 'A'),
     ("listed-in", 'I'),
@@ -219,41 +220,42 @@ const OPTIONS: [(&str, char); 12] = [
 const WITH_VALUE: [char; 5] = ['I', 'o', 'l', 'm', 't'];
 
 /// Returns the file systems that fstrim trims with these arguments.
-fn fstrim(arguments: &[Word]) -> Extent {
-    let Some(given) = options(arguments) else { return Extent::Unknown };
+fn scope_of_fstrim(arguments: &[Word]) -> TrimScope {
+    let Some(given) = parse_options(arguments) else { return TrimScope::Unknown };
     let value = |wanted: char| given.iter().rev().find(|(option, _)| *option == wanted);
     let has = |wanted: char| value(wanted).is_some();
     if has('n') {
-        return Extent::Never("only tries it (--dry-run)".to_owned());
+        return TrimScope::Never("only tries it (--dry-run)".to_owned());
     }
     if has('h') || has('V') {
-        return Extent::Never("only asks fstrim about itself".to_owned());
+        return TrimScope::Never("only asks fstrim about itself".to_owned());
     }
     let is_partial = has('o') || has('l');
     if is_partial || given.iter().any(|(_, word)| word.is_dynamic) {
-        return Extent::Unknown;
+        return TrimScope::Unknown;
     }
-    let extent = match () {
-        () if has('a') => Extent::All,
-        () if has('A') => Extent::Listed,
-        () if has('I') => listed_in(value('I').map_or("", |(_, word)| &word.text)),
+    let scope = match () {
+        () if has('a') => TrimScope::All,
+        () if has('A') => TrimScope::Listed,
+        () if has('I') => scope_of_listed_in(value('I').map_or("", |(_, word)| &word.text)),
         () => {
             let points = given.iter().filter(|(option, _)| *option == '/');
-            let points: Vec<String> = points.map(|(_, word)| super::plain(&word.text)).collect();
-            return if points.is_empty() { Extent::Unknown } else { Extent::Points(points) };
+            let points: Vec<String> =
+                points.map(|(_, word)| super::without_trailing_slash(&word.text)).collect();
+            return if points.is_empty() { TrimScope::Unknown } else { TrimScope::Points(points) };
         }
     };
     match value('t') {
         Some((_, types)) => {
             let types = types.text.split(',').map(str::to_owned).collect();
-            Extent::OfTypes(types, Box::new(extent))
+            TrimScope::OfTypes(types, Box::new(scope))
         }
-        None => extent,
+        None => scope,
     }
 }
 
 /// Returns the options with their values, and paths as the option `/`; `None` if an option is unknown.
-fn options(arguments: &[Word]) -> Option<Vec<(char, Word)>> {
+fn parse_options(arguments: &[Word]) -> Option<Vec<(char, Word)>> {
     let mut given = Vec::new();
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {
@@ -263,8 +265,8 @@ fn options(arguments: &[Word]) -> Option<Vec<(char, Word)>> {
                 None => (long, None),
             };
             // An abbreviated long option is valid if only one option begins with it.
-            let mut fitting = OPTIONS.iter().filter(|(option, _)| option.starts_with(name));
-            let exact = OPTIONS.iter().find(|(option, _)| *option == name);
+            let mut fitting = FSTRIM_OPTIONS.iter().filter(|(option, _)| option.starts_with(name));
+            let exact = FSTRIM_OPTIONS.iter().find(|(option, _)| *option == name);
             let (_, option) =
                 exact.or_else(|| fitting.next().filter(|_| fitting.next().is_none()))?;
             let value = match value {
@@ -278,7 +280,7 @@ fn options(arguments: &[Word]) -> Option<Vec<(char, Word)>> {
         {
             let mut letters = short.chars();
             while let Some(option) = letters.next() {
-                OPTIONS.iter().find(|(_, known)| *known == option)?;
+                FSTRIM_OPTIONS.iter().find(|(_, known)| *known == option)?;
                 let mut value = Word::default();
                 if WITH_VALUE.contains(&option) {
                     let behind: String = letters.by_ref().collect();
@@ -296,11 +298,11 @@ fn options(arguments: &[Word]) -> Option<Vec<(char, Word)>> {
     Some(given)
 }
 
-fn listed_in(files: &str) -> Extent {
+fn scope_of_listed_in(files: &str) -> TrimScope {
     match files.split(':').next() {
-        Some("/etc/fstab") => Extent::Listed,
-        Some("/proc/self/mountinfo" | "/proc/mounts" | "/proc/self/mounts") => Extent::All,
-        _ => Extent::Unknown,
+        Some("/etc/fstab") => TrimScope::Listed,
+        Some("/proc/self/mountinfo" | "/proc/mounts" | "/proc/self/mounts") => TrimScope::All,
+        _ => TrimScope::Unknown,
     }
 }
 
@@ -308,20 +310,23 @@ fn listed_in(files: &str) -> Extent {
 mod tests {
     use super::*;
 
-    fn points(points: &[&str]) -> Extent {
-        Extent::Points(points.iter().map(|&it| it.into()).collect())
+    fn points(points: &[&str]) -> TrimScope {
+        TrimScope::Points(points.iter().map(|&it| it.into()).collect())
     }
 
     #[test]
     fn calls_are_told_from_what_only_names_the_program() {
         for (line, expected) in [
-            ("/sbin/fstrim --all || exit 1", vec![Extent::All]),
+            ("/sbin/fstrim --all || exit 1", vec![TrimScope::All]),
             (
                 "fstrim -v / && fstrim -m 1M -v /home >/dev/null",
                 vec![points(&["/"]), points(&["/home"])],
             ),
             ("[ -x /sbin/fstrim ] || exit 0", vec![]),
-            ("[ -x /sbin/fstrim ] && /sbin/fstrim -av 2>&1 | logger -t fstrim", vec![Extent::All]),
+            (
+                "[ -x /sbin/fstrim ] && /sbin/fstrim -av 2>&1 | logger -t fstrim",
+                vec![TrimScope::All],
+            ),
             ("  # fstrim -a", vec![]),
             ("true # fstrim -a", vec![]),
             ("echo fstrim -a", vec![]),
@@ -330,26 +335,26 @@ mod tests {
             ("command -v fstrim >/dev/null || exit", vec![]),
             ("if command -v fstrim; then fstrim /; fi", vec![points(&["/"])]),
             ("FSTRIM=/sbin/fstrim", vec![]),
-            ("$FSTRIM -a", vec![Extent::Unknown]),
-            ("LC_ALL=C exec ionice -c3 nice -n 19 fstrim -av", vec![Extent::All]),
+            ("$FSTRIM -a", vec![TrimScope::Unknown]),
+            ("LC_ALL=C exec ionice -c3 nice -n 19 fstrim -av", vec![TrimScope::All]),
             (
                 "flock -n /run/fstrim.lock timeout 1h /usr/sbin/fstrim /mnt/",
                 vec![points(&["/mnt"])],
             ),
             ("sh -c 'fstrim /; fstrim /home'", vec![points(&["/"]), points(&["/home"])]),
-            ("sudo -n sh -c \"fstrim -a\"", vec![Extent::All]),
-            ("systemctl start fstrim.service", vec![Extent::Listed]),
+            ("sudo -n sh -c \"fstrim -a\"", vec![TrimScope::All]),
+            ("systemctl start fstrim.service", vec![TrimScope::Listed]),
             ("systemctl status fstrim.service", vec![]),
-            ("for d in $disks; do fstrim \"$d\"; done", vec![Extent::Unknown]),
-            ("fstrim /mnt/*", vec![Extent::Unknown]),
-            ("xargs -n1 fstrim < /etc/trim", vec![Extent::Unknown]),
-            ("fstrim \\", vec![Extent::Unknown]),
-            ("fstrim -I /etc/fstab:/proc/self/mountinfo", vec![Extent::Listed]),
-            ("fstrim --listed=/proc/self/mountinfo", vec![Extent::All]),
-            ("fstrim -l 1G /", vec![Extent::Unknown]),
-            ("fstrim --nonsense -a", vec![Extent::Unknown]),
-            ("fstrim-all", vec![Extent::Unknown]),
-            ("/sbin/fstrim-all --no-model-check", vec![Extent::All]),
+            ("for d in $disks; do fstrim \"$d\"; done", vec![TrimScope::Unknown]),
+            ("fstrim /mnt/*", vec![TrimScope::Unknown]),
+            ("xargs -n1 fstrim < /etc/trim", vec![TrimScope::Unknown]),
+            ("fstrim \\", vec![TrimScope::Unknown]),
+            ("fstrim -I /etc/fstab:/proc/self/mountinfo", vec![TrimScope::Listed]),
+            ("fstrim --listed=/proc/self/mountinfo", vec![TrimScope::All]),
+            ("fstrim -l 1G /", vec![TrimScope::Unknown]),
+            ("fstrim --nonsense -a", vec![TrimScope::Unknown]),
+            ("fstrim-all", vec![TrimScope::Unknown]),
+            ("/sbin/fstrim-all --no-model-check", vec![TrimScope::All]),
             ("&> /var/log/trim fstrim '/my disk'", vec![points(&["/my disk"])]),
             ("echo done", vec![]),
             ("", vec![]),
@@ -357,23 +362,23 @@ mod tests {
             assert_eq!(calls(line), expected, "{line}");
         }
         for line in ["fstrim -n /", "fstrim -avn", "fstrim --all --dry-run", "fstrim --dry /"] {
-            assert!(matches!(&calls(line)[..], [Extent::Never(_)]), "{line}");
+            assert!(matches!(&calls(line)[..], [TrimScope::Never(_)]), "{line}");
         }
         let ext4 =
-            Extent::OfTypes(vec!["ext4".to_owned(), "xfs".to_owned()], Box::new(Extent::All));
+            TrimScope::OfTypes(vec!["ext4".to_owned(), "xfs".to_owned()], Box::new(TrimScope::All));
         assert_eq!(calls("fstrim -a -t ext4,xfs"), [ext4]);
     }
 
     #[test]
     fn times_and_users_of_a_table_of_cron_are_no_commands() {
-        let table = |line| calls_in_table(line, true);
+        let table = |line| calls_in_crontab(line, true);
         assert_eq!(table("0 3 * * 0 root /sbin/fstrim /boot/"), [points(&["/boot"])]);
-        assert_eq!(table("@weekly root fstrim -a"), [Extent::All]);
+        assert_eq!(table("@weekly root fstrim -a"), [TrimScope::All]);
         assert_eq!(table("#0 3 * * 0 root fstrim -a"), []);
         assert_eq!(table("COMMAND=\"fstrim -a\""), []);
         assert_eq!(table("0 3 * * 0 root logger x%fstrim -a"), []);
-        assert!(matches!(&table("0 3 * * 0 nobody fstrim -a")[..], [Extent::Never(_)]));
-        assert_eq!(calls_in_table("0 3 * * 0 fstrim -a", false), [Extent::All]);
+        assert!(matches!(&table("0 3 * * 0 nobody fstrim -a")[..], [TrimScope::Never(_)]));
+        assert_eq!(calls_in_crontab("0 3 * * 0 fstrim -a", false), [TrimScope::All]);
         assert_eq!(table("0 3"), []);
     }
 }

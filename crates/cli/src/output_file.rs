@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use crate::failure::{Exit, Failure};
 
 /// Bytes at the beginning of a file that show its type.
-const HEAD: u64 = 4096;
+const TYPE_LENGTH: u64 = 4096;
 
 /// Directories that were created for a file; those that stay empty are removed again.
 #[derive(Debug, Default)]
-pub struct Directories(Vec<PathBuf>);
+pub struct CreatedDirectories(Vec<PathBuf>);
 
-impl Directories {
+impl CreatedDirectories {
     /// Creates the directory `path`, and its missing parents.
-    pub fn make(path: &Path) -> io::Result<Directories> {
+    pub fn create(path: &Path) -> io::Result<CreatedDirectories> {
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let made = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
-        let made = Directories(made);
+        let made = CreatedDirectories(made);
         if path.exists() && !path.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
@@ -30,12 +30,12 @@ impl Directories {
     }
 
     /// Creates the directory of a file at `path`.
-    pub fn of_file(path: &Path) -> io::Result<Directories> {
-        path.parent().map_or_else(|| Ok(Directories::default()), Directories::make)
+    pub fn create_parent(path: &Path) -> io::Result<CreatedDirectories> {
+        path.parent().map_or_else(|| Ok(CreatedDirectories::default()), CreatedDirectories::create)
     }
 }
 
-impl Drop for Directories {
+impl Drop for CreatedDirectories {
     fn drop(&mut self) {
         for directory in &self.0 {
             // This removes the directory only if it is empty.
@@ -47,19 +47,19 @@ impl Drop for Directories {
 /// Output file that will be written later. An existing file is unchanged until then; a new file is removed if it is not
 /// written.
 #[derive(Debug)]
-pub struct Page {
+pub struct OutputFile {
     file: File,
     /// Directories made for the file; they are dropped after the file was removed.
-    _directories: Directories,
+    _directories: CreatedDirectories,
     path: PathBuf,
     is_new: bool,
     is_written: bool,
 }
 
-impl Page {
+impl OutputFile {
     /// Opens the file that was named with `option`, and creates it if it does not exist. `example` is a possible name
     /// of a file.
-    pub fn reserve(path: &Path, option: &str, example: &str) -> Result<Page, Failure> {
+    pub fn reserve(path: &Path, option: &str, example: &str) -> Result<OutputFile, Failure> {
         let shown = path.display();
         if path.is_dir() {
             return Err(Failure::usage(format!(
@@ -71,47 +71,47 @@ impl Page {
             let what = format!("{option} {shown}: it cannot be written there");
             Failure::system(Exit::Usage, what, source)
         };
-        let directories = Directories::of_file(path).map_err(failed)?;
-        let (file, is_new) = open(path).map_err(failed)?;
+        let directories = CreatedDirectories::create_parent(path).map_err(failed)?;
+        let (file, is_new) = open_or_create(path).map_err(failed)?;
         let path = path.to_owned();
-        Ok(Page { file, _directories: directories, path, is_new, is_written: false })
+        Ok(OutputFile { file, _directories: directories, path, is_new, is_written: false })
     }
 
     /// Reserves the file of an HTML page. An existing file is replaced only if it is a page: any other was named by
     /// mistake, such as the drive that the page is about.
-    pub fn html(path: &Path) -> Result<Page, Failure> {
-        refuse_other(path, "--html", "page", |head| head.starts_with(b"<!DOCTYPE html>"))?;
-        Page::reserve(path, "--html", "report.html")
+    pub fn html(path: &Path) -> Result<OutputFile, Failure> {
+        refuse_foreign_file(path, "--html", "page", |head| head.starts_with(b"<!DOCTYPE html>"))?;
+        OutputFile::reserve(path, "--html", "report.html")
     }
 
     /// Reserves the file of a latency log, and replaces no other kind of file.
-    pub fn latencies(path: &Path) -> Result<Page, Failure> {
+    pub fn latencies(path: &Path) -> Result<OutputFile, Failure> {
         let is_log = |head: &[u8]| {
             let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
             first.starts_with(b"#") && first.ends_with(b", by ssdlab")
         };
-        refuse_other(path, "--hdr", "log of ssdlab's", is_log)?;
-        Page::reserve(path, "--hdr", "latencies.hlog")
+        refuse_foreign_file(path, "--hdr", "log of ssdlab's", is_log)?;
+        OutputFile::reserve(path, "--hdr", "latencies.hlog")
     }
 
     /// Reserves the file of a script or job of `export`, and replaces no other kind of file.
-    pub fn script(path: &Path) -> Result<Page, Failure> {
+    pub fn script(path: &Path) -> Result<OutputFile, Failure> {
         let is_script = |head: &[u8]| {
             let mut lines = head.split(|byte| *byte == b'\n').take(4);
             lines.any(|line| line[..].windows(18).any(|part| part == b"Written by ssdlab "))
         };
-        refuse_other(path, "--output", "script of ssdlab's", is_script)?;
-        Page::reserve(path, "--output", "run.sh")
+        refuse_foreign_file(path, "--output", "script of ssdlab's", is_script)?;
+        OutputFile::reserve(path, "--output", "run.sh")
     }
 
     /// Reserves the file of a history, and replaces no other kind of file.
-    pub fn history(path: &Path) -> Result<Page, Failure> {
+    pub fn history(path: &Path) -> Result<OutputFile, Failure> {
         let is_history = |head: &[u8]| {
             let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
             first.starts_with(b"# ") && first.windows(12).any(|part| part == b": power cut ")
         };
-        refuse_other(path, "--output", "history of ssdlab's", is_history)?;
-        Page::reserve(path, "--output", "history.txt")
+        refuse_foreign_file(path, "--output", "history of ssdlab's", is_history)?;
+        OutputFile::reserve(path, "--output", "history.txt")
     }
 
     /// Writes the file.
@@ -133,7 +133,7 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Drop for OutputFile {
     fn drop(&mut self) {
         if self.is_new && !self.is_written {
             // Failing to remove the empty file is not an error.
@@ -143,13 +143,13 @@ impl Drop for Page {
 }
 
 /// Refuses to replace a file that does not hold ssdlab's metrics for Prometheus.
-pub fn refuse_other_than_metrics(path: &Path) -> Result<(), Failure> {
+pub fn refuse_foreign_metrics(path: &Path) -> Result<(), Failure> {
     let is_metrics = |head: &[u8]| head.starts_with(b"# HELP ssdlab_");
-    refuse_other(path, "--prometheus", "file of figures of ssdlab's", is_metrics)
+    refuse_foreign_file(path, "--prometheus", "file of figures of ssdlab's", is_metrics)
 }
 
 /// Refuses to replace a plain file that is not empty and does not begin as a `kind` does.
-pub fn refuse_other(
+pub fn refuse_foreign_file(
     path: &Path,
     option: &str,
     kind: &str,
@@ -160,7 +160,7 @@ pub fn refuse_other(
         return Ok(());
     }
     let mut head = Vec::new();
-    let read = File::open(path).and_then(|it| it.take(HEAD).read_to_end(&mut head));
+    let read = File::open(path).and_then(|it| it.take(TYPE_LENGTH).read_to_end(&mut head));
     if read.is_ok() && (head.is_empty() || is_kind(&head)) {
         return Ok(());
     }
@@ -173,7 +173,7 @@ pub fn refuse_other(
     ))
 }
 
-fn open(path: &Path) -> io::Result<(File, bool)> {
+fn open_or_create(path: &Path) -> io::Result<(File, bool)> {
     match OpenOptions::new().write(true).create_new(true).open(path) {
         Ok(file) => Ok((file, true)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

@@ -8,24 +8,24 @@ use ssdlab_lab::report::Report;
 
 use crate::cli::Files;
 use crate::failure::{Exit, Failure};
-use crate::page::{Directories, Page, refuse_other};
+use crate::output_file::{CreatedDirectories, OutputFile, refuse_foreign_file};
 use crate::terminal::Terminal;
 
 /// Output files, reserved before there is anything to write.
 #[derive(Debug)]
-pub struct Places<'a> {
-    csv: Option<Directory<'a>>,
-    hdr: Option<(&'a Path, Page)>,
+pub struct TableFiles<'a> {
+    csv: Option<CsvDirectory<'a>>,
+    hdr: Option<(&'a Path, OutputFile)>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> TableFiles<'a> {
     /// Reserves the files that were asked for.
-    pub fn reserve(files: &'a Files) -> Result<Places<'a>, Failure> {
-        let hdr = |path: &'a PathBuf| -> Result<(&'a Path, Page), Failure> {
-            Ok((path, Page::latencies(path)?))
+    pub fn reserve(files: &'a Files) -> Result<TableFiles<'a>, Failure> {
+        let hdr = |path: &'a PathBuf| -> Result<(&'a Path, OutputFile), Failure> {
+            Ok((path, OutputFile::latencies(path)?))
         };
-        Ok(Places {
-            csv: files.csv.as_deref().map(Directory::reserve).transpose()?,
+        Ok(TableFiles {
+            csv: files.csv.as_deref().map(CsvDirectory::reserve).transpose()?,
             hdr: files.hdr.as_ref().map(hdr).transpose()?,
         })
     }
@@ -40,13 +40,13 @@ impl<'a> Places<'a> {
         });
         let hdr = self.hdr.map_or(Ok(()), |(path, page)| {
             if report.histograms.is_empty() {
-                let words = format!(
+                let message = format!(
                     "--hdr {}: nothing is written, since this run has no histogram of latencies",
                     path.display()
                 );
                 let way_out =
                     "fragmentation, latency, load-latency, barrier, job and replay have some";
-                terminal.warn(&[words], way_out);
+                terminal.warn(&[message], way_out);
                 return Ok(());
             }
             let log = hdr::log(report).map_err(|why| {
@@ -68,21 +68,22 @@ impl<'a> Places<'a> {
 
 /// Directory for CSV files; a new directory is removed again if nothing is written to it.
 #[derive(Debug)]
-struct Directory<'a> {
+struct CsvDirectory<'a> {
     path: &'a Path,
-    _made: Directories,
+    _made: CreatedDirectories,
 }
 
-impl<'a> Directory<'a> {
-    fn reserve(path: &'a Path) -> Result<Directory<'a>, Failure> {
+impl<'a> CsvDirectory<'a> {
+    fn reserve(path: &'a Path) -> Result<CsvDirectory<'a>, Failure> {
         let failed = |source| {
             let what = format!("--csv {}: nothing can be written there", path.display());
             Failure::system(Exit::Usage, what, source)
         };
         // Only files of ssdlab are replaced; `columns.csv` identifies a directory of them.
         let is_ours = |head: &[u8]| head.starts_with(csv::COLUMNS.as_bytes());
-        refuse_other(&path.join("columns.csv"), "--csv", "file of ssdlab's", is_ours)?;
-        let directory = Directory { path, _made: Directories::make(path).map_err(failed)? };
+        refuse_foreign_file(&path.join("columns.csv"), "--csv", "file of ssdlab's", is_ours)?;
+        let directory =
+            CsvDirectory { path, _made: CreatedDirectories::create(path).map_err(failed)? };
         // Create a file to see if that is possible: permission bits alone do not tell.
         let trial = path.join(format!(".ssdlab-{}", std::process::id()));
         fs::File::create_new(&trial).and_then(|_| fs::remove_file(&trial)).map_err(failed)?;
@@ -94,12 +95,12 @@ impl<'a> Directory<'a> {
         if !self.path.join("columns.csv").exists()
             && let Some(other) = files.iter().find(|file| self.path.join(&file.name).exists())
         {
-            let words = format!(
+            let message = format!(
                 "--csv {}: {} is there, and not of ssdlab's; name a new directory",
                 self.path.display(),
                 other.name
             );
-            return Err(Failure::new(Exit::Refused, anyhow::Error::msg(words)));
+            return Err(Failure::new(Exit::Refused, anyhow::Error::msg(message)));
         }
         for file in files {
             let path = self.path.join(&file.name);

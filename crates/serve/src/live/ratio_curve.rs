@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 /// Largest number of pieces of a curve; above it neighbours are joined.
-const MOST: usize = 400;
+const MAX_PIECES: usize = 400;
 
 /// Ratio over time: bytes by seconds, or units of flash by units of the host. Joining pieces adds both sides of the
 /// ratio, so the ratio of the whole stays exact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Growth {
+pub struct RatioCurve {
     /// Length in seconds up to which a new piece is joined with the one before.
     resolution: f64,
     pieces: Vec<Piece>,
@@ -32,7 +32,7 @@ impl Piece {
     }
 }
 
-impl Growth {
+impl RatioCurve {
     /// Adds a piece for the `length` seconds before `end`, with the ratio `over` / `under`.
     pub(crate) fn add(&mut self, end: f64, length: f64, over: f64, under: f64) {
         let next = Piece { length, end, over, under };
@@ -40,10 +40,10 @@ impl Growth {
             Some(last) if last.length + length <= self.resolution => last.join(&next),
             _ => self.pieces.push(next),
         }
-        if self.pieces.len() > MOST {
+        if self.pieces.len() > MAX_PIECES {
             let whole: f64 = self.pieces.iter().map(|piece| piece.length).sum();
-            self.resolution = (whole / MOST as f64 * 2.0).max(self.resolution);
-            let mut joined: Vec<Piece> = Vec::with_capacity(MOST / 2 + 1);
+            self.resolution = (whole / MAX_PIECES as f64 * 2.0).max(self.resolution);
+            let mut joined: Vec<Piece> = Vec::with_capacity(MAX_PIECES / 2 + 1);
             for pair in self.pieces.chunks(2) {
                 let mut piece = pair[0];
                 pair[1..].iter().for_each(|next| piece.join(next));
@@ -68,35 +68,35 @@ mod tests {
 
     #[test]
     fn a_short_curve_is_as_it_was_added() {
-        let mut growth = Growth::default();
-        growth.add(1.0, 1.0, 30.0, 10.0);
-        growth.add(3.0, 2.0, 5.0, 0.0);
-        growth.add(4.0, 1.0, 40.0, 10.0);
-        assert_eq!(growth.points().collect::<Vec<_>>(), [(1.0, 3.0), (4.0, 4.0)]);
+        let mut curve = RatioCurve::default();
+        curve.add(1.0, 1.0, 30.0, 10.0);
+        curve.add(3.0, 2.0, 5.0, 0.0);
+        curve.add(4.0, 1.0, 40.0, 10.0);
+        assert_eq!(curve.points().collect::<Vec<_>>(), [(1.0, 3.0), (4.0, 4.0)]);
     }
 
     proptest! {
         /// Whatever the number of pieces: the space is limited, time increases, and both sides add up.
         #[test]
         fn a_long_curve_keeps_its_sums(lengths in prop::collection::vec(1_u16..1000, 0..3000)) {
-            let mut growth = Growth::default();
+            let mut curve = RatioCurve::default();
             let (mut end, mut over, mut under) = (0.0, 0.0, 0.0);
             for length in &lengths {
                 let length = f64::from(*length);
                 end += length;
                 over += length * 3.0;
                 under += length;
-                growth.add(end, length, length * 3.0, length);
-                prop_assert!(growth.pieces.len() <= MOST);
+                curve.add(end, length, length * 3.0, length);
+                prop_assert!(curve.pieces.len() <= MAX_PIECES);
             }
-            let sum = |of: fn(&Piece) -> f64| growth.pieces.iter().map(of).sum::<f64>();
+            let sum = |of: fn(&Piece) -> f64| curve.pieces.iter().map(of).sum::<f64>();
             prop_assert_eq!(sum(|it| it.over), over);
             prop_assert_eq!(sum(|it| it.under), under);
             prop_assert_eq!(sum(|it| it.length), end);
-            let ends: Vec<f64> = growth.pieces.iter().map(|it| it.end).collect();
+            let ends: Vec<f64> = curve.pieces.iter().map(|it| it.end).collect();
             prop_assert!(ends.windows(2).all(|pair| pair[0] < pair[1]));
-            if lengths.len() >= MOST {
-                prop_assert!(ends.len() > MOST / 8, "{}", ends.len());
+            if lengths.len() >= MAX_PIECES {
+                prop_assert!(ends.len() > MAX_PIECES / 8, "{}", ends.len());
             }
         }
     }

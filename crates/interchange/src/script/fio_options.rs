@@ -16,7 +16,7 @@ pub fn step_name(number: usize, phase: &Phase) -> String {
 /// Returns the fio options of a phase as names and values. The engine, the target, and a rate that is a share of
 /// another step's are added by each format. Bytes are written as plain numbers and times in microseconds, so that no
 /// unit can be misunderstood.
-pub(super) fn options(phase: &Phase) -> Vec<(&'static str, String)> {
+pub(super) fn fio_options_of(phase: &Phase) -> Vec<(&'static str, String)> {
     let reads = phase.mix.read_percent;
     let random = !phase.pattern.is_sequential();
     let kind = match (random, reads) {

@@ -105,7 +105,7 @@ mod tests {
         });
         let tables = "vg-lv: 0 100 linear 8:1 2048\nluks: 0 90 crypt aes-xts-plain64 :64:logon:x \
                       0 8:2 32768 1 allow_discards\nvg-lv: 100 50 linear 8:1 9999\n";
-        facts.answer("dmsetup", &["table"], 0, tables);
+        facts.set_output("dmsetup", &["table"], 0, tables);
         let linear = table(&facts, "vg-lv").unwrap();
         assert_eq!((linear.kind.as_str(), linear.lines), ("linear", 2));
         assert_eq!(linear.offset(), Some(1 << 20));

@@ -2,13 +2,13 @@
 
 use ssdlab_host::doctor::{self, CHECKS, Verdict};
 
-use crate::machine::{Made, mib};
+use crate::machine::{MachineBuilder, mib};
 use crate::{assert_verdict, outcome};
 
 const DAY: u64 = 86_400;
 
-fn plain(options: &str) -> Made {
-    let mut made = Made::new();
+fn plain(options: &str) -> MachineBuilder {
+    let mut made = MachineBuilder::new();
     made.sata("sda", true);
     made.partition("sda1", "sda", mib(1));
     made.mount("/mnt", "ext4", "sda1", options);
@@ -17,7 +17,7 @@ fn plain(options: &str) -> Made {
 
 #[test]
 fn free_space_should_be_trimmed_by_one_thing() {
-    let check = |made: &Made| outcome(&made.done(), "/mnt", "automatic-trim");
+    let check = |made: &MachineBuilder| outcome(&made.build(), "/mnt", "automatic-trim");
     assert_verdict(
         &check(&plain("rw,relatime")),
         Verdict::Warning,
@@ -53,7 +53,7 @@ fn free_space_should_be_trimmed_by_one_thing() {
 #[test]
 fn without_systemd_cron_is_the_remedy() {
     let mut made = plain("rw,relatime");
-    let facts = made.done();
+    let facts = made.build();
     assert!(outcome(&facts, "/mnt", "automatic-trim").remedies[0].words.contains("systemd"));
     made.facts = ssdlab_host::Captured::new(ssdlab_host::Facts::machine(&made.facts));
     made.sata("sda", true);
@@ -61,13 +61,13 @@ fn without_systemd_cron_is_the_remedy() {
     // Units that lie about where systemd does not run switch nothing on.
     let unit = "/usr/lib/systemd/system/fstrim.timer";
     made.facts.link("/etc/systemd/system/timers.target.wants/fstrim.timer", unit);
-    let check = outcome(&made.done(), "/mnt", "automatic-trim");
+    let check = outcome(&made.build(), "/mnt", "automatic-trim");
     assert_verdict(&check, Verdict::Warning, &["cron.weekly"]);
 }
 
 #[test]
 fn what_trims_other_file_systems_does_not_count_for_this_one() {
-    let check = |made: &Made| outcome(&made.done(), "/mnt", "automatic-trim");
+    let check = |made: &MachineBuilder| outcome(&made.build(), "/mnt", "automatic-trim");
     // The timer goes by fstab where that lists anything.
     let mut timer = plain("rw,relatime");
     timer.timer(3 * DAY);
@@ -109,7 +109,7 @@ fn of_what_cron_does_a_capture_holds_the_calls_of_fstrim_alone() {
     let script = "#!/bin/sh\nTOKEN=hush backup\n/sbin/fstrim -a\n";
     made.facts.put_program("/etc/cron.weekly/all", script);
     made.facts.put("/etc/cron.daily/other", "#!/bin/sh\nPASSWORD=hush mail\n");
-    let captured = ssdlab_host::capture(&made.done(), Some("/mnt")).unwrap();
+    let captured = ssdlab_host::capture(&made.build(), Some("/mnt")).unwrap();
     let of =
         |path: &str| String::from_utf8(ssdlab_host::Facts::read(&captured, path).unwrap()).unwrap();
     assert_eq!(of("/etc/cron.weekly/all"), "/sbin/fstrim -a\n");
@@ -119,11 +119,11 @@ fn of_what_cron_does_a_capture_holds_the_calls_of_fstrim_alone() {
 #[test]
 fn partitions_that_begin_in_the_middle_of_a_unit_are_found() {
     let at = |sector: u64| {
-        let mut made = Made::new();
+        let mut made = MachineBuilder::new();
         made.sata("sda", true);
         made.partition("sda1", "sda", sector);
         made.mount("/mnt", "ext4", "sda1", "rw,relatime");
-        outcome(&made.done(), "/mnt", "alignment")
+        outcome(&made.build(), "/mnt", "alignment")
     };
     assert_verdict(&at(2048), Verdict::Fine, &["1 MiB"]);
     assert_verdict(&at(63), Verdict::Warning, &["byte 32256", "align-check"]);
@@ -138,7 +138,7 @@ fn a_loop_device_that_begins_in_the_middle_of_a_block_of_its_file_is_found() {
         made.loop_device("loop0", "/mnt/disk.img", true);
         made.set("loop0", "loop/offset", offset);
         made.mount("/loop", "ext4", "loop0", "rw,relatime");
-        outcome(&made.done(), "/loop", "alignment")
+        outcome(&made.build(), "/loop", "alignment")
     };
     assert_verdict(&at("32256"), Verdict::Warning, &["loop0 begins at byte 32256"]);
     assert_verdict(&at("1048576"), Verdict::Fine, &["loop0"]);
@@ -147,7 +147,7 @@ fn a_loop_device_that_begins_in_the_middle_of_a_block_of_its_file_is_found() {
 
 #[test]
 fn beginnings_add_up_through_the_layers() {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.sata("sda", true);
     made.partition("sda1", "sda", 63);
     // The volume begins so that both together are aligned again.
@@ -155,18 +155,18 @@ fn beginnings_add_up_through_the_layers() {
     let table = "linear DEVICE 1985";
     made.mapping("dm-1", "vg-lv", "LVM-x", table, &["dm-0"], true);
     made.mount("/mnt", "ext4", "dm-1", "rw,relatime");
-    let check = outcome(&made.done(), "/mnt", "alignment");
+    let check = outcome(&made.build(), "/mnt", "alignment");
     assert_verdict(&check, Verdict::Warning, &["sda1 begins at byte 32256", "home begins"]);
     assert!(!check.seen.contains("vg-lv"), "{}", check.seen);
     // Who may not read tables is told so.
     made.facts.set_root(false);
-    let check = outcome(&made.done(), "/mnt", "alignment");
+    let check = outcome(&made.build(), "/mnt", "alignment");
     assert!(check.missing.unwrap().contains("as root: where vg-lv and home begins"));
 }
 
 #[test]
 fn file_systems_without_flushes_are_a_problem_unless_no_drive_has_a_cache() {
-    let check = |made: &Made| outcome(&made.done(), "/mnt", "barriers");
+    let check = |made: &MachineBuilder| outcome(&made.build(), "/mnt", "barriers");
     assert_verdict(&check(&plain("rw,relatime")), Verdict::Fine, &[]);
     for option in ["nobarrier", "barrier=0"] {
         let made = plain(&format!("rw,relatime,{option}"));
@@ -182,7 +182,7 @@ fn file_systems_without_flushes_are_a_problem_unless_no_drive_has_a_cache() {
 
 #[test]
 fn reads_that_write_are_found() {
-    let check = |options| outcome(&plain(options).done(), "/mnt", "atime");
+    let check = |options| outcome(&plain(options).build(), "/mnt", "atime");
     assert_verdict(&check("rw,noatime"), Verdict::Fine, &[]);
     assert_verdict(&check("rw,relatime"), Verdict::Fine, &[]);
     assert_verdict(&check("rw"), Verdict::Warning, &["remount,relatime /mnt"]);
@@ -191,14 +191,14 @@ fn reads_that_write_are_found() {
 #[test]
 fn the_kernel_must_know_trim_for_what_lies_on_the_drive() {
     let check = |release: &str, with_md: bool| {
-        let mut made = Made::new();
+        let mut made = MachineBuilder::new();
         made.sata("sda", true);
         made.sata("sdb", true);
         made.md("md0", "raid1", &["sda", "sdb"], true);
         made.mount("/mnt", "ext4", if with_md { "md0" } else { "sda" }, "rw,relatime");
         let mut machine = ssdlab_host::Facts::machine(&made.facts);
         machine.release = release.to_owned();
-        let mut facts = made.done();
+        let mut facts = made.build();
         facts.set_machine(machine);
         outcome(&facts, "/mnt", "kernel").verdict
     };
@@ -212,24 +212,24 @@ fn the_kernel_must_know_trim_for_what_lies_on_the_drive() {
 #[test]
 fn swappiness_is_left_alone_unless_much_is_swapped_to_a_drive() {
     let mut made = plain("rw,relatime");
-    assert_verdict(&outcome(&made.done(), "/mnt", "swappiness"), Verdict::Fine, &["60"]);
+    assert_verdict(&outcome(&made.build(), "/mnt", "swappiness"), Verdict::Fine, &["60"]);
     made.facts.put("/proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 9 9 -2\n");
     made.facts.put("/proc/uptime", "86400.00 1.0\n");
     made.facts.put("/proc/vmstat", "pswpin 5\npswpout 1000\n");
-    assert_verdict(&outcome(&made.done(), "/mnt", "swappiness"), Verdict::Fine, &["a day"]);
+    assert_verdict(&outcome(&made.build(), "/mnt", "swappiness"), Verdict::Fine, &["a day"]);
     made.facts.put("/proc/vmstat", "pswpin 5\npswpout 10000000\n");
-    assert_verdict(&outcome(&made.done(), "/mnt", "swappiness"), Verdict::Notice, &["zram"]);
+    assert_verdict(&outcome(&made.build(), "/mnt", "swappiness"), Verdict::Notice, &["zram"]);
 }
 
 #[test]
 fn every_check_that_is_listed_is_made_and_no_other() {
-    let mut made = Made::new();
+    let mut made = MachineBuilder::new();
     made.nvme("nvme0n1");
     made.sata("sda", true);
     made.partition("sda1", "sda", mib(1));
     made.mount("/", "ext4", "nvme0n1", "rw,relatime");
     made.mount("/mnt", "ext4", "sda1", "rw,relatime");
-    let diagnosis = doctor::examine(&made.done(), None).unwrap();
+    let diagnosis = doctor::examine(&made.build(), None).unwrap();
     let mut made: Vec<&str> = diagnosis.all().map(|(_, check)| check.check).collect();
     made.sort_unstable();
     made.dedup();

@@ -7,33 +7,34 @@ use etcetera::BaseStrategy;
 use ssdlab_lab::report::Report;
 use ssdlab_lab::store::{RunId, Store, StoreError};
 
-use crate::failure::{Failure, chain};
+use crate::failure::{Failure, error_chain};
 use crate::terminal::Terminal;
 
 /// Environment variable with the path of the store.
-pub const VARIABLE: &str = "SSDLAB_STORE";
+pub const STORE_VARIABLE: &str = "SSDLAB_STORE";
 
 /// Returns the path of the store: from the option, from the environment, or in the user's data directory.
 pub fn path(option: Option<&Path>) -> Result<PathBuf, Failure> {
-    let told = option.map(Path::to_owned).or_else(|| named(std::env::var_os(VARIABLE)));
-    if let Some(path) = told {
+    let named =
+        option.map(Path::to_owned).or_else(|| non_empty_path(std::env::var_os(STORE_VARIABLE)));
+    if let Some(path) = named {
         return Ok(path);
     }
     let strategy = etcetera::choose_base_strategy().map_err(|_| {
         Failure::usage(format!(
-            "there is no home directory to keep runs in; name a file with --store or {VARIABLE}"
+            "there is no home directory to keep runs in; name a file with --store or {STORE_VARIABLE}"
         ))
     })?;
     Ok(strategy.data_dir().join("ssdlab").join("runs.sqlite"))
 }
 
 /// Returns the path in the variable, or `None` if it is empty.
-fn named(value: Option<OsString>) -> Option<PathBuf> {
+fn non_empty_path(value: Option<OsString>) -> Option<PathBuf> {
     value.filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// Warns before a long run if the store cannot be opened, so that the run could not be kept.
-pub fn try_out(path: &Path, terminal: &Terminal) {
+pub fn warn_if_unusable(path: &Path, terminal: &Terminal) {
     if let Err(error) = Store::open(path) {
         warn("as things are, this run will not be kept", &error, terminal);
     }
@@ -41,7 +42,7 @@ pub fn try_out(path: &Path, terminal: &Terminal) {
 
 /// Keeps a report in the store, and returns its number. An error is only a warning, because the report is printed in
 /// any case.
-pub fn keep(path: &Path, report: &Report, terminal: &Terminal) -> Option<RunId> {
+pub fn save(path: &Path, report: &Report, terminal: &Terminal) -> Option<RunId> {
     match Store::open(path).and_then(|mut store| store.insert(report)) {
         Ok(id) => Some(id),
         Err(error) => {
@@ -52,7 +53,7 @@ pub fn keep(path: &Path, report: &Report, terminal: &Terminal) -> Option<RunId> 
 }
 
 /// Returns the newest earlier run that can be compared with `report`, which was kept as `id`.
-pub fn earlier(path: &Path, id: RunId, report: &Report) -> Option<RunId> {
+pub fn earlier_run(path: &Path, id: RunId, report: &Report) -> Option<RunId> {
     let runs = Store::open_read_only(path).and_then(|store| store.list()).ok()?;
     runs.iter()
         .find(|run| {
@@ -66,7 +67,7 @@ pub fn earlier(path: &Path, id: RunId, report: &Report) -> Option<RunId> {
 
 fn warn(what: &str, error: &StoreError, terminal: &Terminal) {
     let mut sentences = vec![what.to_owned()];
-    sentences.extend(chain(error));
+    sentences.extend(error_chain(error));
     let way_out = "--store PATH keeps runs in another file, --no-store keeps none; \
                    --json > FILE saves a report by itself";
     terminal.warn(&sentences, way_out);
@@ -79,7 +80,7 @@ mod tests {
     #[test]
     fn the_option_goes_before_everything() {
         assert_eq!(path(Some(Path::new("here"))).unwrap(), Path::new("here"));
-        assert_eq!(named(Some(OsString::new())), None);
-        assert_eq!(named(Some("there".into())), Some("there".into()));
+        assert_eq!(non_empty_path(Some(OsString::new())), None);
+        assert_eq!(non_empty_path(Some("there".into())), Some("there".into()));
     }
 }

@@ -17,32 +17,32 @@ use crate::mounts::{self, fstab_lines};
 
 /// All regular jobs that trim free space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Regular {
+pub(crate) struct PeriodicTrim {
     /// State of util-linux' fstrim.timer.
     timer: Timer,
     /// Timers and cron files that call fstrim.
-    jobs: Vec<Job>,
+    jobs: Vec<TrimJob>,
 }
 
 /// A timer or a cron file that calls fstrim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Job {
+struct TrimJob {
     name: String,
-    calls: Vec<Extent>,
+    calls: Vec<TrimScope>,
     /// Time of the last run, in seconds since 1970; `None` if it is not recorded.
     last_run: Option<u64>,
 }
 
 /// Mounts that a call of fstrim trims.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Extent {
+enum TrimScope {
     /// All mounted file systems.
     All,
     /// File systems that `/etc/fstab` lists, or all that are mounted if it lists none.
     Listed,
-    /// File systems of the inner extent that have one of these types, or that have none of them if the list begins with
+    /// File systems of the inner scope that have one of these types, or that have none of them if the list begins with
     /// `no`.
-    OfTypes(Vec<String>, Box<Extent>),
+    OfTypes(Vec<String>, Box<TrimScope>),
     /// File systems at these mount points.
     Points(Vec<String>),
     /// Not known, because only a shell could evaluate the call.
@@ -53,7 +53,7 @@ enum Extent {
 
 /// Regular jobs that trim one mount, and those that do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Covering {
+pub(crate) struct MountCoverage {
     /// Names of the jobs that trim the mount.
     pub(crate) by: Vec<String>,
     /// Time of the last run in seconds since 1970, if only one job trims the mount and its last run is recorded.
@@ -61,10 +61,10 @@ pub(crate) struct Covering {
     /// Names of the jobs that may trim the mount.
     pub(crate) unknown: Vec<String>,
     /// Jobs that do not trim the mount, each with the reason in words.
-    pub(crate) passed_by: Vec<String>,
+    pub(crate) uncovered_by: Vec<String>,
 }
 
-impl Covering {
+impl MountCoverage {
     /// Returns true if any job trims the mount.
     pub(crate) fn is_any(&self) -> bool {
         !self.by.is_empty()
@@ -76,11 +76,11 @@ impl Covering {
     }
 }
 
-impl Regular {
-    pub(crate) fn of(facts: &dyn Facts) -> Regular {
+impl PeriodicTrim {
+    pub(crate) fn of(facts: &dyn Facts) -> PeriodicTrim {
         let (timer, mut jobs) = systemd::jobs(facts);
         jobs.extend(cron::jobs(facts));
-        Regular { timer, jobs }
+        PeriodicTrim { timer, jobs }
     }
 
     /// Returns the state of util-linux' fstrim.timer.
@@ -91,98 +91,103 @@ impl Regular {
     /// Returns true if any job may trim any mount.
     pub(crate) fn is_any(&self) -> bool {
         let calls = self.jobs.iter().flat_map(|job| &job.calls);
-        calls.into_iter().any(|call| !matches!(call, Extent::Never(_)))
+        calls.into_iter().any(|call| !matches!(call, TrimScope::Never(_)))
     }
 
     /// Returns the jobs that trim this mount, that may trim it and that do not.
-    pub(crate) fn covering(&self, facts: &dyn Facts, mount: &Mounted) -> Covering {
-        let mut covering = Covering::default();
+    pub(crate) fn coverage(&self, facts: &dyn Facts, mount: &Mounted) -> MountCoverage {
+        let mut coverage = MountCoverage::default();
         let all = mounts::mounted(facts);
         let mut last_run = None;
         for job in &self.jobs {
-            let outcomes: Vec<Outcome> =
-                job.calls.iter().map(|call| reaches(facts, call, mount, &all)).collect();
-            match outcomes.iter().min_by_key(|outcome| outcome.place()) {
-                Some(Outcome::Trims) => {
-                    covering.by.push(job.name.clone());
+            let effects: Vec<CallEffect> =
+                job.calls.iter().map(|call| effect_of(facts, call, mount, &all)).collect();
+            match effects.iter().min_by_key(|effect| effect.rank()) {
+                Some(CallEffect::Trims) => {
+                    coverage.by.push(job.name.clone());
                     last_run = job.last_run;
                 }
-                Some(Outcome::Unknown) => covering.unknown.push(job.name.clone()),
-                Some(Outcome::PassesBy(why)) => {
-                    covering.passed_by.push(format!("{} {why}", job.name));
+                Some(CallEffect::Unknown) => coverage.unknown.push(job.name.clone()),
+                Some(CallEffect::Skips(why)) => {
+                    coverage.uncovered_by.push(format!("{} {why}", job.name));
                 }
                 None => {}
             }
         }
-        covering.last_run = last_run.filter(|_| covering.by.len() == 1);
-        covering
+        coverage.last_run = last_run.filter(|_| coverage.by.len() == 1);
+        coverage
     }
 }
 
 /// Effect of a call of fstrim on one mount.
-enum Outcome {
+enum CallEffect {
     Trims,
     Unknown,
     /// The mount is not trimmed; the reason, as the end of a sentence.
-    PassesBy(String),
+    Skips(String),
 }
 
-impl Outcome {
+impl CallEffect {
     /// Returns the rank of the outcome: of several calls the one with the lowest rank counts.
-    fn place(&self) -> u8 {
+    fn rank(&self) -> u8 {
         match self {
-            Outcome::Trims => 0,
-            Outcome::Unknown => 1,
-            Outcome::PassesBy(_) => 2,
+            CallEffect::Trims => 0,
+            CallEffect::Unknown => 1,
+            CallEffect::Skips(_) => 2,
         }
     }
 }
 
-fn reaches(facts: &dyn Facts, extent: &Extent, mount: &Mounted, all: &[Mount]) -> Outcome {
-    let passes_by = |why: &str| Outcome::PassesBy(why.to_owned());
+fn effect_of(facts: &dyn Facts, scope: &TrimScope, mount: &Mounted, all: &[Mount]) -> CallEffect {
+    let skips = |why: &str| CallEffect::Skips(why.to_owned());
     let same = points_of(mount, all);
-    match extent {
-        Extent::Unknown => Outcome::Unknown,
-        Extent::Never(why) => passes_by(why),
-        Extent::OfTypes(types, extent) => {
-            let ours =
-                all.iter().find(|it| plain(&it.point.to_string_lossy()) == plain(&mount.point));
+    match scope {
+        TrimScope::Unknown => CallEffect::Unknown,
+        TrimScope::Never(why) => skips(why),
+        TrimScope::OfTypes(types, scope) => {
+            let ours = all.iter().find(|it| {
+                without_trailing_slash(&it.point.to_string_lossy())
+                    == without_trailing_slash(&mount.point)
+            });
             let kind = ours.map_or("", |it| it.file_system.as_str());
-            match is_among(kind, types) {
-                true => reaches(facts, extent, mount, all),
-                false => Outcome::PassesBy(format!("trims {} only", types.join(","))),
+            match matches_types(kind, types) {
+                true => effect_of(facts, scope, mount, all),
+                false => CallEffect::Skips(format!("trims {} only", types.join(","))),
             }
         }
-        Extent::Points(points) => match points.iter().any(|point| same.contains(point)) {
-            true => Outcome::Trims,
-            false => Outcome::PassesBy(format!("trims {}", points.join(", "))),
+        TrimScope::Points(points) => match points.iter().any(|point| same.contains(point)) {
+            true => CallEffect::Trims,
+            false => CallEffect::Skips(format!("trims {}", points.join(", "))),
         },
-        Extent::All | Extent::Listed => {
+        TrimScope::All | TrimScope::Listed => {
             let text = match facts.read("/etc/fstab") {
                 Ok(text) => String::from_utf8_lossy(&text).into_owned(),
                 Err(Absent::Missing) => String::new(),
-                Err(_) if *extent == Extent::All => String::new(),
-                Err(_) => return Outcome::Unknown,
+                Err(_) if *scope == TrimScope::All => String::new(),
+                Err(_) => return CallEffect::Unknown,
             };
             let lines = fstab_lines(&text);
-            let ours: Vec<_> = lines.iter().filter(|it| same.contains(&plain(&it.point))).collect();
+            let ours: Vec<_> = lines
+                .iter()
+                .filter(|it| same.contains(&without_trailing_slash(&it.point)))
+                .collect();
             let is_left_out =
                 |options: &[String]| options.iter().any(|option| option == "X-fstrim.notrim");
             match () {
                 () if !ours.is_empty() && ours.iter().all(|line| is_left_out(&line.options)) => {
-                    passes_by("is on, and leaves it out for X-fstrim.notrim in /etc/fstab")
+                    skips("is on, and leaves it out for X-fstrim.notrim in /etc/fstab")
                 }
-                () if *extent == Extent::All || lines.is_empty() || !ours.is_empty() => {
-                    Outcome::Trims
+                () if *scope == TrimScope::All || lines.is_empty() || !ours.is_empty() => {
+                    CallEffect::Trims
                 }
-                () => passes_by("is on, and goes by /etc/fstab, where no line mounts it"),
+                () => skips("is on, and goes by /etc/fstab, where no line mounts it"),
             }
         }
     }
 }
 
 /// Returns true if a file system type matches the list of `fstrim --types`, which a leading `no` inverts.
-fn is_among(kind: &str, types: &[String]) -> bool {
+fn matches_types(kind: &str, types: &[String]) -> bool {
     let first = types.first().and_then(|first| first.strip_prefix("no"));
     match first {
         Some(first) => {
@@ -194,14 +199,14 @@ fn is_among(kind: &str, types: &[String]) -> bool {
 
 /// Returns all mount points of the file system of a mount.
 fn points_of(mount: &Mounted, all: &[Mount]) -> Vec<String> {
-    let text = |it: &Mount| plain(&it.point.to_string_lossy());
-    let ours = all.iter().find(|it| text(it) == plain(&mount.point));
+    let text = |it: &Mount| without_trailing_slash(&it.point.to_string_lossy());
+    let ours = all.iter().find(|it| text(it) == without_trailing_slash(&mount.point));
     let same = all.iter().filter(|it| ours.is_some_and(|ours| ours.device == it.device));
-    std::iter::once(plain(&mount.point)).chain(same.map(text)).collect()
+    std::iter::once(without_trailing_slash(&mount.point)).chain(same.map(text)).collect()
 }
 
 /// Returns a path without trailing slashes.
-fn plain(path: &str) -> String {
+fn without_trailing_slash(path: &str) -> String {
     match path.trim_end_matches('/') {
         "" => "/".to_owned(),
         path => path.to_owned(),

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Extent, Job, cron, shell};
+use super::{TrimJob, TrimScope, cron, shell};
 use crate::facts::{Absent, Facts};
 
 /// Directories of unit files; the first has precedence.
-const PLACES: [&str; 5] = [
+const UNIT_DIRECTORIES: [&str; 5] = [
     "/etc/systemd/system",
     "/run/systemd/system",
     "/usr/local/lib/systemd/system",
@@ -42,14 +42,14 @@ enum Unit {
 }
 
 /// Returns the state of util-linux' timer, and all jobs of timers that are started.
-pub(super) fn jobs(facts: &dyn Facts) -> (Timer, Vec<Job>) {
+pub(super) fn jobs(facts: &dyn Facts) -> (Timer, Vec<TrimJob>) {
     // Unit files may exist on a machine that was not booted by systemd (sd_booted(3)).
     if facts.list("/run/systemd/system") == Err(Absent::Missing) {
         return (Timer::Absent, Vec::new());
     }
     let wanted = wanted_timers(facts);
     let is_masked =
-        |name: &str| matches!(unit(facts, name), Unit::Masked) || is_null_link(facts, name);
+        |name: &str| matches!(unit(facts, name), Unit::Masked) || is_masked_by_link(facts, name);
     let is_on = wanted.iter().any(|name| name == TIMER);
     let state = match () {
         () if is_masked(TIMER) || is_masked("fstrim.service") => Timer::Masked,
@@ -61,8 +61,8 @@ pub(super) fn jobs(facts: &dyn Facts) -> (Timer, Vec<Job>) {
     (state, jobs)
 }
 
-fn is_null_link(facts: &dyn Facts, name: &str) -> bool {
-    let paths = PLACES.iter().map(|place| format!("{place}/{name}"));
+fn is_masked_by_link(facts: &dyn Facts, name: &str) -> bool {
+    let paths = UNIT_DIRECTORIES.iter().map(|place| format!("{place}/{name}"));
     let found = paths.map(|path| facts.resolve(&path)).find(|found| found != &Err(Absent::Missing));
     found.is_some_and(|found| found.as_deref() == Ok("/dev/null"))
 }
@@ -70,7 +70,7 @@ fn is_null_link(facts: &dyn Facts, name: &str) -> bool {
 /// Returns the timers that a target wants, by links of the administrator or of the vendor.
 fn wanted_timers(facts: &dyn Facts) -> Vec<String> {
     let mut found: BTreeMap<(String, String), bool> = BTreeMap::new();
-    for place in PLACES {
+    for place in UNIT_DIRECTORIES {
         let mut directories = facts.list(place).unwrap_or_default();
         directories.retain(|name| name.ends_with(".wants") || name.ends_with(".requires"));
         // Captures of earlier versions of this program contain this directory only.
@@ -96,25 +96,25 @@ fn wanted_timers(facts: &dyn Facts) -> Vec<String> {
 }
 
 /// Returns the job of a timer; `None` if its service neither calls fstrim nor is util-linux' own.
-fn job(facts: &dyn Facts, timer: &str) -> Option<Job> {
+fn job(facts: &dyn Facts, timer: &str) -> Option<TrimJob> {
     let is_ours = timer == TIMER;
-    let never = |why: &str| is_ours.then(|| vec![Extent::Never(why.to_owned())]);
+    let never = |why: &str| is_ours.then(|| vec![TrimScope::Never(why.to_owned())]);
     let mut service = format!("{}.service", timer.strip_suffix(".timer")?);
     let calls = match unit(facts, timer) {
         Unit::Masked => never("is masked")?,
         Unit::Absent => never("is switched on, and there is no such unit")?,
-        Unit::NotKnown => of_service(facts, &service)?,
+        Unit::NotKnown => calls_of_service(facts, &service)?,
         Unit::Known(settings) => {
             let last = settings.iter().rev().find(|(key, _)| key == "Unit");
             service = last.map_or(service, |(_, name)| name.clone());
             match has_trigger(&settings) {
-                true => of_service(facts, &service)?,
+                true => calls_of_service(facts, &service)?,
                 false => never("has no time at which it runs")?,
             }
         }
     };
     let stamp = format!("/var/lib/systemd/timers/stamp-{timer}");
-    Some(Job { name: timer.to_owned(), calls, last_run: facts.modified(&stamp).ok() })
+    Some(TrimJob { name: timer.to_owned(), calls, last_run: facts.modified(&stamp).ok() })
 }
 
 /// Returns true if a timer has any time left: an empty assignment resets all times (systemd.timer(5)).
@@ -124,17 +124,17 @@ fn has_trigger(settings: &[(String, String)]) -> bool {
 }
 
 /// Returns the calls of a service; `None` if it does not call fstrim and is not `fstrim.service`.
-fn of_service(facts: &dyn Facts, service: &str) -> Option<Vec<Extent>> {
+fn calls_of_service(facts: &dyn Facts, service: &str) -> Option<Vec<TrimScope>> {
     let is_ours = service == "fstrim.service";
     let settings = match unit(facts, service) {
         Unit::Masked if is_ours => {
-            return Some(vec![Extent::Never("starts a service that is masked".to_owned())]);
+            return Some(vec![TrimScope::Never("starts a service that is masked".to_owned())]);
         }
         Unit::Absent if is_ours => {
-            return Some(vec![Extent::Never("starts a service that is not there".to_owned())]);
+            return Some(vec![TrimScope::Never("starts a service that is not there".to_owned())]);
         }
         // Assume the service as util-linux ships it.
-        Unit::NotKnown if is_ours => return Some(vec![Extent::Listed]),
+        Unit::NotKnown if is_ours => return Some(vec![TrimScope::Listed]),
         Unit::Masked | Unit::Absent | Unit::NotKnown => return None,
         Unit::Known(settings) => settings,
     };
@@ -145,11 +145,11 @@ fn of_service(facts: &dyn Facts, service: &str) -> Option<Vec<Extent>> {
             false => commands.push(value),
         }
     }
-    let calls: Vec<Extent> =
-        commands.iter().flat_map(|command| of_command(facts, command)).collect();
+    let calls: Vec<TrimScope> =
+        commands.iter().flat_map(|command| calls_of_command(facts, command)).collect();
     match calls.is_empty() {
         true if is_ours => {
-            Some(vec![Extent::Never("starts a service that trims nothing".to_owned())])
+            Some(vec![TrimScope::Never("starts a service that trims nothing".to_owned())])
         }
         true => None,
         false => Some(calls),
@@ -157,14 +157,14 @@ fn of_service(facts: &dyn Facts, service: &str) -> Option<Vec<Extent>> {
 }
 
 /// Returns the calls of a command of a service, which may be a script.
-fn of_command(facts: &dyn Facts, command: &str) -> Vec<Extent> {
+fn calls_of_command(facts: &dyn Facts, command: &str) -> Vec<TrimScope> {
     // Special prefixes of executables, systemd.service(5).
     let command = command.trim_start_matches(['-', '@', ':', '+', '!', '|']);
     let calls = shell::calls(command);
     let program = command.split_whitespace().next().unwrap_or_default();
     let is_fstrim = program.ends_with("/fstrim");
     match calls.is_empty() && program.starts_with('/') && !is_fstrim {
-        true => cron::script(facts, program),
+        true => cron::calls_in_script(facts, program),
         false => calls,
     }
 }
@@ -173,7 +173,7 @@ fn of_command(facts: &dyn Facts, command: &str) -> Vec<Extent> {
 fn unit(facts: &dyn Facts, name: &str) -> Unit {
     let mut is_known_missing = true;
     let mut lines = None;
-    for place in PLACES {
+    for place in UNIT_DIRECTORIES {
         let path = format!("{place}/{name}");
         if facts.resolve(&path).as_deref() == Ok("/dev/null") {
             return Unit::Masked;
@@ -221,7 +221,7 @@ fn drop_ins(facts: &dyn Facts, name: &str) -> Vec<String> {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     // Drop-ins of the unit have precedence over those of all units of its type.
     for directory in [format!("{name}.d"), format!("{kind}.d")] {
-        for place in PLACES {
+        for place in UNIT_DIRECTORIES {
             let path = format!("{place}/{directory}");
             for file in facts.list(&path).unwrap_or_default() {
                 if file.ends_with(".conf") {

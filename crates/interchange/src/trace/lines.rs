@@ -10,11 +10,11 @@ use crate::error::shown;
 const SECTOR: u64 = 512;
 
 /// Largest size of a request, in bytes; larger ones are errors in the file, or in the format.
-const LARGEST: u64 = 1 << 30;
+const MAX_REQUEST_SIZE: u64 = 1 << 30;
 
 /// Request as a line has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Said<'a> {
+pub(super) struct ParsedRequest<'a> {
     pub(super) time: Time,
     pub(super) operation: Operation,
     pub(super) region: Region,
@@ -30,24 +30,24 @@ pub(super) enum Time {
     /// Nanoseconds since an origin of the format.
     At(u64),
     /// Time of the line before.
-    AsBefore,
+    SameAsPrevious,
 }
 
 /// Meaning of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line<'a> {
     /// A request.
-    Request(Said<'a>),
+    Request(ParsedRequest<'a>),
     /// Pause in nanoseconds.
     Pause(u64),
     /// Nothing to replay.
-    Nothing,
+    Ignored,
     /// End of the requests: a summary follows.
     End,
 }
 
 /// Parses a line of a trace.
-pub(super) fn line(format: Format, text: &str) -> Result<Line<'_>, String> {
+pub(super) fn parse_line(format: Format, text: &str) -> Result<Line<'_>, String> {
     match format {
         Format::Iolog2 => iolog(text, None),
         Format::Iolog3 => iolog(text, Some(1_000)),
@@ -64,12 +64,12 @@ fn number(text: &str, what: &str) -> Result<u64, String> {
     text.trim().parse().map_err(|_| format!("{what} '{}' is not a whole number", shown(text)))
 }
 
-fn times(value: u64, factor: u64, what: &str) -> Result<u64, String> {
+fn checked_product(value: u64, factor: u64, what: &str) -> Result<u64, String> {
     value.checked_mul(factor).ok_or_else(|| format!("{what} {value} is too large"))
 }
 
 fn region(offset: u64, length: u64) -> Result<Region, String> {
-    if length == 0 || length > LARGEST {
+    if length == 0 || length > MAX_REQUEST_SIZE {
         return Err(format!("a request of {length} bytes; it is 1 byte to 1 GiB long"));
     }
     if offset > i64::MAX as u64 {
@@ -78,12 +78,12 @@ fn region(offset: u64, length: u64) -> Result<Region, String> {
     Ok(Region { offset: ByteLength::new(offset), length: ByteLength::new(length) })
 }
 
-fn said(time: Time, operation: Operation, region: Region, volume: &str) -> Line<'_> {
+fn request_line(time: Time, operation: Operation, region: Region, volume: &str) -> Line<'_> {
     let stage = Stage::Issued;
-    Line::Request(Said { time, operation, region, volume, stage, flush_before: false })
+    Line::Request(ParsedRequest { time, operation, region, volume, stage, flush_before: false })
 }
 
-fn fields<'a, const N: usize>(
+fn split_fields<'a, const N: usize>(
     parts: impl Iterator<Item = &'a str>,
     what: &str,
 ) -> Result<[&'a str; N], String> {
@@ -103,30 +103,32 @@ fn fields<'a, const N: usize>(
 fn iolog(text: &str, unit: Option<u64>) -> Result<Line<'_>, String> {
     let mut parts = text.split_ascii_whitespace();
     let time = match unit {
-        Some(unit) => Time::At(times(number(parts.next().unwrap_or(""), "time")?, unit, "time")?),
-        None => Time::AsBefore,
+        Some(unit) => {
+            Time::At(checked_product(number(parts.next().unwrap_or(""), "time")?, unit, "time")?)
+        }
+        None => Time::SameAsPrevious,
     };
     let (Some(volume), Some(action)) = (parts.next(), parts.next()) else {
         return Err("it is 'file action offset length'".to_owned());
     };
     let operation = match action {
-        "add" | "open" | "close" => return Ok(Line::Nothing),
+        "add" | "open" | "close" => return Ok(Line::Ignored),
         "read" => Operation::Read,
         "write" => Operation::Write,
         "trim" => Operation::Trim,
         "sync" | "datasync" => Operation::Flush,
         "wait" if unit.is_none() => {
             let micros = number(parts.next().unwrap_or(""), "wait")?;
-            return Ok(Line::Pause(times(micros, 1_000, "wait")?));
+            return Ok(Line::Pause(checked_product(micros, 1_000, "wait")?));
         }
         _ => return Err(format!("'{}' is no action of an iolog", shown(action))),
     };
     if operation == Operation::Flush {
-        return Ok(said(time, operation, Region::first(ByteLength::ZERO), volume));
+        return Ok(request_line(time, operation, Region::first(ByteLength::ZERO), volume));
     }
-    let [offset, length] = fields(parts, "offset length")?;
+    let [offset, length] = split_fields(parts, "offset length")?;
     let region = region(number(offset, "offset")?, number(length, "length")?)?;
-    Ok(said(time, operation, region, volume))
+    Ok(request_line(time, operation, region, volume))
 }
 
 /// Parses a line of blkparse: `maj,min cpu seq sec.ns pid action RWBS sector + count [name]`.
@@ -151,7 +153,7 @@ fn blkparse(text: &str) -> Result<Line<'_>, String> {
     let stage = match next("the action")? {
         "Q" => Stage::Queued,
         "D" => Stage::Issued,
-        _ => return Ok(Line::Nothing),
+        _ => return Ok(Line::Ignored),
     };
     let kind = next("the kind of request")?;
     let (flush_before, rest) = match kind.strip_prefix('F') {
@@ -163,12 +165,12 @@ fn blkparse(text: &str) -> Result<Line<'_>, String> {
         Some(b'W') => Operation::Write,
         Some(b'D') => Operation::Trim,
         // Neither a transfer nor a flush, but a command of another kind.
-        Some(b'N') | None if !flush_before => return Ok(Line::Nothing),
+        Some(b'N') | None if !flush_before => return Ok(Line::Ignored),
         _ if flush_before => Operation::Flush,
         _ => return Err(format!("'{}' is no kind of request", shown(kind))),
     };
     let nothing = Region::first(ByteLength::ZERO);
-    let flush = Said {
+    let flush = ParsedRequest {
         time: Time::At(time),
         operation: Operation::Flush,
         region: nothing,
@@ -194,9 +196,9 @@ fn blkparse(text: &str) -> Result<Line<'_>, String> {
     if count == 0 && flush_before {
         return Ok(Line::Request(flush));
     }
-    let offset = times(number(sector, "sector")?, SECTOR, "sector")?;
-    let region = region(offset, times(count, SECTOR, "count")?)?;
-    Ok(Line::Request(Said { operation, region, flush_before, ..flush }))
+    let offset = checked_product(number(sector, "sector")?, SECTOR, "sector")?;
+    let region = region(offset, checked_product(count, SECTOR, "count")?)?;
+    Ok(Line::Request(ParsedRequest { operation, region, flush_before, ..flush }))
 }
 
 /// Reads `12.345678901` as nanoseconds.
@@ -213,12 +215,12 @@ fn seconds(text: &str) -> Result<u64, String> {
 
 fn msr_cambridge(text: &str) -> Result<Line<'_>, String> {
     const WHAT: &str = "Timestamp,Host,Disk,Read|Write,Offset,Size,ResponseTime";
-    let [time, host, disk, kind, offset, size, _] = fields(text.split(','), WHAT)?;
+    let [time, host, disk, kind, offset, size, _] = split_fields(text.split(','), WHAT)?;
     let is_plain = |field: &str| !field.contains(|letter: char| letter.is_whitespace());
     if !text.split(',').skip(1).take(2).all(is_plain) {
         return Err("host and disk have no blanks".to_owned());
     }
-    let time = times(number(time, "timestamp")?, 100, "timestamp")?;
+    let time = checked_product(number(time, "timestamp")?, 100, "timestamp")?;
     let operation = match kind {
         _ if kind.eq_ignore_ascii_case("read") => Operation::Read,
         _ if kind.eq_ignore_ascii_case("write") => Operation::Write,
@@ -229,69 +231,69 @@ fn msr_cambridge(text: &str) -> Result<Line<'_>, String> {
     // The name of the volume is host and disk, which are adjacent in the line.
     let behind_time = text.split_once(',').map_or("", |(_, rest)| rest);
     let volume = &behind_time[..(host.len() + 1 + disk.len()).min(behind_time.len())];
-    Ok(said(Time::At(time), operation, region, volume))
+    Ok(request_line(Time::At(time), operation, region, volume))
 }
 
 fn alibaba(text: &str) -> Result<Line<'_>, String> {
     let [volume, kind, offset, length, time] =
-        fields(text.split(','), "device,R|W,offset,length,microseconds")?;
+        split_fields(text.split(','), "device,R|W,offset,length,microseconds")?;
     let operation = match kind {
         "R" => Operation::Read,
         "W" => Operation::Write,
         _ => return Err(format!("'{}' is neither R nor W", shown(kind))),
     };
     number(volume, "device")?;
-    let time = times(number(time, "time")?, 1_000, "time")?;
+    let time = checked_product(number(time, "time")?, 1_000, "time")?;
     let region = region(number(offset, "offset")?, number(length, "length")?)?;
-    Ok(said(Time::At(time), operation, region, volume))
+    Ok(request_line(Time::At(time), operation, region, volume))
 }
 
 fn tencent(text: &str) -> Result<Line<'_>, String> {
     let [time, offset, size, kind, volume] =
-        fields(text.split(','), "seconds,offset,size,0|1,volume, in sectors")?;
+        split_fields(text.split(','), "seconds,offset,size,0|1,volume, in sectors")?;
     let operation = match kind {
         "0" => Operation::Read,
         "1" => Operation::Write,
         _ => return Err(format!("'{}' is neither 0 (read) nor 1 (write)", shown(kind))),
     };
     number(volume, "volume")?;
-    let time = times(number(time, "time")?, 1_000_000_000, "time")?;
-    let offset = times(number(offset, "offset")?, SECTOR, "offset")?;
-    let region = region(offset, times(number(size, "size")?, SECTOR, "size")?)?;
-    Ok(said(Time::At(time), operation, region, volume))
+    let time = checked_product(number(time, "time")?, 1_000_000_000, "time")?;
+    let offset = checked_product(number(offset, "offset")?, SECTOR, "offset")?;
+    let region = region(offset, checked_product(number(size, "size")?, SECTOR, "size")?)?;
+    Ok(request_line(Time::At(time), operation, region, volume))
 }
 
 fn mqsim(text: &str) -> Result<Line<'_>, String> {
     let [time, volume, sector, count, kind] =
-        fields(text.split_ascii_whitespace(), "ns device sector count 0|1")?;
+        split_fields(text.split_ascii_whitespace(), "ns device sector count 0|1")?;
     let operation = match kind {
         "0" => Operation::Write,
         "1" => Operation::Read,
         _ => return Err(format!("'{}' is neither 0 (write) nor 1 (read)", shown(kind))),
     };
     number(volume, "device")?;
-    let offset = times(number(sector, "sector")?, SECTOR, "sector")?;
-    let region = region(offset, times(number(count, "count")?, SECTOR, "count")?)?;
-    Ok(said(Time::At(number(time, "time")?), operation, region, volume))
+    let offset = checked_product(number(sector, "sector")?, SECTOR, "sector")?;
+    let region = region(offset, checked_product(number(count, "count")?, SECTOR, "count")?)?;
+    Ok(request_line(Time::At(number(time, "time")?), operation, region, volume))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn request(format: Format, text: &str) -> Said<'_> {
-        match line(format, text) {
-            Ok(Line::Request(said)) => said,
+    fn parse_request(format: Format, text: &str) -> ParsedRequest<'_> {
+        match parse_line(format, text) {
+            Ok(Line::Request(request)) => request,
             other => panic!("{text}: {other:?}"),
         }
     }
 
     fn error(format: Format, text: &str) -> String {
-        line(format, text).unwrap_err()
+        parse_line(format, text).unwrap_err()
     }
 
     #[test]
-    fn each_form_says_the_same_in_its_own_way() {
+    fn each_format_says_the_same_in_its_own_way() {
         let lines = [
             (Format::Iolog2, "/dev/sda write 8192 4096", None),
             (Format::Iolog3, "12 /dev/sda write 8192 4096", Some(12_000)),
@@ -310,26 +312,29 @@ mod tests {
             (Format::Mqsim, "2000 0 16 8 0", Some(2000)),
         ];
         for (format, text, time) in lines {
-            let said = request(format, text);
-            assert_eq!(said.operation, Operation::Write, "{text}");
-            assert_eq!((said.region.offset.bytes(), said.region.length.bytes()), (8192, 4096));
-            assert_eq!(said.time, time.map_or(Time::AsBefore, Time::At));
+            let request = parse_request(format, text);
+            assert_eq!(request.operation, Operation::Write, "{text}");
+            assert_eq!(
+                (request.region.offset.bytes(), request.region.length.bytes()),
+                (8192, 4096)
+            );
+            assert_eq!(request.time, time.map_or(Time::SameAsPrevious, Time::At));
         }
-        assert_eq!(request(Format::MsrCambridge, "1,hm,1,Read,0,512,1").volume, "hm,1");
+        assert_eq!(parse_request(Format::MsrCambridge, "1,hm,1,Read,0,512,1").volume, "hm,1");
     }
 
     #[test]
     fn flushes_trims_and_waits_are_told_apart() {
-        let kind = |text| request(Format::Blkparse, text).operation;
+        let kind = |text| parse_request(Format::Blkparse, text).operation;
         assert_eq!(kind("8,0 1 2 1.5 7 D DS 16 + 8 [x]"), Operation::Trim);
         assert_eq!(kind("8,0 1 2 1.5 7 D FN [x]"), Operation::Flush);
         assert_eq!(kind("8,0 1 2 1.5 7 D RA 16 + 8 [x]"), Operation::Read);
-        assert!(request(Format::Blkparse, "8,0 1 2 1.5 7 D FWFS 16 + 8 [x]").flush_before);
-        assert_eq!(line(Format::Blkparse, "8,0 1 2 1.5 7 P N [x]"), Ok(Line::Nothing));
-        assert_eq!(line(Format::Blkparse, "CPU0 (8,0):"), Ok(Line::End));
-        assert_eq!(line(Format::Iolog2, "/dev/sda wait 150"), Ok(Line::Pause(150_000)));
-        assert_eq!(request(Format::Iolog2, "/dev/sda sync 0 0").operation, Operation::Flush);
-        assert_eq!(line(Format::Iolog3, "0 /dev/sda add"), Ok(Line::Nothing));
+        assert!(parse_request(Format::Blkparse, "8,0 1 2 1.5 7 D FWFS 16 + 8 [x]").flush_before);
+        assert_eq!(parse_line(Format::Blkparse, "8,0 1 2 1.5 7 P N [x]"), Ok(Line::Ignored));
+        assert_eq!(parse_line(Format::Blkparse, "CPU0 (8,0):"), Ok(Line::End));
+        assert_eq!(parse_line(Format::Iolog2, "/dev/sda wait 150"), Ok(Line::Pause(150_000)));
+        assert_eq!(parse_request(Format::Iolog2, "/dev/sda sync 0 0").operation, Operation::Flush);
+        assert_eq!(parse_line(Format::Iolog3, "0 /dev/sda add"), Ok(Line::Ignored));
     }
 
     #[test]
