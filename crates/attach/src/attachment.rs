@@ -9,15 +9,15 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::completion_lateness::LatenessHistogram;
 use crate::control::{self, Ask, Control, Detached, Record};
 use crate::device::{self, LoopDevice};
 use crate::engine::{Engine, Opened, Options, Outcome, Time};
 use crate::error::AttachError;
 use crate::fuse::Mounted;
 use crate::image::Image;
-use crate::lateness::Recorder;
-use crate::leftovers;
 use crate::nbd::{Address, Server};
+use crate::stale_mounts;
 use crate::status::Status;
 #[cfg(feature = "ublk")]
 use crate::timer::Timer;
@@ -50,7 +50,7 @@ impl Route {
             Route::Device { mount: Some((directory, _)) } => ("--mount", directory),
             _ => return Ok(()),
         };
-        check_name(&full_name(directory))?;
+        check_utf8(&resolve_directory(directory))?;
         let place = directory.display();
         match std::fs::metadata(directory) {
             Ok(found) if !found.is_dir() => Err(AttachError::Usage(format!(
@@ -66,18 +66,18 @@ impl Route {
 }
 
 /// The file of an image while its drive is attached.
-struct Held {
+struct ImageFile {
     path: PathBuf,
     /// The file, opened with `O_PATH`, and its length when the drive was attached; `None` if that failed.
     file: Option<(File, u64)>,
 }
 
-impl Held {
-    fn new(path: &Path) -> Held {
+impl ImageFile {
+    fn new(path: &Path) -> ImageFile {
         // `O_PATH` reads nothing, and closing such a descriptor releases no lock.
         let open = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path);
         let with_length = |file: File| file.metadata().map(|found| (file, found.len()));
-        Held { path: path.to_owned(), file: open.and_then(with_length).ok() }
+        ImageFile { path: path.to_owned(), file: open.and_then(with_length).ok() }
     }
 
     /// Returns an error if somebody has removed the file or cut it short since.
@@ -103,15 +103,15 @@ impl Held {
 
 /// State that the control thread shares with the thread that runs `Attachment`.
 struct Shared {
-    file: Held,
+    file: ImageFile,
     engine: Arc<Engine>,
-    lateness: Arc<Recorder>,
+    lateness: Arc<LatenessHistogram>,
     began: Instant,
     time: Time,
     image: PathBuf,
     profile: String,
     place: Mutex<String>,
-    wants_end: AtomicBool,
+    is_detach_requested: AtomicBool,
     device: Mutex<Option<LoopDevice>>,
     /// Callback that names the users of a file, NBD server or ublk device, as text; `None` for a loop device.
     users: Mutex<Option<Users>>,
@@ -123,7 +123,7 @@ struct Shared {
 type Users = Box<dyn Fn() -> Option<String> + Send>;
 
 /// Time for which users may still be seen that are just leaving.
-const LEAVING: Duration = Duration::from_secs(1);
+const USER_EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An attached drive.
 pub struct Attachment {
@@ -141,7 +141,7 @@ pub struct Attachment {
 }
 
 /// Interval at which an attached drive is given idle time.
-const TICK: Duration = Duration::from_millis(20);
+const IDLE_TICK: Duration = Duration::from_millis(20);
 
 impl Attachment {
     /// Attaches the drive in the image at `image`, by `route`.
@@ -152,25 +152,24 @@ impl Attachment {
         route.check()?;
         let open = if options.read_only { Image::open_read_only } else { Image::open };
         let path = std::fs::canonicalize(image).unwrap_or_else(|_| image.to_owned());
-        check_name(&path)?;
+        check_utf8(&path)?;
         let opened = open(image)?;
         let image = &path;
         // This process has the image, so the process that had it before has ended.
         let mut notes = control::clean_up_after_image(image)?;
         let profile = opened.profile().name().to_owned();
         if opened.is_read_only() && !options.read_only {
-            notes
-                .push(read_only_words("cannot be written to by this user, or on this file system"));
+            notes.push(read_only_note("cannot be written to by this user, or on this file system"));
         }
         let (engine, opened) = match Engine::open(opened, options) {
             Err(error) if is_disk_full(&error) => {
-                notes.push(read_only_words("lies on a disk that is full"));
+                notes.push(read_only_note("lies on a disk that is full"));
                 Engine::open(Image::open_read_only(image)?, options)?
             }
             opened => opened?,
         };
         let shared = Arc::new(Shared {
-            file: Held::new(image),
+            file: ImageFile::new(image),
             engine: Arc::new(engine),
             lateness: Arc::default(),
             began: Instant::now(),
@@ -178,7 +177,7 @@ impl Attachment {
             image: image.clone(),
             profile,
             place: Mutex::default(),
-            wants_end: AtomicBool::new(false),
+            is_detach_requested: AtomicBool::new(false),
             device: Mutex::default(),
             users: Mutex::default(),
             detached: Mutex::default(),
@@ -197,10 +196,10 @@ impl Attachment {
             notes,
         };
         attachment.start_helper();
-        if let Err(error) = attachment.reach(route) {
+        if let Err(error) = attachment.set_up_route(route) {
             // The error of the route is the one to report. Nothing can have been written yet, so a device that
             // stays in use for longer than a moment loses nothing.
-            let _ = attachment.detach_within(device::MOMENT);
+            let _ = attachment.detach_within(device::BUSY_RETRY_MAX);
             return Err(error);
         }
         Ok(attachment)
@@ -213,10 +212,10 @@ impl Attachment {
         let engine = self.shared.engine.clone();
         let thread = std::thread::Builder::new().name("image".to_owned());
         // Without the thread, answers are later.
-        self.helper = thread.spawn(move || engine.help()).ok();
+        self.helper = thread.spawn(move || engine.run_helper()).ok();
     }
 
-    fn reach(&mut self, route: &Route) -> Result<(), AttachError> {
+    fn set_up_route(&mut self, route: &Route) -> Result<(), AttachError> {
         let (engine, lateness) = (self.shared.engine.clone(), self.shared.lateness.clone());
         let stem = self.shared.image.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (mut device, mut mounted_at) = (None, None);
@@ -231,7 +230,7 @@ impl Attachment {
                     ));
                 }
                 let connected = server.counter();
-                self.shared.ask_for_users(move || match connected() {
+                self.shared.set_user_query(move || match connected() {
                     0 => None,
                     1 => Some("a client is connected".to_owned()),
                     count => Some(format!("clients have {count} connections")),
@@ -244,25 +243,25 @@ impl Attachment {
                 let timer = Timer::start(lateness).map_err(|error| {
                     AttachError::io("start a thread for", &self.shared.image, error)
                 })?;
-                let its_own = engine.clone();
+                let clock_engine = engine.clone();
                 let thread = std::thread::Builder::new().name("time".to_owned());
                 // The thread ends when the drive is closed.
-                thread.spawn(move || its_own.keep_time()).map_err(|error| {
+                thread.spawn(move || clock_engine.run_clock()).map_err(|error| {
                     AttachError::io("start a thread for", &self.shared.image, error)
                 })?;
                 let made = crate::ublk::Device::start(&engine, &Arc::new(timer))?;
                 let place = made.path().to_owned();
                 let path = place.clone();
-                self.shared.ask_for_users(move || {
+                self.shared.set_user_query(move || {
                     crate::ublk::is_used(&path).then(|| users::names(&path))
                 });
                 self.ublk = Some(made);
                 place
             }
             Route::File(directory) => {
-                let full = full_name(directory);
+                let full = resolve_directory(directory);
                 let cannot = |error| AttachError::io("clean up", directory, error);
-                if leftovers::unmount_dead(&full).map_err(cannot)? {
+                if stale_mounts::unmount_stale(&full).map_err(cannot)? {
                     self.notes.push(format!(
                         "Unmounted {}, which a drive had left whose program was killed.",
                         directory.display()
@@ -272,7 +271,7 @@ impl Attachment {
                 let place = mounted.file().display().to_string();
                 mounted_at = Some(full);
                 let opened = mounted.opened();
-                self.shared.ask_for_users(move || match opened.load(Ordering::Relaxed) {
+                self.shared.set_user_query(move || match opened.load(Ordering::Relaxed) {
                     0 => None,
                     _ => Some("a program has it open".to_owned()),
                 });
@@ -345,22 +344,22 @@ impl Attachment {
     /// Lets idle time pass on the drive until `stop` returns true or a program asks for the drive to be
     /// detached. A drive without power stays attached, and fails requests, until then.
     pub fn run(&self, mut stop: impl FnMut() -> bool) {
-        while !stop() && !self.shared.wants_end.load(Ordering::Relaxed) {
-            std::thread::sleep(TICK);
+        while !stop() && !self.shared.is_detach_requested.load(Ordering::Relaxed) {
+            std::thread::sleep(IDLE_TICK);
             self.shared.engine.tick();
         }
     }
 
     /// Unmounts what this attachment has mounted, and detaches the loop device if nobody uses it. Tries for ten
-    /// seconds, or once if this is repeated (`is_tried_again`). Call it before [`Attachment::detach`], which
+    /// seconds, or once if this is repeated (`is_retry`). Call it before [`Attachment::detach`], which
     /// does not stop for users.
     ///
     /// # Errors
     /// [`AttachError::Busy`] if the device is in use. The drive works on then, and what was written to a
     /// mounted file system is on the drive, and durable.
-    pub fn let_go(&self, is_tried_again: bool) -> Result<(), AttachError> {
-        let patience = if is_tried_again { Duration::ZERO } else { device::PATIENCE };
-        self.shared.let_go(Instant::now() + patience)
+    pub fn release_if_unused(&self, is_retry: bool) -> Result<(), AttachError> {
+        let patience = if is_retry { Duration::ZERO } else { device::TIMEOUT };
+        self.shared.release_device(Instant::now() + patience)
     }
 
     /// Detaches the drive in order: unmounts, removes the device, flushes, and closes the image. What cannot be
@@ -369,7 +368,7 @@ impl Attachment {
     /// # Errors
     /// Returns an error if something stays in use, or if the image cannot be closed; what was flushed is there.
     pub fn detach(&mut self) -> Result<Outcome, AttachError> {
-        self.detach_within(device::PATIENCE)
+        self.detach_within(device::TIMEOUT)
     }
 
     /// Detaches the drive as [`Attachment::detach`] does; waits up to `patience` for users of the device.
@@ -382,16 +381,16 @@ impl Attachment {
         }
         let outcome = released.and(closed);
         let outcome = outcome.and_then(|outcome| self.shared.file.check().map(|()| outcome));
-        self.shared.note_end(&outcome);
+        self.shared.publish_outcome(&outcome);
         // Closing the control thread lets it answer whoever has asked for the end.
         self.control = None;
         outcome
     }
 
     fn release(&mut self, patience: Duration) -> Result<(), AttachError> {
-        let released = self.shared.let_go(Instant::now() + patience);
+        let released = self.shared.release_device(Instant::now() + patience);
         if let Some(device) = lock(&self.shared.device).take() {
-            device.leave();
+            device.detach_lazily();
         }
         if let Some(mut server) = self.server.take() {
             server.close();
@@ -429,19 +428,19 @@ impl std::fmt::Debug for Attachment {
 }
 
 /// Returns an error if a full path cannot be written into the record by which other programs find the drive.
-fn check_name(path: &Path) -> Result<(), AttachError> {
+fn check_utf8(path: &Path) -> Result<(), AttachError> {
     if path.to_str().is_some() {
         return Ok(());
     }
-    let words = format!(
+    let message = format!(
         "{}: only files whose full names are UTF-8 can be attached; rename it",
         path.display()
     );
-    Err(AttachError::Usage(words))
+    Err(AttachError::Usage(message))
 }
 
 /// Returns the note that an image is attached read-only; `does` completes "the image ...".
-fn read_only_words(does: &str) -> String {
+fn read_only_note(does: &str) -> String {
     format!("Attached for reading only: the image {does}. Writes fail, and nothing in it changes.")
 }
 
@@ -454,7 +453,7 @@ fn is_disk_full(error: &AttachError) -> bool {
 
 /// Returns the full path of a directory, symbolic links resolved. The directory itself may be the mount of a
 /// killed program, which answers nothing.
-fn full_name(directory: &Path) -> PathBuf {
+fn resolve_directory(directory: &Path) -> PathBuf {
     let full = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     if let Ok(found) = std::fs::canonicalize(&full) {
         return found;
@@ -492,9 +491,9 @@ impl Shared {
             blocks_by_valid_share: Default::default(),
             requests: Default::default(),
             attribution: Default::default(),
-            lateness: self.lateness.figures(),
+            lateness: self.lateness.summary(),
         };
-        self.engine.inside(&mut status);
+        self.engine.fill_status(&mut status);
         status
     }
 
@@ -514,48 +513,49 @@ impl Shared {
                 self.engine.power_cut();
                 "\"done\"".to_owned()
             }
-            Ask::Detach => serde_json::to_string(&self.detach_for_another())
-                .expect("words are written as JSON"),
+            Ask::Detach => {
+                serde_json::to_string(&self.detach_on_request()).expect("words are written as JSON")
+            }
         }
     }
 
-    fn ask_for_users(&self, users: impl Fn() -> Option<String> + Send + 'static) {
+    fn set_user_query(&self, users: impl Fn() -> Option<String> + Send + 'static) {
         *lock(&self.users) = Some(Box::new(users));
     }
 
-    fn let_go(&self, until: Instant) -> Result<(), AttachError> {
+    fn release_device(&self, until: Instant) -> Result<(), AttachError> {
         let mut device = lock(&self.device);
         if let Some(held) = &mut *device {
-            if self.engine.is_cut() { held.tear_off(until) } else { held.detach(until) }?;
+            if self.engine.is_cut() { held.force_detach(until) } else { held.detach(until) }?;
         }
         *device = None;
         Ok(())
     }
 
     /// Detaches the drive for a program that asks for it, unless it is in use.
-    fn detach_for_another(&self) -> Detached {
+    fn detach_on_request(&self) -> Detached {
         if !self.engine.is_cut() {
             if let Some(users) = self.users() {
                 return Detached::InUse(users);
             }
-            if let Err(error) = self.let_go(Instant::now() + device::PATIENCE) {
+            if let Err(error) = self.release_device(Instant::now() + device::TIMEOUT) {
                 return match error {
                     AttachError::Busy { users, .. } => Detached::InUse(users),
                     error => Detached::InUse(error.to_string()),
                 };
             }
         }
-        self.wants_end.store(true, Ordering::Relaxed);
+        self.is_detach_requested.store(true, Ordering::Relaxed);
         let ended = self.has_ended.wait_timeout_while(
             lock(&self.detached),
-            control::PATIENCE_AT_END,
+            control::DETACH_TIMEOUT,
             |detached| detached.is_none(),
         );
         let detached = ended.unwrap_or_else(PoisonError::into_inner).0.clone();
         detached.unwrap_or_else(|| {
-            let words = "its image is still being closed, and that goes on; 'ssdlab status' does not \
+            let message = "its image is still being closed, and that goes on; 'ssdlab status' does not \
                          find it any more when it is done";
-            Detached::Failed(words.to_owned())
+            Detached::Failed(message.to_owned())
         })
     }
 
@@ -567,20 +567,20 @@ impl Shared {
         }
         let users = lock(&self.users);
         let users = users.as_ref()?;
-        let until = Instant::now() + LEAVING;
+        let until = Instant::now() + USER_EXIT_TIMEOUT;
         loop {
             let found = users();
             if found.is_none() || Instant::now() > until {
                 return found;
             }
-            std::thread::sleep(TICK);
+            std::thread::sleep(IDLE_TICK);
         }
     }
 
-    fn note_end(&self, outcome: &Result<Outcome, AttachError>) {
+    fn publish_outcome(&self, outcome: &Result<Outcome, AttachError>) {
         let ended = match outcome {
             Ok(outcome) => Detached::Done(*outcome),
-            Err(error) => Detached::Failed(chain(error)),
+            Err(error) => Detached::Failed(with_causes(error)),
         };
         lock(&self.detached).get_or_insert(ended);
         self.has_ended.notify_all();
@@ -588,7 +588,7 @@ impl Shared {
 }
 
 /// Returns an error and its causes, as text.
-fn chain(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |error| error.source());
     causes.fold(error.to_string(), |said, cause| format!("{said}: {cause}"))
 }

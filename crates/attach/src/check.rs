@@ -13,7 +13,7 @@ use crate::recover::recover;
 use crate::store::Store;
 
 /// Maximum number of lost units that a report names.
-const NAMED_MAX: usize = 20;
+const NAMED_UNITS_MAX: usize = 20;
 
 /// Result of a check.
 #[derive(Clone, Debug, Serialize)]
@@ -135,12 +135,12 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
         report.units_mapped += 1;
         let store = model.store();
         // Recovery may have copied the unit, to reclaim space.
-        let Some(place) = store.lies_at(place) else { continue };
+        let Some(place) = store.place_in_image(place) else { continue };
         let program = store.program_of(place);
         if unreadable.contains(&program) {
             damaged.insert(program);
             report.damaged += 1;
-        } else if store.spare_names(place).is_some_and(|named| named != Some(unit)) {
+        } else if store.logical_in_spare(place).is_some_and(|named| named != Some(unit)) {
             misplaced += 1;
         }
         if unreadable.contains(&program) || wrong.contains(&program) {
@@ -153,7 +153,7 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
             };
             if sum != Some(crc32fast::hash(&data)) {
                 report.lost += 1;
-                if report.lost_units.len() < NAMED_MAX {
+                if report.lost_units.len() < NAMED_UNITS_MAX {
                     report.lost_units.push(unit.0);
                 }
             }
@@ -192,8 +192,8 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
 pub fn repair(path: &Path) -> Result<(), AttachError> {
     let image = Image::open(path)?;
     if image.is_read_only() {
-        let words = "cannot be written to, and so not be repaired; copy it to where it can";
-        return Err(AttachError::image(path, words));
+        let message = "cannot be written to, and so not be repaired; copy it to where it can";
+        return Err(AttachError::image(path, message));
     }
     let options = Options { accept_loss: true, ..Options::default() };
     let (engine, _) = Engine::open(image, options)?;

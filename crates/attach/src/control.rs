@@ -18,8 +18,8 @@ use ssdlab_rundir::directory;
 
 use crate::engine::Outcome;
 use crate::error::AttachError;
-use crate::leftovers;
 use crate::socket::listen_privately;
+use crate::stale_mounts;
 
 /// Record of an attached drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -232,8 +232,9 @@ pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
             )),
             several => {
                 let places: Vec<&str> = several.iter().map(|it| it.place.as_str()).collect();
-                let words = format!("several drives are attached; name one: {}", places.join(", "));
-                Err(AttachError::Usage(words))
+                let message =
+                    format!("several drives are attached; name one: {}", places.join(", "));
+                Err(AttachError::Usage(message))
             }
         };
     };
@@ -253,19 +254,19 @@ pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
 }
 
 /// Maximum time for an answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum time for detaching: unmounting, flushing and closing the image.
-pub(crate) const PATIENCE_AT_END: Duration = Duration::from_secs(300);
+pub(crate) const DETACH_TIMEOUT: Duration = Duration::from_secs(300);
 /// Time by which a client waits longer for a detach than the drive allows it, so that the drive itself reports
 /// its timeout.
-const LONGER: Duration = Duration::from_secs(60);
+const DETACH_MARGIN: Duration = Duration::from_secs(60);
 
 /// Timeouts are counted in pieces of this length. While the whole machine stands still, clocks go on and nobody
 /// can answer: such a pause counts as one piece.
-const PIECE: Duration = Duration::from_secs(5);
+const TIMEOUT_SLICE: Duration = Duration::from_secs(5);
 
 /// Number of tries if the drive hangs up before it has read the request.
-const ASKS: u32 = 3;
+const TRIES_MAX: u32 = 3;
 
 /// Asks the drive of `record` to detach; returns the outcome.
 ///
@@ -274,9 +275,9 @@ const ASKS: u32 = 3;
 pub fn detach(record: &Record) -> Result<Detached, AttachError> {
     let answer = ask(record, Ask::Detach)?;
     serde_json::from_str(&answer).map_err(|_| {
-        let words = if answer.is_empty() { "nothing" } else { &answer };
+        let message = if answer.is_empty() { "nothing" } else { &answer };
         AttachError::System(format!(
-            "process {}, which has {}, answered {words} when it was to detach it",
+            "process {}, which has {}, answered {message} when it was to detach it",
             record.pid,
             record.image.display()
         ))
@@ -290,10 +291,10 @@ pub fn detach(record: &Record) -> Result<Detached, AttachError> {
 pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
     let socket = directory()?.join(format!("{}.sock", record.pid));
     let cannot = |error| AttachError::io("ask the drive at", &socket, error);
-    let patience = if ask == Ask::Detach { PATIENCE_AT_END + LONGER } else { PATIENCE };
+    let patience = if ask == Ask::Detach { DETACH_TIMEOUT + DETACH_MARGIN } else { TIMEOUT };
     let question = serde_json::to_string(&ask).map_err(|error| cannot(error.into()))?;
     let mut answer = String::new();
-    for _ in 0..ASKS {
+    for _ in 0..TRIES_MAX {
         let stream = UnixStream::connect(&socket).map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => AttachError::System(format!(
                 "the program that had {0} attached, process {1}, has ended without detaching it; \
@@ -307,12 +308,12 @@ pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
             _ => cannot(error),
         })?;
         let asked = (&stream).write_all(format!("{question}\n").as_bytes());
-        let outcome = asked.and_then(|()| read_answer(&stream, PIECE, patience));
+        let outcome = asked.and_then(|()| read_answer(&stream, TIMEOUT_SLICE, patience));
         answer = match outcome {
             Ok(line) => line,
             // The drive hung up before it had read the request, as it does after two seconds.
             Err(error) if has_hung_up(&error) => String::new(),
-            Err(error) if is_late(&error) => {
+            Err(error) if is_timeout(&error) => {
                 return Err(AttachError::System(format!(
                     "process {}, which has {}, has not answered for {} seconds; it is there, and \
                      does what it was asked for when it can. 'ssdlab status' says whether it still \
@@ -341,14 +342,14 @@ fn read_answer(stream: &UnixStream, piece: Duration, patience: Duration) -> io::
         // Bytes that came before a timeout stay in `answer`.
         match reader.read_line(&mut answer) {
             Ok(_) => return Ok(answer.trim_end().to_owned()),
-            Err(error) if is_late(&error) && waited + piece < patience => waited += piece,
+            Err(error) if is_timeout(&error) && waited + piece < patience => waited += piece,
             Err(error) => return Err(error),
         }
     }
 }
 
 /// Returns true for a socket's timeout (socket(7), SO_RCVTIMEO).
-fn is_late(error: &io::Error) -> bool {
+fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
@@ -369,14 +370,14 @@ pub fn is_alive(record: &Record) -> bool {
 pub fn clean_up(record: &Record) -> Result<(), AttachError> {
     let run = directory()?;
     if let Some(mounted) = &record.directory {
-        let its_own = directory_for_file(&run, record.pid);
-        if let Some(device) = record.device.as_ref().filter(|_| *mounted == its_own) {
-            leftovers::detach_loop(device, &its_own)?;
+        let own_directory = directory_for_file(&run, record.pid);
+        if let Some(device) = record.device.as_ref().filter(|_| *mounted == own_directory) {
+            stale_mounts::detach_loop(device, &own_directory)?;
         }
         let cannot = |error| AttachError::io("clean up", mounted, error);
-        leftovers::unmount_dead(mounted).map_err(cannot)?;
-        if *mounted == its_own {
-            remove(&its_own, |path| fs::remove_dir(path))?;
+        stale_mounts::unmount_stale(mounted).map_err(cannot)?;
+        if *mounted == own_directory {
+            remove(&own_directory, |path| fs::remove_dir(path))?;
         }
     }
     for extension in ["sock", "json"] {
@@ -483,7 +484,7 @@ mod tests {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         let began = std::time::Instant::now();
         let error = read_answer(&ours, BRIEFLY, BRIEFLY * 3).unwrap_err();
-        assert!(is_late(&error), "{error}");
+        assert!(is_timeout(&error), "{error}");
         assert!(began.elapsed() >= BRIEFLY * 3);
     }
 

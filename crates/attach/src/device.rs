@@ -5,17 +5,17 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::error::AttachError;
-use crate::leftovers::is_dead;
+use crate::stale_mounts::is_stale;
 use crate::users;
 
 /// Time to wait for users of the device to let go of it, by default.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Longest time for which `mkfs` and `mount` are repeated while another process has the device.
-pub(crate) const MOMENT: Duration = Duration::from_secs(2);
+pub(crate) const BUSY_RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Interval between tries.
-const SHORTLY: Duration = Duration::from_millis(200);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs a tool of the system; returns its output.
 pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
@@ -30,18 +30,20 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, AttachErr
         return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    let words = format!("{program} {}: {}", arguments.join(" "), said.trim());
-    Err(AttachError::System(words))
+    let message = format!("{program} {}: {}", arguments.join(" "), said.trim());
+    Err(AttachError::System(message))
 }
 
 /// Runs a tool that takes the device for itself, and repeats that while another process has the device.
 /// `losetup --find` claims each loop device that it tries for a moment, also one in use.
-fn run_alone(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
+fn run_exclusively(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
     let began = Instant::now();
     loop {
         match run(program, arguments) {
-            Err(AttachError::System(words)) if is_busy(&words) && began.elapsed() < MOMENT => {
-                std::thread::sleep(SHORTLY);
+            Err(AttachError::System(message))
+                if is_busy(&message) && began.elapsed() < BUSY_RETRY_MAX =>
+            {
+                std::thread::sleep(RETRY_INTERVAL);
             }
             outcome => return outcome,
         }
@@ -49,10 +51,10 @@ fn run_alone(program: &str, arguments: &[&str]) -> Result<String, AttachError> {
 }
 
 /// Returns true if a tool's message says that another process has the device.
-fn is_busy(words: &str) -> bool {
+fn is_busy(message: &str) -> bool {
     ["in use by the system", "resource busy", "already mounted or mount point busy"]
         .iter()
-        .any(|said| words.contains(said))
+        .any(|said| message.contains(said))
 }
 
 /// A loop device of this process.
@@ -111,8 +113,8 @@ impl LoopDevice {
             return Err(AttachError::Usage(format!("'{file_system}' is no file system")));
         }
         if is_blank && self.is_read_only {
-            let words = "the drive is only read and holds nothing that could be mounted";
-            return Err(AttachError::System(words.to_owned()));
+            let message = "the drive is only read and holds nothing that could be mounted";
+            return Err(AttachError::System(message.to_owned()));
         }
         if is_blank {
             make_file_system(file_system, &self.path)?;
@@ -123,7 +125,7 @@ impl LoopDevice {
         let directory = std::fs::canonicalize(directory)
             .map_err(|error| AttachError::io("mount at", directory, error))?;
         let how = if self.is_read_only { "ro" } else { "rw" };
-        run_alone("mount", &["-o", how, &self.path, &directory.to_string_lossy()])?;
+        run_exclusively("mount", &["-o", how, &self.path, &directory.to_string_lossy()])?;
         self.mounted = Some(directory);
         Ok(())
     }
@@ -175,18 +177,18 @@ impl LoopDevice {
             match users::claim(&self.path).map_err(cannot)? {
                 Some(claim) => break claim,
                 // Udev probes a device for a moment after an unmount.
-                None if Instant::now() < until => std::thread::sleep(SHORTLY),
+                None if Instant::now() < until => std::thread::sleep(RETRY_INTERVAL),
                 None => return Err(self.busy(users::names(&self.path))),
             }
         };
-        self.give_back(until, Some(claim))
+        self.detach_loop_device(until, Some(claim))
     }
 
     /// Takes the device away from its users, when its drive has lost power and fails all requests.
     ///
     /// # Errors
     /// Returns an error if the system does not release the device.
-    pub fn tear_off(&mut self, until: Instant) -> Result<(), AttachError> {
+    pub fn force_detach(&mut self, until: Instant) -> Result<(), AttachError> {
         if !self.is_ours() {
             return Ok(());
         }
@@ -194,19 +196,23 @@ impl LoopDevice {
             unmount(&point, until).map_err(|error| self.busy(error))?;
         }
         self.mounted = None;
-        self.give_back(until, None)
+        self.detach_loop_device(until, None)
     }
 
     /// Detaches the device although it is in use: the kernel removes it when the last user closes or unmounts
     /// it. The drive ends before that, so the device fails all requests until then.
-    pub(crate) fn leave(self) {
+    pub(crate) fn detach_lazily(self) {
         if self.is_ours() {
             // If this fails too, nothing else can be done.
             let _ = run("losetup", &["--detach", &self.path]);
         }
     }
 
-    fn give_back(&self, until: Instant, claim: Option<std::fs::File>) -> Result<(), AttachError> {
+    fn detach_loop_device(
+        &self,
+        until: Instant,
+        claim: Option<std::fs::File>,
+    ) -> Result<(), AttachError> {
         // A drive without power fails the flush, and is detached nevertheless.
         let _ = run("blockdev", &["--flushbufs", &self.path]);
         run("losetup", &["--detach", &self.path])?;
@@ -237,7 +243,7 @@ fn unmount(point: &str, until: Instant) -> Result<(), String> {
         match run("umount", &[point]) {
             Ok(_) => return Ok(()),
             Err(error) if Instant::now() > until => return Err(error.to_string()),
-            Err(_) => std::thread::sleep(SHORTLY),
+            Err(_) => std::thread::sleep(RETRY_INTERVAL),
         }
     }
 }
@@ -247,12 +253,15 @@ fn unmount(point: &str, until: Instant) -> Result<(), String> {
 fn make_file_system(file_system: &str, device: &str) -> Result<(), AttachError> {
     let began = Instant::now();
     loop {
-        match run_alone(&format!("mkfs.{file_system}"), &[device]) {
+        match run_exclusively(&format!("mkfs.{file_system}"), &[device]) {
             Ok(_) => return Ok(()),
-            Err(AttachError::System(words)) if words.contains(DEAD) => {
-                let patience = if dead_devices().is_empty() { PATIENCE } else { PATIENCE / 5 };
+            Err(AttachError::System(message)) if message.contains(ENOTCONN_MESSAGE) => {
+                let patience = if stale_loop_devices().is_empty() { TIMEOUT } else { TIMEOUT / 5 };
                 if began.elapsed() > patience {
-                    return Err(AttachError::System(format!("{words}\n{}", way_out())));
+                    return Err(AttachError::System(format!(
+                        "{message}\n{}",
+                        stale_device_advice()
+                    )));
                 }
                 std::thread::sleep(Duration::from_millis(200));
             }
@@ -262,11 +271,11 @@ fn make_file_system(file_system: &str, device: &str) -> Result<(), AttachError> 
 }
 
 /// The system's message for a file whose FUSE server has ended (ENOTCONN).
-const DEAD: &str = "Transport endpoint is not connected";
+const ENOTCONN_MESSAGE: &str = "Transport endpoint is not connected";
 
 /// Returns advice on removing loop devices whose file is dead.
-fn way_out() -> String {
-    let dead = dead_devices();
+fn stale_device_advice() -> String {
+    let dead = stale_loop_devices();
     if dead.is_empty() {
         return "another mount or loop device of this system is dead; `ssdlab detach IMAGE` removes \
                 what a drive has left whose program was killed"
@@ -282,12 +291,12 @@ fn way_out() -> String {
 }
 
 /// Returns loop devices whose file cannot be reached any more, with the file.
-fn dead_devices() -> Vec<(String, String)> {
+fn stale_loop_devices() -> Vec<(String, String)> {
     let names = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let of_loops = names.filter_map(|entry| {
         let device = format!("/dev/{}", entry.file_name().to_string_lossy());
         let file = backing_file(&device)?.trim_end().to_owned();
-        is_dead(Path::new(&file)).then_some((device, file))
+        is_stale(Path::new(&file)).then_some((device, file))
     });
     of_loops.collect()
 }
@@ -329,15 +338,15 @@ mod tests {
         for is_blank in [true, false] {
             let claim = users::claim(device.path()).unwrap().expect("nobody else has it");
             let owner = std::thread::spawn(move || {
-                std::thread::sleep(MOMENT / 4);
+                std::thread::sleep(BUSY_RETRY_MAX / 4);
                 drop(claim);
             });
             let mounted = device.mount(&point, "ext4", is_blank);
             owner.join().unwrap();
-            let detached = unmount(&point.to_string_lossy(), Instant::now() + PATIENCE);
+            let detached = unmount(&point.to_string_lossy(), Instant::now() + TIMEOUT);
             assert!(mounted.is_ok() && detached.is_ok(), "{mounted:?}, {detached:?}");
             device.mounted = None;
         }
-        device.detach(Instant::now() + PATIENCE).unwrap();
+        device.detach(Instant::now() + TIMEOUT).unwrap();
     }
 }

@@ -25,7 +25,12 @@ pub trait Model: Send {
     /// Lets the drive's time pass until a request is answered or the store wants the buffer saved, but not
     /// beyond `until`. Adds answers to `answers`. Returns true if a request was answered or a save is wanted by
     /// then. With `is_alone` one request is in flight, and no other arrives meanwhile.
-    fn go_on(&mut self, until: Instant, is_alone: bool, answers: &mut Vec<Answer>) -> bool;
+    fn advance_to_answer(
+        &mut self,
+        until: Instant,
+        is_alone: bool,
+        answers: &mut Vec<Answer>,
+    ) -> bool;
     /// Returns the instant of the drive's next event; see [`Ssd::next_due`].
     fn next_due(&self) -> Option<Instant>;
     /// Returns the instant of the drive's latest event.
@@ -45,7 +50,7 @@ pub trait Model: Send {
     fn torn(&self) -> Vec<Torn>;
     /// Tells the drive that no request comes for `duration` from `from` on: background work runs; see
     /// [`Ssd::rest`].
-    fn rest(&mut self, from: Instant, duration: Nanoseconds);
+    fn idle(&mut self, from: Instant, duration: Nanoseconds);
     /// Finishes all work before power-off; see [`Ssd::shut_down`].
     fn shut_down(&mut self, at: Instant) -> Instant;
     /// Writes the drive's tables to `to`, after `Ssd::shut_down`.
@@ -83,9 +88,9 @@ pub trait Model: Send {
 }
 
 /// A host that collects answers, and sends nothing while time passes.
-struct Listener<'a, const IS_ALONE: bool>(&'a mut Vec<Answer>);
+struct AnswerCollector<'a, const IS_ALONE: bool>(&'a mut Vec<Answer>);
 
-impl<const IS_ALONE: bool> Host for Listener<'_, IS_ALONE> {
+impl<const IS_ALONE: bool> Host for AnswerCollector<'_, IS_ALONE> {
     const IS_ALONE: bool = IS_ALONE;
 
     #[inline]
@@ -95,12 +100,12 @@ impl<const IS_ALONE: bool> Host for Listener<'_, IS_ALONE> {
     }
 }
 
-fn go_on<M: Mapping, const IS_ALONE: bool>(
+fn advance_to_answer<M: Mapping, const IS_ALONE: bool>(
     ssd: &mut Ssd<M, Store>,
     until: Instant,
     answers: &mut Vec<Answer>,
 ) -> bool {
-    let mut host = Listener::<IS_ALONE>(answers);
+    let mut host = AnswerCollector::<IS_ALONE>(answers);
     while ssd.step(until, &mut host) {
         if !host.0.is_empty() || ssd.media().wants_buffer_saved() {
             return true;
@@ -115,10 +120,15 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
         self.port().submit(at, tag, command);
     }
 
-    fn go_on(&mut self, until: Instant, is_alone: bool, answers: &mut Vec<Answer>) -> bool {
+    fn advance_to_answer(
+        &mut self,
+        until: Instant,
+        is_alone: bool,
+        answers: &mut Vec<Answer>,
+    ) -> bool {
         match is_alone {
-            true => go_on::<M, true>(self, until, answers),
-            false => go_on::<M, false>(self, until, answers),
+            true => advance_to_answer::<M, true>(self, until, answers),
+            false => advance_to_answer::<M, false>(self, until, answers),
         }
     }
 
@@ -150,7 +160,7 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
         Ssd::torn(self)
     }
 
-    fn rest(&mut self, from: Instant, duration: Nanoseconds) {
+    fn idle(&mut self, from: Instant, duration: Nanoseconds) {
         Ssd::rest(self, from, duration);
     }
 

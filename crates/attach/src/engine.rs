@@ -4,29 +4,29 @@
 //! requests are executed one after the other: the drive's time passes until each is answered. With
 //! [`Time::Real`], a request is sent to the drive when it arrives ([`Engine::submit_read`] and so on), the
 //! drive's time passes with the host's ([`Engine::advance`]), and waiting threads and completions are notified
-//! (`passing`).
+//! (`execution`).
 
 mod clock;
 mod durable;
+mod execution;
 mod extents;
+mod group_commit;
 mod helper;
 mod in_flight;
+mod iolog;
 mod lifetime;
-mod passing;
 mod read;
 mod requests;
 mod statistics;
-mod sync;
 mod tables;
-mod trace;
 mod trim;
 mod write;
 
 pub use clock::Time;
+pub use execution::Submitted;
 pub use extents::Extent;
 pub use in_flight::{Completion, Ticket};
 pub use lifetime::{Opened, Options, Outcome};
-pub use passing::Submitted;
 pub use statistics::{Kind, LatencyFigures, Statistics};
 pub(crate) use tables::restore;
 
@@ -38,14 +38,14 @@ use ssdlab_units::{Instant, LogicalUnit};
 use crate::drive::Model;
 use crate::image::damage::Damage;
 use crate::image::host::HostFile;
-use crate::memory::Mapped;
-use crate::store::receive::Arrivals;
+use crate::mapped_image::Mapped;
+use crate::store::receive::AheadWrites;
 use crate::sync::{Condvar, Mutex, MutexGuard, RwLock};
 use clock::Clock;
+use group_commit::GroupCommit;
 use in_flight::InFlight;
-use statistics::Recorder;
-use sync::Syncer;
-use trace::Trace;
+use iolog::Iolog;
+use statistics::LatencyRecorder;
 
 /// Error of a request, as an errno of the system.
 pub type Errno = rustix::io::Errno;
@@ -60,20 +60,20 @@ pub struct Engine {
     /// True if pages of the image that were spliced into a pipe keep their contents when their place is punched
     /// out.
     keeps_pages: bool,
-    arrivals: Arc<Arrivals>,
+    ahead_writes: Arc<AheadWrites>,
     /// Wakes the helper thread; `step_done` wakes those who wait for one of its steps.
     helper_wanted: Condvar,
     step_done: Condvar,
     /// Wakes threads that wait for an answer.
     answered: Condvar,
-    syncer: Syncer,
+    group_commit: GroupCommit,
     clock: Clock,
     configuration: Configuration,
     damage: Damage,
     unit: u64,
     capacity: u64,
     /// True if the drive has power-loss protection (PLP) for its write buffer.
-    protected: bool,
+    has_plp: bool,
     /// True if a flush has to make flash operations durable in the image (no PLP, honest flush);
     /// `writes_through` is true if every write has to, as with FUA.
     flush_waits: bool,
@@ -83,7 +83,7 @@ pub struct Engine {
     /// Value of each byte that is read from an unmapped unit.
     blank: u8,
     /// True if unmapped units always read as `blank`, from the trim on.
-    reads_are_defined: bool,
+    has_defined_unmapped_reads: bool,
 }
 
 /// State under the lock.
@@ -97,23 +97,23 @@ struct Inner {
     is_closed: bool,
     /// Number of writes and trims that are still taken before power is cut; `None` if it is not to be cut.
     writes_left: Option<u64>,
-    recorder: Recorder,
-    trace: Option<Trace>,
+    recorder: LatencyRecorder,
+    iolog: Option<Iolog>,
     /// Number of units that the host can address.
     units: u32,
     /// Maximum number of flash operations that may wait for the helper thread.
     backlog_max: usize,
     /// Number of threads that wait for the helper thread.
-    waiting: u32,
+    helper_waiters: u32,
     in_flight: InFlight,
     /// Buffer for answers of the drive, kept to avoid allocation.
     answers: Vec<ssdlab_model::ftl::Answer>,
     /// Completions to be called with their outcomes after the lock is released.
-    to_tell: Vec<(Completion, Result<Answer, Errno>)>,
+    completions: Vec<(Completion, Result<Answer, Errno>)>,
     /// True if threads that wait have to check whether their requests are answered.
-    is_looked_for: bool,
-    /// True if a thread runs [`Engine::keep_time`], which lets the drive's time pass.
-    is_kept_in_time: bool,
+    has_answers_to_check: bool,
+    /// True if a thread runs [`Engine::run_clock`], which lets the drive's time pass.
+    has_clock_thread: bool,
 }
 
 /// The drive's answer to a request.
@@ -151,13 +151,13 @@ impl Engine {
     }
 
     /// Returns true if the drive carries out trims, and trimmed data reads as zeros.
-    pub fn trims_to_zeros(&self) -> bool {
-        self.trims && self.holes_are_zeros()
+    pub fn trims_read_zeros(&self) -> bool {
+        self.trims && self.unmapped_reads_zeros()
     }
 
     /// Returns true if unmapped units always read as zeros.
-    fn holes_are_zeros(&self) -> bool {
-        self.reads_are_defined && self.blank == 0
+    fn unmapped_reads_zeros(&self) -> bool {
+        self.has_defined_unmapped_reads && self.blank == 0
     }
 
     /// Returns the kind of time in which requests are answered.
@@ -173,7 +173,7 @@ impl Engine {
     /// Returns true if a write, with FUA or without, is durable when it is answered: its answer then waits for
     /// the host's disk, too.
     pub fn makes_durable(&self, fua: bool) -> bool {
-        fua && (self.protected || self.flush_waits) || self.writes_through
+        fua && (self.has_plp || self.flush_waits) || self.writes_through
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

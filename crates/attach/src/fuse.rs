@@ -28,10 +28,10 @@ use fuser::{
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 
-use crate::device::PATIENCE;
+use crate::completion_lateness::LatenessHistogram;
+use crate::device::TIMEOUT;
 use crate::engine::Engine;
 use crate::error::AttachError;
-use crate::lateness::Recorder;
 use file::Drive;
 
 /// Maximum number of requests that the kernel may have in flight.
@@ -44,12 +44,12 @@ const REQUEST_MAX: u32 = 1 << 20;
 const OVERHEAD: usize = 4096;
 
 /// Interval between tries to unmount.
-const SHORTLY: Duration = Duration::from_millis(10);
+const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Negotiation with the kernel.
-struct Agreement;
+struct Negotiation;
 
-impl Filesystem for Agreement {
+impl Filesystem for Negotiation {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // A kernel that lacks one of these serves requests more slowly, nothing else.
         for flag in [InitFlags::FUSE_ASYNC_DIO, InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP] {
@@ -64,7 +64,7 @@ impl Filesystem for Agreement {
 
 /// The mounted file system.
 pub struct Mounted {
-    session: Session<Agreement>,
+    session: Session<Negotiation>,
     threads: Vec<JoinHandle<()>>,
     directory: PathBuf,
     file: PathBuf,
@@ -81,7 +81,7 @@ impl Mounted {
     /// Returns an error if the file system cannot be mounted there.
     pub fn mount(
         engine: Arc<Engine>,
-        lateness: Arc<Recorder>,
+        lateness: Arc<LatenessHistogram>,
         directory: &Path,
         name: &str,
     ) -> Result<Mounted, AttachError> {
@@ -96,10 +96,10 @@ impl Mounted {
             MountOption::NoAtime,
         ];
         config.acl = SessionACL::Owner;
-        let session = Session::new(Agreement, directory, &config).map_err(cannot)?;
+        let session = Session::new(Negotiation, directory, &config).map_err(cannot)?;
         let connection = session.as_fd().try_clone_to_owned().map_err(cannot)?;
-        let most = REQUEST_MAX as usize + OVERHEAD;
-        let threads = serve::start(drive, connection, lateness, most).map_err(cannot)?;
+        let request_max = REQUEST_MAX as usize + OVERHEAD;
+        let threads = serve::start(drive, connection, lateness, request_max).map_err(cannot)?;
         let file = directory.join(name);
         let connection = rustix::fs::minor(directory.metadata().map_err(cannot)?.dev());
         let directory = directory.to_owned();
@@ -130,7 +130,7 @@ impl Mounted {
         if self.is_unmounted {
             return Ok(());
         }
-        self.take_away(Instant::now() + patience)?;
+        self.unmount_within(Instant::now() + patience)?;
         self.is_unmounted = true;
         // The kernel ends the connection when the last user has gone; also one in another name space that has a
         // copy of the mount.
@@ -141,7 +141,7 @@ impl Mounted {
                 self.threads.clear();
                 return Ok(());
             }
-            std::thread::sleep(SHORTLY);
+            std::thread::sleep(RETRY_INTERVAL);
         }
         for thread in self.threads.drain(..) {
             // A panic was reported by the thread itself.
@@ -150,12 +150,12 @@ impl Mounted {
         Ok(())
     }
 
-    fn take_away(&mut self, until: Instant) -> io::Result<()> {
+    fn unmount_within(&mut self, until: Instant) -> io::Result<()> {
         loop {
             match unmount(&self.directory, UnmountFlags::NOFOLLOW) {
                 // The directory is not mounted any more.
                 Ok(()) | Err(Errno::INVAL) => break,
-                Err(Errno::BUSY) if Instant::now() < until => std::thread::sleep(SHORTLY),
+                Err(Errno::BUSY) if Instant::now() < until => std::thread::sleep(RETRY_INTERVAL),
                 Err(Errno::BUSY) => {
                     unmount(&self.directory, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)?;
                     break;
@@ -179,7 +179,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         // A mount that cannot be removed stays visible to the user.
-        let _ = self.unmount(PATIENCE);
+        let _ = self.unmount(TIMEOUT);
     }
 }
 

@@ -271,7 +271,7 @@ impl Image {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn mend_header(&mut self) -> io::Result<()> {
+    pub fn repair_header(&mut self) -> io::Result<()> {
         let Some(at) = self.damaged_header else { return Ok(()) };
         self.header.write(&self.file, at)?;
         self.damaged_header = None;
@@ -310,7 +310,7 @@ impl Image {
     ///
     /// # Errors
     /// Returns an error if writing fails; then the state before stays in force.
-    pub fn promise(&mut self, state: State) -> io::Result<()> {
+    pub fn write_promise_mark(&mut self, state: State) -> io::Result<()> {
         let state = State {
             generation: self.state.generation + 1,
             is_clean: false,

@@ -32,9 +32,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod answers;
 pub mod attachment;
 pub mod check;
+pub mod completion_lateness;
 pub mod control;
 pub mod device;
 pub mod drive;
@@ -42,14 +42,14 @@ pub mod engine;
 pub mod error;
 pub mod fuse;
 pub mod image;
-pub mod lateness;
-mod leftovers;
-pub mod memory;
+pub mod mapped_image;
 pub mod nbd;
 pub mod pipe;
-mod prompt;
 mod recover;
+pub mod reply_queue;
+mod scheduling;
 mod socket;
+mod stale_mounts;
 pub mod status;
 pub mod store;
 mod sync;

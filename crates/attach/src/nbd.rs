@@ -6,12 +6,12 @@
 
 mod carry_out;
 mod context;
+mod fast_time;
 mod handshake;
-mod in_time;
 mod protocol;
+mod real_time;
 mod reply;
 mod request;
-mod transmission;
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
@@ -28,9 +28,9 @@ use std::time::Duration;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rustix::net::sockopt::set_socket_send_buffer_size_force;
 
+use crate::completion_lateness::LatenessHistogram;
 use crate::engine::{Engine, Time};
 use crate::error::AttachError;
-use crate::lateness::Recorder;
 use crate::socket::listen_privately;
 
 /// Maximum number of connections; more are refused, so that clients cannot exhaust threads.
@@ -41,7 +41,7 @@ const RESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Time after which a client is given up that does not read its replies.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Size of the send buffer in bytes that the system is asked for, for clients on this machine.
 const SEND_BUFFER: usize = 4 << 20;
@@ -94,7 +94,7 @@ impl Stream {
     }
 
     /// Asks the system for a larger send buffer.
-    fn make_room(&self) {
+    fn enlarge_send_buffer(&self) {
         // If the system refuses, a slow client blocks the server sooner.
         let _ = match self {
             Stream::Unix(stream) => set_socket_send_buffer_size_force(stream, SEND_BUFFER),
@@ -103,7 +103,7 @@ impl Stream {
     }
 
     /// Sets the time after which a write to a client that does not read fails.
-    fn set_patience(&self, patience: Duration) -> io::Result<()> {
+    fn set_write_timeout(&self, patience: Duration) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.set_write_timeout(Some(patience)),
             Stream::Tcp(stream) => stream.set_write_timeout(Some(patience)),
@@ -111,7 +111,7 @@ impl Stream {
     }
 
     /// Sets the time after which a read from a silent client fails.
-    fn set_read_patience(&self, patience: Option<Duration>) -> io::Result<()> {
+    fn set_read_timeout(&self, patience: Option<Duration>) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.set_read_timeout(patience),
             Stream::Tcp(stream) => stream.set_read_timeout(patience),
@@ -206,8 +206,8 @@ impl Listener {
                 Stream::Tcp(stream)
             }
         };
-        stream.set_patience(PATIENCE)?;
-        stream.make_room();
+        stream.set_write_timeout(SEND_TIMEOUT)?;
+        stream.enlarge_send_buffer();
         Ok(stream)
     }
 
@@ -258,13 +258,13 @@ fn remove_stale(path: &Path) {
 /// State that connections share.
 struct Shared {
     engine: Arc<Engine>,
-    lateness: Arc<Recorder>,
+    lateness: Arc<LatenessHistogram>,
     /// Name of the export, besides "".
     name: String,
     is_closing: AtomicBool,
     connections: Mutex<Vec<(u64, Stream)>>,
     /// Number of connections that have finished negotiation, and so use the drive.
-    agreed: AtomicUsize,
+    negotiated: AtomicUsize,
 }
 
 /// A server that is listening.
@@ -283,7 +283,7 @@ impl Server {
     /// Returns an error if the server cannot listen there.
     pub fn start(
         engine: Arc<Engine>,
-        lateness: Arc<Recorder>,
+        lateness: Arc<LatenessHistogram>,
         address: &Address,
         name: &str,
     ) -> Result<Server, AttachError> {
@@ -295,7 +295,7 @@ impl Server {
             name: name.to_owned(),
             is_closing: AtomicBool::new(false),
             connections: Mutex::default(),
-            agreed: AtomicUsize::new(0),
+            negotiated: AtomicUsize::new(0),
         });
         let its_own = shared.clone();
         let thread = std::thread::Builder::new()
@@ -322,7 +322,7 @@ impl Server {
     /// Returns a function that returns the current number of connections that use the drive.
     pub(crate) fn counter(&self) -> impl Fn() -> usize + Send + 'static {
         let shared = self.shared.clone();
-        move || shared.agreed.load(Ordering::Relaxed)
+        move || shared.negotiated.load(Ordering::Relaxed)
     }
 
     /// Closes all connections and accepts no more.
@@ -392,14 +392,14 @@ fn connections(shared: &Shared) -> std::sync::MutexGuard<'_, Vec<(u64, Stream)>>
 /// Serves one client until it disconnects or violates the protocol.
 fn serve(mut stream: Stream, shared: &Shared) {
     // A protocol error or a broken connection ends this connection and nothing else.
-    let agreed = handshake::negotiate(&mut stream, &shared.engine, &shared.name);
-    let Ok(Some(agreed)) = agreed else { return };
-    shared.agreed.fetch_add(1, Ordering::Relaxed);
+    let negotiated = handshake::negotiate(&mut stream, &shared.engine, &shared.name);
+    let Ok(Some(negotiated)) = negotiated else { return };
+    shared.negotiated.fetch_add(1, Ordering::Relaxed);
     let _ = match shared.engine.time() {
-        Time::Fast => transmission::serve(stream, agreed, shared),
-        Time::Real => in_time::serve(stream, agreed, &shared.engine, &shared.lateness),
+        Time::Fast => fast_time::serve(stream, negotiated, shared),
+        Time::Real => real_time::serve(stream, negotiated, &shared.engine, &shared.lateness),
     };
-    shared.agreed.fetch_sub(1, Ordering::Relaxed);
+    shared.negotiated.fetch_sub(1, Ordering::Relaxed);
 }
 
 #[cfg(test)]

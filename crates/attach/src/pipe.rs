@@ -2,7 +2,7 @@
 //!
 //! A pipe holds pages of the image by reference: the system neither copies them nor frees them, even if their
 //! place is punched out meanwhile. They keep their contents, because a place is written once between two
-//! erases, and is punched out, not overwritten, if it was sent ([`crate::store::Store::lend`]). Data in the
+//! erases, and is punched out, not overwritten, if it was sent ([`crate::store::Store::note_spliced`]). Data in the
 //! pipe is compared with its checksums before it is sent.
 
 use std::fs::File;

@@ -23,7 +23,7 @@ use crate::store::{Store, Survey};
 pub(crate) struct Recovered {
     pub(crate) model: Box<dyn Model>,
     pub(crate) recovery: Recovery,
-    /// Survey that the drive has recovered from; [`Store::mend`] takes it.
+    /// Survey that the drive has recovered from; [`Store::repair`] takes it.
     pub(crate) survey: Survey,
 }
 

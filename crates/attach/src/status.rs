@@ -9,8 +9,8 @@ use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_model::mapping::cached::InRam;
 
+use crate::completion_lateness::Lateness;
 use crate::engine::Statistics;
-use crate::lateness::Lateness;
 
 /// Number of classes by valid share: tenths.
 pub const SHARES: usize = 10;
@@ -108,7 +108,7 @@ impl From<InRam> for MapCache {
 }
 
 /// Sums up the numbers of blocks with 0, 1, 2 .. valid units, by share.
-pub fn by_share(blocks: &[u32]) -> [u32; SHARES] {
+pub fn histogram_by_share(blocks: &[u32]) -> [u32; SHARES] {
     let mut shares = [0; SHARES];
     let most = (blocks.len() - 1).max(1);
     for (valid, count) in blocks.iter().enumerate() {
@@ -199,7 +199,7 @@ mod tests {
     fn blocks_are_counted_by_tenths_of_what_is_valid() {
         let mut blocks = vec![0; 101];
         (blocks[0], blocks[10], blocks[11], blocks[100]) = (1, 2, 4, 8);
-        let shares = by_share(&blocks);
+        let shares = histogram_by_share(&blocks);
         assert_eq!((shares[0], shares[1], shares[9]), (3, 4, 8));
         assert_eq!(shares.iter().sum::<u32>(), 15);
     }

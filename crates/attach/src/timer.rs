@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::lateness::Recorder;
-use crate::prompt::take_short_turns;
+use crate::completion_lateness::LatenessHistogram;
+use crate::scheduling::use_short_slices;
 
 /// Action at a deadline.
 type Action = Box<dyn FnOnce() + Send>;
@@ -53,7 +53,7 @@ struct Queue {
 struct Shared {
     queue: Mutex<Queue>,
     changed: Condvar,
-    lateness: Arc<Recorder>,
+    lateness: Arc<LatenessHistogram>,
 }
 
 /// Runs actions at their deadlines.
@@ -71,7 +71,7 @@ impl Timer {
     ///
     /// # Errors
     /// Returns an error if the system cannot start a thread.
-    pub fn start(lateness: Arc<Recorder>) -> std::io::Result<Timer> {
+    pub fn start(lateness: Arc<LatenessHistogram>) -> std::io::Result<Timer> {
         let shared =
             Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), lateness });
         let its_own = shared.clone();
@@ -123,7 +123,7 @@ impl std::fmt::Debug for Timer {
 }
 
 fn serve(shared: &Shared) {
-    take_short_turns();
+    use_short_slices();
     let mut queue = lock(&shared.queue);
     loop {
         let now = Instant::now();
@@ -136,7 +136,7 @@ fn serve(shared: &Shared) {
                 drop(queue);
                 let sent = Instant::now();
                 (job.action)();
-                shared.lateness.note(sent, [deadline]);
+                shared.lateness.record(sent, [deadline]);
                 queue = lock(&shared.queue);
             }
             Some(deadline) if deadline - now > SPIN => {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn things_are_done_in_the_order_of_their_times_and_not_before() {
-        let lateness = Arc::<Recorder>::default();
+        let lateness = Arc::<LatenessHistogram>::default();
         let mut timer = Timer::start(lateness.clone()).expect("a thread");
         let (done, order) = mpsc::channel();
         let now = Instant::now();
@@ -174,7 +174,7 @@ mod tests {
         }
         timer.at(None, move || done.send(0).expect("somebody listens"));
         assert_eq!(order.iter().collect::<Vec<_>>(), [0, 10, 20, 30]);
-        assert_eq!(lateness.figures().answers, 3);
+        assert_eq!(lateness.summary().answers, 3);
         timer.close();
     }
 

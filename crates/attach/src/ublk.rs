@@ -28,7 +28,7 @@ use queue::{BYTES_MAX, DEPTH, Queue, SECTOR};
 const QUEUES: u16 = 2;
 
 /// Time that the system has to create the device file.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CREATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The control device; it takes one command at a time.
 struct Control {
@@ -65,7 +65,7 @@ impl Control {
     }
 
     /// Sends a command and waits until it is carried out.
-    fn ask(
+    fn send_command(
         &mut self,
         command: u32,
         id: u32,
@@ -111,7 +111,7 @@ impl Device {
         };
         let address = std::ptr::from_mut(&mut info) as u64;
         control
-            .ask(abi::ADD_DEVICE, u32::MAX, address, size_of::<DeviceInfo>() as u16, 0)
+            .send_command(abi::ADD_DEVICE, u32::MAX, address, size_of::<DeviceInfo>() as u16, 0)
             .map_err(cannot)?;
         // The driver has filled in the structure.
         let info = std::hint::black_box(info);
@@ -119,9 +119,9 @@ impl Device {
         let mut device =
             Device { control, id: info.id, threads: Vec::new(), path, is_stopped: false };
         if info.flags & abi::USER_COPY == 0 {
-            let words =
+            let message =
                 "this kernel's ublk cannot copy data by itself: Linux 6.5 or later is needed";
-            return Err(AttachError::System(words.to_owned()));
+            return Err(AttachError::System(message.to_owned()));
         }
         device.set_parameters(engine).map_err(cannot)?;
         // The file can be opened only once, so the queues share it.
@@ -133,7 +133,7 @@ impl Device {
             device.start_queue(file, number, engine.clone(), timer.clone()).map_err(cannot)?;
         }
         let pid = u64::from(std::process::id());
-        device.control.ask(abi::START_DEVICE, device.id, 0, 0, pid).map_err(cannot)?;
+        device.control.send_command(abi::START_DEVICE, device.id, 0, 0, pid).map_err(cannot)?;
         Ok(device)
     }
 
@@ -166,7 +166,13 @@ impl Device {
             parameters.max_discard_segments = 1;
         }
         let address = std::ptr::from_mut(&mut parameters) as u64;
-        self.control.ask(abi::SET_PARAMETERS, self.id, address, parameters.length as u16, 0)
+        self.control.send_command(
+            abi::SET_PARAMETERS,
+            self.id,
+            address,
+            parameters.length as u16,
+            0,
+        )
     }
 
     fn start_queue(
@@ -197,13 +203,13 @@ impl Device {
         if std::mem::replace(&mut self.is_stopped, true) {
             return Ok(());
         }
-        let mut outcome = self.control.ask(abi::STOP_DEVICE, self.id, 0, 0, 0);
+        let mut outcome = self.control.send_command(abi::STOP_DEVICE, self.id, 0, 0, 0);
         for thread in self.threads.drain(..) {
             let served =
                 thread.join().unwrap_or_else(|_| Err(io::Error::other("a queue has panicked")));
             outcome = outcome.and(served);
         }
-        outcome.and(self.control.ask(abi::DELETE_DEVICE, self.id, 0, 0, 0))
+        outcome.and(self.control.send_command(abi::DELETE_DEVICE, self.id, 0, 0, 0))
     }
 }
 
@@ -226,7 +232,9 @@ fn open_when_there(path: &str) -> io::Result<File> {
     let began = Instant::now();
     loop {
         match OpenOptions::new().read(true).write(true).open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && began.elapsed() < PATIENCE => {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && began.elapsed() < CREATE_TIMEOUT =>
+            {
                 std::thread::sleep(Duration::from_millis(10));
             }
             outcome => return outcome,

@@ -196,7 +196,7 @@ impl Written {
     }
 }
 
-fn is_found_out(changes: &[(&str, &str)], is_closed: bool) {
+fn check_damage_is_reported(changes: &[(&str, &str)], is_closed: bool) {
     let step = std::env::var("SSDLAB_STEP").map_or(11, |it| it.parse().expect("a number"));
     let written = written(changes, is_closed);
     let mut tally = Tally::default();
@@ -237,23 +237,23 @@ fn is_found_out(changes: &[(&str, &str)], is_closed: bool) {
     assert!(tally.failed_units > 0, "{tally:?}: data has no copy");
 }
 
-const PROTECTED: [(&str, &str); 1] = [("controller.power_loss_protection", "on")];
+const PLP: [(&str, &str); 1] = [("controller.power_loss_protection", "on")];
 
 #[test]
 fn damage_to_a_drive_that_was_closed_in_order_is_found_out() {
-    is_found_out(&[], true);
-    is_found_out(&PROTECTED, true);
+    check_damage_is_reported(&[], true);
+    check_damage_is_reported(&PLP, true);
 }
 
 #[test]
 fn damage_to_a_drive_whose_program_was_killed_is_found_out() {
-    is_found_out(&[], false);
-    is_found_out(&PROTECTED, false);
+    check_damage_is_reported(&[], false);
+    check_damage_is_reported(&PLP, false);
 }
 
 #[test]
 fn where_nobody_knows_what_is_lost_the_drive_is_opened_by_a_repair_alone() {
-    let written = written(&PROTECTED, false);
+    let written = written(&PLP, false);
     let layout = &written.layout;
     let dump = layout.dump + layout.dump_size;
     let last = |slot: u64| [slot, slot + layout.dump_head];

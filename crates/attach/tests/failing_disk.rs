@@ -22,7 +22,7 @@ const UNITS: usize = 1800;
 
 /// A disk that fails one of its syncs, and none before or after.
 #[derive(Debug)]
-struct Failing {
+struct FailingStorage {
     file: File,
     /// Syncs to come until that one.
     left: AtomicU64,
@@ -31,10 +31,10 @@ struct Failing {
     synced_since: AtomicU64,
 }
 
-impl Failing {
-    fn new(path: &std::path::Path, failing: u64) -> Failing {
+impl FailingStorage {
+    fn new(path: &std::path::Path, failing: u64) -> FailingStorage {
         let file = File::options().read(true).write(true).open(path).expect("the image");
-        Failing {
+        FailingStorage {
             file,
             left: AtomicU64::new(failing),
             has_failed: AtomicBool::new(false),
@@ -49,7 +49,7 @@ impl Failing {
     }
 }
 
-impl Storage for Failing {
+impl Storage for FailingStorage {
     fn read(&self, data: &mut [u8], at: u64) -> io::Result<usize> {
         Storage::read(&self.file, data, at)
     }
@@ -82,23 +82,27 @@ impl Storage for Failing {
 }
 
 /// What happened in a life in which sync number `failing` failed.
-struct Life {
+struct SyncFailureOutcome {
     has_failed: bool,
     /// True if the first that was told of it was somebody who asked for durability.
-    was_told: bool,
+    was_reported: bool,
 }
 
-fn live(changes: &[(&str, &str)], rarely: usize, failing: u64) -> Life {
+fn run_with_failing_sync(
+    changes: &[(&str, &str)],
+    rarely: usize,
+    failing: u64,
+) -> SyncFailureOutcome {
     let directory = support::directory();
     let path = small_image(directory.path(), changes);
-    let disk = Arc::new(Failing::new(&path, failing));
+    let disk = Arc::new(FailingStorage::new(&path, failing));
     let image = Image::open_storage(disk.clone(), &path).expect("the image");
     let options = Options { time: Time::Fast, ..Options::default() };
     let Ok((engine, _)) = Engine::open(image, options) else {
         assert!(disk.has_failed.load(Ordering::SeqCst), "only a failure keeps it from opening");
-        return Life { has_failed: true, was_told: true };
+        return SyncFailureOutcome { has_failed: true, was_reported: true };
     };
-    let mut was_told = false;
+    let mut was_reported = false;
     for number in 0..6000_usize {
         // By turns one after the other and all over the place.
         let unit = if number < UNITS { number } else { number * 7919 % UNITS };
@@ -111,7 +115,7 @@ fn live(changes: &[(&str, &str)], rarely: usize, failing: u64) -> Life {
             let flushed = engine.flush(Instant::now());
             let has_failed = disk.has_failed.load(Ordering::SeqCst);
             assert!(!has_failed || flushed.is_err(), "a flush after a failed sync, {failing}");
-            was_told |= has_failed && !had_failed;
+            was_reported |= has_failed && !had_failed;
         }
     }
     let has_failed = disk.has_failed.load(Ordering::SeqCst);
@@ -126,32 +130,32 @@ fn live(changes: &[(&str, &str)], rarely: usize, failing: u64) -> Life {
         let (_, opened) = Engine::open(image, options).expect("a drive that recovers");
         assert!(matches!(opened, Opened::Recovered(_)), "{opened:?}, {failing}");
     }
-    Life { has_failed, was_told }
+    SyncFailureOutcome { has_failed, was_reported }
 }
 
 /// Has each sync of a life fail in turn; returns of how many nobody was told who had asked for one.
-fn each_in_turn(changes: &[(&str, &str)], rarely: usize) -> u32 {
-    let mut untold = 0;
+fn fail_each_sync(changes: &[(&str, &str)], rarely: usize) -> u32 {
+    let mut unreported = 0;
     for failing in 1.. {
-        let life = live(changes, rarely, failing);
+        let life = run_with_failing_sync(changes, rarely, failing);
         if !life.has_failed {
             assert!(failing > 10, "{failing} syncs are few");
-            return untold;
+            return unreported;
         }
-        untold += u32::from(!life.was_told);
+        unreported += u32::from(!life.was_reported);
     }
     unreachable!("a life ends")
 }
 
 #[test]
 fn after_a_failed_sync_nothing_is_believed_and_nothing_is_punched_out() {
-    each_in_turn(&[], 97);
+    fail_each_sync(&[], 97);
 }
 
 #[test]
 fn nor_is_it_where_nobody_was_told_that_it_failed() {
     // With capacitors the drive erases what the image must keep until the buffer is saved, durably:
     // writes and reads see to that, and none of them fails for it.
-    let untold = each_in_turn(&[("controller.power_loss_protection", "on")], 1499);
-    assert!(untold > 3, "{untold} failures that no flush was told of");
+    let unreported = fail_each_sync(&[("controller.power_loss_protection", "on")], 1499);
+    assert!(unreported > 3, "{unreported} failures that no flush was told of");
 }

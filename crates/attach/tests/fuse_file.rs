@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use ssdlab_attach::completion_lateness::LatenessHistogram;
 use ssdlab_attach::engine::{Engine, Options, Time};
 use ssdlab_attach::fuse::Mounted;
 use ssdlab_attach::image::Image;
-use ssdlab_attach::lateness::Recorder;
 use support::small_image;
 
 /// Descriptors are counted: one test at a time.
@@ -24,14 +24,18 @@ fn connections() -> usize {
 }
 
 /// Opens a small drive, mounts it and has `work` done with the file.
-fn with_file(time: Time, changes: &[(&str, &str)], work: impl Fn(&std::path::Path, &Recorder)) {
+fn with_file(
+    time: Time,
+    changes: &[(&str, &str)],
+    work: impl Fn(&std::path::Path, &LatenessHistogram),
+) {
     let directory = support::directory();
     let image = Image::open(&small_image(directory.path(), changes)).expect("an image");
     let options = Options { time, ..Options::default() };
     let engine = Arc::new(Engine::open(image, options).expect("a drive").0);
     let place = directory.path().join("place");
     std::fs::create_dir(&place).expect("a directory");
-    let lateness = Arc::<Recorder>::default();
+    let lateness = Arc::<LatenessHistogram>::default();
     let mounted = Mounted::mount(engine.clone(), lateness.clone(), &place, "disk");
     let mut mounted = match mounted {
         Ok(mounted) => mounted,
@@ -126,6 +130,6 @@ fn a_read_takes_the_drives_time_and_others_are_answered_meanwhile() {
                 let _ = writeln!(std::io::stderr(), "\nNOT TOLD: this machine is busy: {took:?}");
             }
         });
-        assert!(lateness.figures().answers >= 9);
+        assert!(lateness.summary().answers >= 9);
     });
 }

@@ -21,12 +21,12 @@ fn options() -> Options {
 }
 
 /// Opens, works, ends as `end` says, for some lives; after each the drive holds what it must.
-fn live(changes: &[(&str, &str)], lives: u32, seed: u64, end: impl Fn(&Engine, u32)) {
-    live_with(options(), changes, lives, seed, end);
+fn run_lives(changes: &[(&str, &str)], lives: u32, seed: u64, end: impl Fn(&Engine, u32)) {
+    run_lives_with(options(), changes, lives, seed, end);
 }
 
 /// Lives through the history with the drive attached in some other way.
-fn live_with(
+fn run_lives_with(
     options: Options,
     changes: &[(&str, &str)],
     lives: u32,
@@ -56,33 +56,33 @@ const COALESCING: [(&str, &str); 2] =
 
 #[test]
 fn what_was_flushed_outlives_the_program() {
-    live(&[], 40, 1, |_, _| {});
+    run_lives(&[], 40, 1, |_, _| {});
 }
 
 #[test]
 fn so_it_does_with_capacitors_and_single_blocks() {
-    live(&[("controller.power_loss_protection", "on")], 30, 2, |_, _| {});
-    live(&COALESCING, 30, 8, |_, _| {});
-    live(&[("collection.unit", "block")], 30, 3, |_, _| {});
-    live(&[("flush.journal", "on")], 20, 4, |_, _| {});
-    live(&[("controller.write_cache", "write-through")], 10, 5, |_, _| {});
+    run_lives(&[("controller.power_loss_protection", "on")], 30, 2, |_, _| {});
+    run_lives(&COALESCING, 30, 8, |_, _| {});
+    run_lives(&[("collection.unit", "block")], 30, 3, |_, _| {});
+    run_lives(&[("flush.journal", "on")], 20, 4, |_, _| {});
+    run_lives(&[("controller.write_cache", "write-through")], 10, 5, |_, _| {});
 }
 
 #[test]
 fn so_it_does_while_much_is_under_way_on_the_drive() {
     // The host's clock goes on slowly while the test asks as fast as it can.
     let seed = std::env::var("SSDLAB_SEED").map_or(21, |it| it.parse().expect("a number"));
-    live_with(Options::default(), &[], 40, seed, |_, _| {});
+    run_lives_with(Options::default(), &[], 40, seed, |_, _| {});
 }
 
 #[test]
 fn so_it_does_with_capacitors_while_more_is_under_way_than_they_keep() {
     let protected = [("controller.power_loss_protection", "on")];
-    live_with(Options::default(), &protected, 20, 22, |_, _| {});
-    live_with(Options::default(), &protected, 20, 23, |engine, _| engine.power_cut());
+    run_lives_with(Options::default(), &protected, 20, 22, |_, _| {});
+    run_lives_with(Options::default(), &protected, 20, 23, |engine, _| engine.power_cut());
     let blocks = [("controller.power_loss_protection", "on"), ("collection.unit", "block")];
-    live_with(Options::default(), &blocks, 10, 24, |_, _| {});
-    live_with(Options::default(), &COALESCING, 20, 25, |_, _| {});
+    run_lives_with(Options::default(), &blocks, 10, 24, |_, _| {});
+    run_lives_with(Options::default(), &COALESCING, 20, 25, |_, _| {});
 }
 
 /// Requests that are larger than the buffer, and each of which makes the drive collect.
@@ -118,14 +118,14 @@ fn so_it_does_with_a_map_on_flash() {
         ("collection.metadata_units", "6"),
         ("capacity.physical", "20M"),
     ];
-    live(&cached, 15, 11, |_, _| {});
+    run_lives(&cached, 15, 11, |_, _| {});
 }
 
 #[test]
 fn so_it_does_with_a_map_of_extents() {
     let extents =
         [("mapping.scheme", "extent"), ("mapping.table", "64K"), ("capacity.physical", "32M")];
-    live(&extents, 15, 12, |_, _| {});
+    run_lives(&extents, 15, 12, |_, _| {});
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn so_it_does_with_an_slc_cache() {
         ("slc.page_read", "30us"),
         ("capacity.physical", "40M"),
     ];
-    live(&slc, 15, 13, |_, _| {});
+    run_lives(&slc, 15, 13, |_, _| {});
 }
 
 #[test]
@@ -150,14 +150,14 @@ fn so_it_does_with_several_streams() {
         ("controller.power_loss_protection", "on"),
         ("capacity.physical", "32M"),
     ];
-    live(&streams, 15, 14, |_, _| {});
+    run_lives(&streams, 15, 14, |_, _| {});
 }
 
 #[test]
 fn a_power_cut_leaves_what_was_flushed() {
-    live(&[], 30, 6, |engine, _| engine.power_cut());
-    live(&[("controller.power_loss_protection", "on")], 20, 7, |engine, _| engine.power_cut());
-    live(&COALESCING, 20, 9, |engine, _| engine.power_cut());
+    run_lives(&[], 30, 6, |engine, _| engine.power_cut());
+    run_lives(&[("controller.power_loss_protection", "on")], 20, 7, |engine, _| engine.power_cut());
+    run_lives(&COALESCING, 20, 9, |engine, _| engine.power_cut());
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn closed_in_order_everything_is_there_and_opens_without_recovery() {
     for _ in 0..8 {
         let (engine, opened) = open(&path, options());
         assert_eq!(opened, Opened::Clean);
-        shadow.settle();
+        shadow.mark_durable();
         shadow.check(&engine);
         for _ in 0..700 {
             shadow.step(&engine, &mut generator);

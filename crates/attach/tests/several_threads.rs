@@ -26,7 +26,7 @@ fn open(path: &std::path::Path, time: Time) -> Engine {
 }
 
 /// What one thread works on.
-struct Own<'a> {
+struct ThreadUnits<'a> {
     engine: &'a Engine,
     first: usize,
     /// The number of the latest write to each unit; 0 for zeros.
@@ -43,7 +43,7 @@ fn content(unit: usize, write: u64) -> Vec<u8> {
     piece.repeat(UNIT / 16)
 }
 
-impl Own<'_> {
+impl ThreadUnits<'_> {
     fn offset(&self, unit: usize) -> u64 {
         ((self.first + unit) * UNIT) as u64
     }
@@ -81,7 +81,7 @@ impl Own<'_> {
         } else {
             let _ = self
                 .engine
-                .read_to(Instant::now(), self.offset(from), &mut data, pipe)
+                .read_into_pipe(Instant::now(), self.offset(from), &mut data, pipe)
                 .expect("a read");
         }
         if pipe.filled() > 0 {
@@ -133,7 +133,7 @@ impl Own<'_> {
 
 /// At the drive's time a helper does to the image what the drive does, and now and then nobody asks for
 /// anything, so that it finds time to punch out what is erased.
-fn work(time: Time, changes: &[(&str, &str)], steps: u32, seed: u64) {
+fn run_threads(time: Time, changes: &[(&str, &str)], steps: u32, seed: u64) {
     let directory = support::directory();
     let path = support::small_image(directory.path(), changes);
     let mut all = vec![vec![0; UNITS]; THREADS];
@@ -141,7 +141,7 @@ fn work(time: Time, changes: &[(&str, &str)], steps: u32, seed: u64) {
         let engine = open(&path, time);
         let rest = RwLock::new(());
         std::thread::scope(|scope| {
-            scope.spawn(|| engine.help());
+            scope.spawn(|| engine.run_helper());
             let mut workers = Vec::new();
             for (thread, written) in all.iter_mut().enumerate() {
                 let (engine, rest) = (&engine, &rest);
@@ -149,7 +149,7 @@ fn work(time: Time, changes: &[(&str, &str)], steps: u32, seed: u64) {
                     let mut generator = Pcg64Mcg::seed_from_u64(seed + life * 10 + thread as u64);
                     let first = thread * UNITS;
                     let mut own =
-                        Own { engine, first, written: written.clone(), writes: life << 20 };
+                        ThreadUnits { engine, first, written: written.clone(), writes: life << 20 };
                     let mut pipe = Pipe::new().expect("a pipe");
                     own.check(0, UNITS, &mut pipe);
                     for _ in 0..steps {
@@ -181,20 +181,20 @@ fn work(time: Time, changes: &[(&str, &str)], steps: u32, seed: u64) {
 
 #[test]
 fn each_thread_reads_what_it_wrote_and_so_does_the_next_life() {
-    work(Time::Fast, &[], 250, 1);
+    run_threads(Time::Fast, &[], 250, 1);
 }
 
 #[test]
 fn so_it_is_at_the_drives_time_with_a_helper() {
-    work(Time::Real, &[], 400, 1);
-    work(Time::Real, &[("collection.unit", "block")], 100, 100);
+    run_threads(Time::Real, &[], 400, 1);
+    run_threads(Time::Real, &[("collection.unit", "block")], 100, 100);
 }
 
 #[test]
 fn so_it_is_with_single_blocks_and_with_capacitors() {
-    work(Time::Fast, &[("collection.unit", "block")], 100, 100);
-    work(Time::Fast, &[("controller.power_loss_protection", "on")], 40, 200);
-    work(Time::Real, &[("controller.power_loss_protection", "on")], 100, 300);
+    run_threads(Time::Fast, &[("collection.unit", "block")], 100, 100);
+    run_threads(Time::Fast, &[("controller.power_loss_protection", "on")], 40, 200);
+    run_threads(Time::Real, &[("controller.power_loss_protection", "on")], 100, 300);
 }
 
 /// A sector of 512 bytes that write number `write` wrote.

@@ -19,7 +19,7 @@ fn open(path: &std::path::Path) -> Engine {
 }
 
 /// The bytes that `length` bytes from `offset` hold, each once.
-fn held(engine: &Engine, offset: u64, length: u64) -> Vec<u8> {
+fn read_back(engine: &Engine, offset: u64, length: u64) -> Vec<u8> {
     let mut data = vec![0x55; length as usize];
     let _ = engine.read(Instant::now(), offset, &mut data).expect("a read");
     data.sort_unstable();
@@ -33,26 +33,26 @@ fn trimmed(changes: &[(&str, &str)], expected: u8) {
     let engine = open(&path);
     let _ = engine.write(Instant::now(), 0, &[0xab; 64 * UNIT as usize], false).expect("a write");
     let _ = engine.trim(Instant::now(), 8 * UNIT, 40 * UNIT, false).expect("a trim");
-    assert_eq!(held(&engine, 0, 8 * UNIT), [0xab]);
-    assert_eq!(held(&engine, 8 * UNIT, 40 * UNIT), [expected], "{changes:?}");
+    assert_eq!(read_back(&engine, 0, 8 * UNIT), [0xab]);
+    assert_eq!(read_back(&engine, 8 * UNIT, 40 * UNIT), [expected], "{changes:?}");
     let told = engine.extents(8 * UNIT, 40 * UNIT).expect("extents");
     let hole = Extent { length: 40 * UNIT, is_hole: true, is_zero: expected == 0 };
     assert_eq!(told, [hole], "{changes:?}");
     // A part of a unit is written; the rest of it is as it was.
     let _ = engine.write(Instant::now(), 9 * UNIT, &[0xcd; 512], false).expect("a write");
-    assert_eq!(held(&engine, 9 * UNIT + 512, UNIT - 512), [expected]);
+    assert_eq!(read_back(&engine, 9 * UNIT + 512, UNIT - 512), [expected]);
     // Zeros are zeros, whatever a trim leaves; also in parts of units.
     for (may_trim, offset) in [(true, 16 * UNIT + 512), (false, 24 * UNIT)] {
         let _ = engine.zero(Instant::now(), offset, 4 * UNIT, may_trim).expect("zeros");
-        assert_eq!(held(&engine, offset, 4 * UNIT), [0], "{may_trim}");
+        assert_eq!(read_back(&engine, offset, 4 * UNIT), [0], "{may_trim}");
     }
     let _ = engine.trim(Instant::now(), 32 * UNIT, 4 * UNIT, true).expect("an exact trim");
-    assert_eq!(held(&engine, 32 * UNIT, 4 * UNIT), [0]);
+    assert_eq!(read_back(&engine, 32 * UNIT, 4 * UNIT), [0]);
     let _ = engine.flush(Instant::now()).expect("a flush");
     engine.close().expect("closed in order");
     drop(engine);
     let engine = open(&path);
-    assert_eq!(held(&engine, 10 * UNIT, 6 * UNIT), [expected], "attached again");
+    assert_eq!(read_back(&engine, 10 * UNIT, 6 * UNIT), [expected], "attached again");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_table_of_extents_that_is_condensed_changes_nothing() {
                 .expect("a write");
         }
         for unit in (1..units).step_by(2) {
-            assert_eq!(held(&engine, unit * UNIT, UNIT), [expected], "unit {unit}");
+            assert_eq!(read_back(&engine, unit * UNIT, UNIT), [expected], "unit {unit}");
         }
     }
 }
@@ -117,7 +117,7 @@ fn without_deterministic_reads_the_old_data_is_read_until_power_goes() {
     flush(&engine);
     trim(&engine, 8 * UNIT, 40);
     flush(&engine);
-    assert_eq!(held(&engine, 8 * UNIT, 40 * UNIT), [0xab]);
+    assert_eq!(read_back(&engine, 8 * UNIT, 40 * UNIT), [0xab]);
     let told = engine.extents(8 * UNIT, 40 * UNIT).expect("extents");
     assert_eq!(told, [Extent { length: 40 * UNIT, is_hole: true, is_zero: false }]);
     // What is written anew is read, and trimmed again it is what comes back.
@@ -125,20 +125,20 @@ fn without_deterministic_reads_the_old_data_is_read_until_power_goes() {
     flush(&engine);
     trim(&engine, 8 * UNIT, 4);
     flush(&engine);
-    assert_eq!(held(&engine, 8 * UNIT, 4 * UNIT), [0xcd]);
+    assert_eq!(read_back(&engine, 8 * UNIT, 4 * UNIT), [0xcd]);
     // The rest of a unit that is written in part is zeros.
     let _ = engine.write(Instant::now(), 20 * UNIT, &[0xef; 512], false).expect("a write");
-    assert_eq!(held(&engine, 20 * UNIT + 512, UNIT - 512), [0]);
+    assert_eq!(read_back(&engine, 20 * UNIT + 512, UNIT - 512), [0]);
     let _ = engine.zero(Instant::now(), 24 * UNIT + 512, 4 * UNIT, true).expect("zeros");
-    assert_eq!(held(&engine, 24 * UNIT + 512, 4 * UNIT), [0]);
+    assert_eq!(read_back(&engine, 24 * UNIT + 512, 4 * UNIT), [0]);
     let _ = engine.trim(Instant::now(), 32 * UNIT, 4 * UNIT, true).expect("an exact trim");
-    assert_eq!(held(&engine, 32 * UNIT, 4 * UNIT), [0]);
-    assert_eq!(held(&engine, 36 * UNIT, 4 * UNIT), [0xab]);
+    assert_eq!(read_back(&engine, 32 * UNIT, 4 * UNIT), [0]);
+    assert_eq!(read_back(&engine, 36 * UNIT, 4 * UNIT), [0xab]);
     engine.close().expect("closed in order");
     drop(engine);
     let engine = open(&path);
-    assert_eq!(held(&engine, 36 * UNIT, 4 * UNIT), [0], "attached again");
-    assert_eq!(held(&engine, 48 * UNIT, 16 * UNIT), [0xab]);
+    assert_eq!(read_back(&engine, 36 * UNIT, 4 * UNIT), [0], "attached again");
+    assert_eq!(read_back(&engine, 48 * UNIT, 16 * UNIT), [0xab]);
 }
 
 #[test]
@@ -151,13 +151,13 @@ fn a_power_cut_undoes_a_trim_that_was_not_flushed_and_completes_one_that_was() {
     flush(&engine);
     trim(&engine, 32 * UNIT, 16);
     for offset in [0, 32 * UNIT] {
-        assert_eq!(held(&engine, offset, 16 * UNIT), [0xab]);
+        assert_eq!(read_back(&engine, offset, 16 * UNIT), [0xab]);
     }
     engine.power_cut();
     drop(engine);
     let engine = open(&path);
-    assert_eq!(held(&engine, 0, 16 * UNIT), [0]);
-    assert_eq!(held(&engine, 16 * UNIT, 48 * UNIT), [0xab]);
+    assert_eq!(read_back(&engine, 0, 16 * UNIT), [0]);
+    assert_eq!(read_back(&engine, 16 * UNIT, 48 * UNIT), [0xab]);
 }
 
 #[test]

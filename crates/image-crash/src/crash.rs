@@ -11,21 +11,21 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use ssdlab_attach::image::layout::Layout;
 
-use crate::memory::Event;
+use crate::memory_storage::Event;
 use crate::pages::{PAGE, Page, Pages, SECTOR};
 
 /// A crash of the host at one moment: the durable image and the pages whose state is open.
 #[derive(Clone, Debug)]
 pub struct Crash {
     durable: Pages,
-    changed: Vec<Changed>,
+    changed: Vec<ChangedPage>,
     /// Number of writes and punches that are not durable.
     writes: usize,
 }
 
 /// A page that was changed since it was durable.
 #[derive(Clone, Debug)]
-struct Changed {
+struct ChangedPage {
     page: u32,
     /// States of the page, the durable one first.
     states: Vec<Page>,
@@ -61,7 +61,7 @@ impl Bounds {
 impl Crash {
     /// Returns the crash after `log`, which began with the image `begin`.
     pub fn after(begin: &Pages, log: &[Event]) -> Crash {
-        let mut crashes = Crashes::new(begin.clone(), log);
+        let mut crashes = CrashPoints::new(begin.clone(), log);
         while crashes.advance().is_some() {}
         crashes.crash()
     }
@@ -73,7 +73,7 @@ impl Crash {
 
     fn image(&self, states: impl IntoIterator<Item = State>) -> Pages {
         let mut pages = self.durable.clone();
-        for (Changed { page, states, .. }, state) in self.changed.iter().zip(states) {
+        for (ChangedPage { page, states, .. }, state) in self.changed.iter().zip(states) {
             match state {
                 State::Whole(0) => {}
                 State::Whole(state) => pages.set_page(*page, states[state].clone()),
@@ -94,19 +94,19 @@ impl Crash {
     }
 
     /// Returns the image with all changes, as it was when the host crashed.
-    pub fn everything(&self) -> Pages {
+    pub fn newest_image(&self) -> Pages {
         self.image((0..self.changed.len()).map(|index| State::Whole(self.newest(index))))
     }
 
     /// Returns one of the images, chosen by `seed`.
-    pub fn any(&self, layout: &Layout, seed: u64) -> Pages {
+    pub fn random_image(&self, layout: &Layout, seed: u64) -> Pages {
         let (mut images, bounds) = (Vec::new(), Bounds { all: 32, single: 8, random: 32 });
         self.images(layout, bounds, seed, |image| {
             images.push(image);
             true
         });
         let chosen = Pcg64Mcg::seed_from_u64(!seed).random_range(0..images.len().max(1));
-        images.into_iter().nth(chosen).unwrap_or_else(|| self.everything())
+        images.into_iter().nth(chosen).unwrap_or_else(|| self.newest_image())
     }
 
     /// Calls `each` with images, as many as `bounds` allow, until it returns false. Returns true if it never
@@ -141,7 +141,7 @@ impl Crash {
             let mut images = vec![old.clone(), new.clone()];
             images.extend(self.by_region(layout, &old, &new));
             // One page alone is old, or alone is new.
-            for index in some(count, bounds.single, &mut generator) {
+            for index in sample(count, bounds.single, &mut generator) {
                 for (others, state) in [(&new, 0), (&old, self.newest(index))] {
                     let mut states = others.clone();
                     states[index] = State::Whole(state);
@@ -154,7 +154,7 @@ impl Crash {
                 }
             }
         }
-        for index in some(count, bounds.single / 4, &mut generator) {
+        for index in sample(count, bounds.single / 4, &mut generator) {
             for is_new in [false, true] {
                 let others = |it| State::Whole(if is_new { self.newest(it) } else { 0 });
                 let mut states: Vec<State> = (0..count).map(others).collect();
@@ -174,7 +174,7 @@ impl Crash {
         // Some writes reached the disk, each with the page as it was then; the others did not.
         for _ in 0..random / 2 {
             let here: Vec<bool> = (0..self.writes).map(|_| generator.random()).collect();
-            let state = |changed: &Changed| {
+            let state = |changed: &ChangedPage| {
                 let last = changed.writes.iter().rposition(|&write| here[write]);
                 State::Whole(last.map_or(0, |it| it + 1))
             };
@@ -210,7 +210,7 @@ impl Crash {
         regions.dedup();
         let mut images = Vec::new();
         for chosen in 1..(1_u32 << regions.len()) - 1 {
-            let state = |(index, changed): (usize, &Changed)| {
+            let state = |(index, changed): (usize, &ChangedPage)| {
                 let number = regions.binary_search(&region(changed.page));
                 let number = number.expect("it was found before");
                 if chosen & (1 << number) != 0 { new[index] } else { old[index] }
@@ -222,7 +222,7 @@ impl Crash {
 }
 
 /// Returns at most `most` of the numbers below `count`: all if there are no more, otherwise random ones.
-fn some(count: usize, most: usize, generator: &mut Pcg64Mcg) -> Vec<usize> {
+fn sample(count: usize, most: usize, generator: &mut Pcg64Mcg) -> Vec<usize> {
     if count <= most {
         return (0..count).collect();
     }
@@ -269,29 +269,37 @@ impl Region {
 
 /// Walks through a log, and knows the possible crash at each moment.
 #[derive(Debug)]
-pub struct Crashes<'a> {
+pub struct CrashPoints<'a> {
     log: &'a [Event],
     /// Number of events that have happened.
-    happened: usize,
+    position: usize,
     durable: Pages,
     /// Number of events that are durable.
     boundary: usize,
-    begun: BTreeMap<u32, usize>,
+    syncs_in_flight: BTreeMap<u32, usize>,
 }
 
-impl<'a> Crashes<'a> {
+impl<'a> CrashPoints<'a> {
     /// Returns a walk before the first event of `log`, with the image `begin` at that moment.
-    pub fn new(begin: Pages, log: &'a [Event]) -> Crashes<'a> {
-        Crashes { log, happened: 0, durable: begin, boundary: 0, begun: BTreeMap::new() }
+    pub fn new(begin: Pages, log: &'a [Event]) -> CrashPoints<'a> {
+        CrashPoints {
+            log,
+            position: 0,
+            durable: begin,
+            boundary: 0,
+            syncs_in_flight: BTreeMap::new(),
+        }
     }
 
     /// Lets the next event happen, and returns it; `None` at the end.
     pub fn advance(&mut self) -> Option<&'a Event> {
-        let event = self.log.get(self.happened)?;
+        let event = self.log.get(self.position)?;
         match event {
-            Event::SyncBegun { number } => drop(self.begun.insert(*number, self.happened)),
+            Event::SyncBegun { number } => {
+                self.syncs_in_flight.insert(*number, self.position);
+            }
             Event::SyncDone { number } => {
-                let until = self.begun.remove(number).unwrap_or(0);
+                let until = self.syncs_in_flight.remove(number).unwrap_or(0);
                 while self.boundary < until {
                     apply(&self.log[self.boundary], &mut self.durable);
                     self.boundary += 1;
@@ -299,27 +307,27 @@ impl<'a> Crashes<'a> {
             }
             Event::Crashed(left) => {
                 self.durable = left.clone();
-                self.boundary = self.happened + 1;
-                self.begun.clear();
+                self.boundary = self.position + 1;
+                self.syncs_in_flight.clear();
             }
             Event::Write { .. } | Event::Punch { .. } | Event::Host(_) => {}
         }
-        self.happened += 1;
+        self.position += 1;
         Some(event)
     }
 
     /// Returns true if the next event makes changes durable, or there is none: a crash now leaves the most
     /// possibilities open.
-    pub fn is_turn(&self) -> bool {
-        let next = self.log.get(self.happened);
+    pub fn is_crash_point(&self) -> bool {
+        let next = self.log.get(self.position);
         matches!(next, None | Some(Event::SyncDone { .. } | Event::Crashed(_)))
     }
 
     /// Returns the crash at this moment.
     pub fn crash(&self) -> Crash {
-        let mut pages: BTreeMap<u32, Changed> = BTreeMap::new();
+        let mut pages: BTreeMap<u32, ChangedPage> = BTreeMap::new();
         let (mut latest, mut writes) = (self.durable.clone(), 0);
-        for event in &self.log[self.boundary..self.happened] {
+        for event in &self.log[self.boundary..self.position] {
             let (at, length) = match event {
                 Event::Write { at, data } => (*at, data.len() as u64),
                 Event::Punch { at, length } => (*at, *length),
@@ -334,7 +342,7 @@ impl<'a> Crashes<'a> {
                 if is_hole && before.page(page).is_none() {
                     continue;
                 }
-                let changed = pages.entry(page).or_insert_with(|| Changed {
+                let changed = pages.entry(page).or_insert_with(|| ChangedPage {
                     page,
                     states: vec![self.durable.page(page)],
                     writes: Vec::new(),
@@ -426,7 +434,7 @@ mod tests {
         ];
         let crash = Crash::after(&Pages::new(size), &log);
         assert_eq!(crash.changed(), 1);
-        crash.everything().read(&mut bytes, 0);
+        crash.newest_image().read(&mut bytes, 0);
         assert_eq!((bytes[0], bytes[PAGE]), (7, 3));
         crash.durable.read(&mut bytes, 0);
         assert_eq!((bytes[0], bytes[PAGE]), (7, 0));

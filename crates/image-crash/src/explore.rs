@@ -7,9 +7,9 @@ use ssdlab_attach::check::check_image;
 use ssdlab_attach::engine::Time;
 use ssdlab_attach::image::Image;
 
-use crate::crash::{Bounds, Crashes};
+use crate::crash::{Bounds, CrashPoints};
 use crate::history::{History, far_ahead};
-use crate::memory::{Event, Memory};
+use crate::memory_storage::{Event, MemoryStorage};
 use crate::oracle::{Contents, Oracle, read_contents};
 use crate::pages::Pages;
 use crate::setup::open;
@@ -22,29 +22,29 @@ pub struct Plan {
     /// One in this many images, at random, is also checked and crashed again while it is opened.
     pub thorough_one_in: u64,
     /// Bounds for the images of each crash while an image is opened.
-    pub again: Bounds,
+    pub during_recovery: Bounds,
 }
 
 impl Plan {
     /// Returns how rarely moments are tried, as one in a number, so that about `most` images are opened: first
     /// for moments at which something becomes durable or is promised, then for the others, which get a tenth of
     /// the images.
-    fn chances(&self, history: &History, most: u64) -> (u64, u64) {
-        let mut crashes = Crashes::new(history.begin.clone(), &history.log);
-        let (mut turns, mut others) = (0, 0);
+    fn sampling_rates(&self, history: &History, most: u64) -> (u64, u64) {
+        let mut crashes = CrashPoints::new(history.begin.clone(), &history.log);
+        let (mut crash_points, mut others) = (0, 0);
         while let Some(event) = crashes.advance() {
-            let is_turn = matches!(event, Event::Host(_)) || crashes.is_turn();
-            *(if is_turn { &mut turns } else { &mut others }) += 1;
+            let is_crash_point = matches!(event, Event::Host(_)) || crashes.is_crash_point();
+            *(if is_crash_point { &mut crash_points } else { &mut others }) += 1;
         }
         let images = (self.bounds.all + 2 * self.bounds.single + self.bounds.random).max(1) as u64;
-        ((turns * images).div_ceil(most).max(1), (10 * others).div_ceil(most).max(1))
+        ((crash_points * images).div_ceil(most).max(1), (10 * others).div_ceil(most).max(1))
     }
 
     /// All moments, with many images each, for histories of a few steps.
     pub const SHORT: Plan = Plan {
         bounds: Bounds { all: 128, single: 24, random: 8 },
         thorough_one_in: 97,
-        again: Bounds { all: 8, single: 4, random: 4 },
+        during_recovery: Bounds { all: 8, single: 4, random: 4 },
     };
 
     /// All moments, with each region durable or newest as a whole: for mistakes that show only if one kind of
@@ -52,7 +52,7 @@ impl Plan {
     pub const BY_REGION: Plan = Plan {
         bounds: Bounds { all: 64, single: 0, random: 0 },
         thorough_one_in: 397,
-        again: Bounds { all: 4, single: 2, random: 2 },
+        during_recovery: Bounds { all: 4, single: 2, random: 2 },
     };
 
     /// All moments, with everything that was written by then: what a kill of the program leaves.
@@ -62,7 +62,7 @@ impl Plan {
     pub const LONG: Plan = Plan {
         bounds: Bounds { all: 32, single: 12, random: 16 },
         thorough_one_in: 397,
-        again: Bounds { all: 4, single: 2, random: 2 },
+        during_recovery: Bounds { all: 4, single: 2, random: 2 },
     };
 }
 
@@ -92,9 +92,9 @@ pub struct Outcome {
 /// from the history, `most` and `seed`; with `only` just the image of that number is opened.
 pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Option<u64>) -> Outcome {
     let mut outcome = Outcome::default();
-    let (one_in, one_in_others) = plan.chances(history, most);
-    let mut crashes = Crashes::new(history.begin.clone(), &history.log);
-    let mut oracle = history.may_hold.clone();
+    let (one_in, one_in_others) = plan.sampling_rates(history, most);
+    let mut crashes = CrashPoints::new(history.begin.clone(), &history.log);
+    let mut oracle = history.initial_oracle.clone();
     let mut event = 0;
     loop {
         let is_promise = match crashes.advance() {
@@ -106,8 +106,12 @@ pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Optio
             Some(_) => false,
         };
         event += 1;
-        let is_turn = is_promise || crashes.is_turn();
-        if !mixed(seed, event).is_multiple_of(if is_turn { one_in } else { one_in_others }) {
+        let is_crash_point = is_promise || crashes.is_crash_point();
+        if !split_mix(seed, event).is_multiple_of(if is_crash_point {
+            one_in
+        } else {
+            one_in_others
+        }) {
             continue;
         }
         let crash = crashes.crash();
@@ -118,21 +122,21 @@ pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Optio
                 return number < only.unwrap_or(number);
             }
             if let Some(fault) = history.fault {
-                fault.overlook(&mut image, &history.layout);
+                fault.apply_to_image(&mut image, &history.layout);
             }
             let is_thorough =
-                only.is_some() || mixed(seed, number).is_multiple_of(plan.thorough_one_in);
-            let again = is_thorough.then_some(plan.again);
-            if let Err(what) = examine(&image, &oracle, history, again, seed) {
+                only.is_some() || split_mix(seed, number).is_multiple_of(plan.thorough_one_in);
+            let during_recovery = is_thorough.then_some(plan.during_recovery);
+            if let Err(what) = examine(&image, &oracle, history, during_recovery, seed) {
                 let (event, pages) = (event as usize, image);
                 outcome.finding = Some(Finding { event, image: number, pages, what });
             }
             outcome.finding.is_none() && outcome.images < 2 * most && only != Some(number)
         };
-        let goes_on = if is_turn && plan.bounds != Bounds::NONE {
-            crash.images(&history.layout, plan.bounds, mixed(seed, event), &mut each)
+        let goes_on = if is_crash_point && plan.bounds != Bounds::NONE {
+            crash.images(&history.layout, plan.bounds, split_mix(seed, event), &mut each)
         } else {
-            each(crash.everything())
+            each(crash.newest_image())
         };
         if !goes_on {
             break;
@@ -142,7 +146,7 @@ pub fn explore(history: &History, plan: &Plan, seed: u64, most: u64, only: Optio
 }
 
 /// Returns a pseudo-random number that follows from both.
-fn mixed(seed: u64, number: u64) -> u64 {
+fn split_mix(seed: u64, number: u64) -> u64 {
     // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
     let mut mixed = seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -150,8 +154,8 @@ fn mixed(seed: u64, number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Opens an image twice, and checks its contents. With `again`, also crashes the host while the image is opened
-/// the first time, and requires that `check` reports no damage.
+/// Opens an image twice, and checks its contents. With `during_recovery`, also crashes the host while the image
+/// is opened the first time, and requires that `check` reports no damage.
 ///
 /// # Errors
 /// Returns a description if the image holds what is not allowed.
@@ -159,33 +163,33 @@ pub fn examine(
     image: &Pages,
     oracle: &Oracle,
     history: &History,
-    again: Option<Bounds>,
+    during_recovery: Option<Bounds>,
     seed: u64,
 ) -> Result<(), String> {
-    let storage = Arc::new(match again {
-        Some(_) => Memory::recording(image.clone()),
-        None => Memory::new(image.clone()),
+    let storage = Arc::new(match during_recovery {
+        Some(_) => MemoryStorage::recording(image.clone()),
+        None => MemoryStorage::new(image.clone()),
     });
     let first = contents(&storage)?;
     oracle.check(&first).map_err(|wrong| wrong.to_string())?;
-    if let Some(bounds) = again {
+    if let Some(bounds) = during_recovery {
         let image_opened =
-            Image::open_storage(Arc::new(Memory::new(image.clone())), Path::new("memory"));
+            Image::open_storage(Arc::new(MemoryStorage::new(image.clone())), Path::new("memory"));
         let report =
             image_opened.and_then(check_image).map_err(|error| format!("check: {error}"))?;
         if let [problem, ..] = &report.problems[..] {
             return Err(format!("check says of an image that no damage was done to: {problem}"));
         }
         let log = storage.take_log();
-        let mut crashes = Crashes::new(image.clone(), &log);
+        let mut crashes = CrashPoints::new(image.clone(), &log);
         let (mut outcome, mut event) = (Ok(()), 0);
         while outcome.is_ok() && crashes.advance().is_some() {
             event += 1;
-            if !crashes.is_turn() {
+            if !crashes.is_crash_point() {
                 continue;
             }
-            crashes.crash().images(&history.layout, bounds, mixed(seed, event), |image| {
-                let found = contents(&Arc::new(Memory::new(image)));
+            crashes.crash().images(&history.layout, bounds, split_mix(seed, event), |image| {
+                let found = contents(&Arc::new(MemoryStorage::new(image)));
                 outcome = found.and_then(|it| oracle.check(&it).map_err(|wrong| wrong.to_string()));
                 outcome.is_ok()
             });
@@ -201,7 +205,7 @@ pub fn examine(
 }
 
 /// Opens the drive in `storage`; returns the contents of its sectors.
-fn contents(storage: &Arc<Memory>) -> Result<Vec<Contents>, String> {
+fn contents(storage: &Arc<MemoryStorage>) -> Result<Vec<Contents>, String> {
     let now = far_ahead();
     let (engine, _) = open(storage.clone(), Time::Fast, now)
         .map_err(|error| format!("it cannot be opened: {error:#}"))?;

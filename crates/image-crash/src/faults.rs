@@ -1,16 +1,16 @@
 //! Mistakes in the order of writes to an image, planted in the record of a history.
 //!
 //! A drive with such a mistake does the same to its image, as long as nothing crashes; so the record can be
-//! changed afterwards. Some mistakes are in opening an image, and change the image instead ([`readers`]). The
+//! changed afterwards. Some mistakes are in opening an image, and change the image instead ([`faulty_readers`]). The
 //! explorer of crashes has to find each of them.
 
 use ssdlab_attach::image::layout::Layout;
-use ssdlab_attach::image::spare::{Found, Record};
+use ssdlab_attach::image::spare::{Record, RecordState};
 
 use crate::crash::Region;
-use crate::memory::Event;
+use crate::faulty_readers;
+use crate::memory_storage::Event;
 use crate::pages::Pages;
-use crate::readers;
 
 /// A mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -56,22 +56,24 @@ fn is_trims(region: Option<Region>) -> bool {
 
 impl Fault {
     /// Returns the record that a drive with this mistake would have made instead of `log`.
-    pub fn plant(self, log: Vec<Event>, layout: &Layout) -> Vec<Event> {
+    pub fn inject(self, log: Vec<Event>, layout: &Layout) -> Vec<Event> {
         let of = |event: &Event| region(layout, event);
         match self {
             Fault::FlushWithoutSync => without_syncs(log, |_, next| {
                 next.is_some_and(|event| of(event) == Some(Region::State))
             }),
-            Fault::PromiseBeforeSync => earlier(log, |event| of(event) == Some(Region::State)),
+            Fault::PromiseBeforeSync => {
+                move_before_sync(log, |event| of(event) == Some(Region::State))
+            }
             Fault::StateNotSynced => without_syncs(log, |before, _| {
                 before.is_some_and(|event| of(event) == Some(Region::State))
             }),
-            Fault::OneSlotForDumps => moved(log, |at| match Region::of(layout, at) {
+            Fault::OneSlotForDumps => relocate_writes(log, |at| match Region::of(layout, at) {
                 Region::Dump(1) => at - layout.dump_size,
                 _ => at,
             }),
-            Fault::DumpWithoutProgrammed => without_programmed(log, layout),
-            Fault::PunchBeforeSync => earlier(log, |event| {
+            Fault::DumpWithoutProgrammed => dump_without_programmed(log, layout),
+            Fault::PunchBeforeSync => move_before_sync(log, |event| {
                 let is_flash = matches!(of(event), Some(Region::Spare(_) | Region::Data));
                 is_flash && matches!(event, Event::Punch { .. })
             }),
@@ -81,21 +83,23 @@ impl Fault {
                     |event: &Event| !(matches!(event, Event::Punch { .. }) && is_record(event));
                 log.into_iter().filter(is_kept).collect()
             }
-            Fault::RecordBeforeData => later(log, |event| {
+            Fault::RecordBeforeData => move_after_sync(log, |event| {
                 matches!(event, Event::Write { .. }) && of(event) == Some(Region::Data)
             }),
-            Fault::RecordClaimsDurable => log.into_iter().map(|it| claiming(it, layout)).collect(),
+            Fault::RecordClaimsDurable => {
+                log.into_iter().map(|it| claim_durable(it, layout)).collect()
+            }
             Fault::TrimsForgotten => log.into_iter().filter(|it| !is_trims(of(it))).collect(),
-            Fault::TrimsAfterSync => later(log, |event| is_trims(of(event))),
-            Fault::TrimsUnchained => log.into_iter().map(|it| unchained(it, layout)).collect(),
+            Fault::TrimsAfterSync => move_after_sync(log, |event| is_trims(of(event))),
+            Fault::TrimsUnchained => log.into_iter().map(|it| unchain_batch(it, layout)).collect(),
             Fault::DumpUnchecked => log,
         }
     }
 
     /// Changes `image` to what a drive with this mistake sees when it opens the image.
-    pub fn overlook(self, image: &mut Pages, layout: &Layout) {
+    pub fn apply_to_image(self, image: &mut Pages, layout: &Layout) {
         if self == Fault::DumpUnchecked {
-            readers::believe_dumps(image, layout);
+            faulty_readers::accept_any_dump(image, layout);
         }
     }
 }
@@ -125,53 +129,54 @@ fn without_syncs(
 }
 
 /// Returns the log with all writes and punches moved `to` other places.
-fn moved(log: Vec<Event>, to: impl Fn(u64) -> u64) -> Vec<Event> {
-    let moved = |event| match event {
+fn relocate_writes(log: Vec<Event>, to: impl Fn(u64) -> u64) -> Vec<Event> {
+    let relocate = |event| match event {
         Event::Write { at, data } => Event::Write { at: to(at), data },
         Event::Punch { at, length } => Event::Punch { at: to(at), length },
         other => other,
     };
-    log.into_iter().map(moved).collect()
+    log.into_iter().map(relocate).collect()
 }
 
 /// Returns the log with the events for which `is_moved` is true moved before the sync that precedes them.
-fn earlier(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
-    let mut earlier: Vec<Event> = Vec::new();
+fn move_before_sync(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
+    let mut reordered: Vec<Event> = Vec::new();
     for event in log {
-        let sync = earlier.iter().rposition(|it| matches!(it, Event::SyncBegun { .. }));
+        let sync = reordered.iter().rposition(|it| matches!(it, Event::SyncBegun { .. }));
         match sync.filter(|_| is_moved(&event)) {
-            Some(sync) => earlier.insert(sync, event),
-            None => earlier.push(event),
+            Some(sync) => reordered.insert(sync, event),
+            None => reordered.push(event),
         }
     }
-    earlier
+    reordered
 }
 
 /// Returns the log with the events for which `is_moved` is true moved behind the sync that follows them.
-fn later(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
-    let (mut later, mut waiting) = (Vec::new(), Vec::new());
+fn move_after_sync(log: Vec<Event>, is_moved: impl Fn(&Event) -> bool) -> Vec<Event> {
+    let (mut reordered, mut waiting) = (Vec::new(), Vec::new());
     for event in log {
         if is_moved(&event) {
             waiting.push(event);
             continue;
         }
         let is_sync = matches!(event, Event::SyncDone { .. });
-        later.push(event);
+        reordered.push(event);
         if is_sync {
-            later.append(&mut waiting);
+            reordered.append(&mut waiting);
         }
     }
-    later.append(&mut waiting);
-    later
+    reordered.append(&mut waiting);
+    reordered
 }
 
 /// Changes a record of a spare area so that it claims to be durable itself.
-fn claiming(event: Event, layout: &Layout) -> Event {
+fn claim_durable(event: Event, layout: &Layout) -> Event {
     match event {
         Event::Write { at, data } if matches!(Region::of(layout, at), Region::Spare(_)) => {
             let mut data = data.to_vec();
             for bytes in data.chunks_exact_mut(layout.record as usize) {
-                if let Found::Written(mut record) = Record::decode(bytes, layout.units_per_program)
+                if let RecordState::Written(mut record) =
+                    Record::decode(bytes, layout.units_per_program)
                 {
                     record.durable = record.stamp;
                     record.encode(bytes);
@@ -184,7 +189,7 @@ fn claiming(event: Event, layout: &Layout) -> Event {
 }
 
 /// Clears the checksum of the previous batch in a batch of the log of trims.
-fn unchained(event: Event, layout: &Layout) -> Event {
+fn unchain_batch(event: Event, layout: &Layout) -> Event {
     match event {
         Event::Write { at, data } if is_trims(Some(Region::of(layout, at))) => {
             let mut data = data.to_vec();
@@ -212,7 +217,7 @@ pub(crate) fn set_sum(bytes: &mut [u8]) {
 
 /// Returns the log with dumps that leave out units programmed since the last sync: their durable copies count
 /// instead.
-fn without_programmed(log: Vec<Event>, layout: &Layout) -> Vec<Event> {
+fn dump_without_programmed(log: Vec<Event>, layout: &Layout) -> Vec<Event> {
     let mut programmed: Vec<u32> = Vec::new();
     let forget = |event: Event| match event {
         Event::SyncBegun { .. } => {
@@ -222,7 +227,8 @@ fn without_programmed(log: Vec<Event>, layout: &Layout) -> Vec<Event> {
         Event::Write { at, data } => match Region::of(layout, at) {
             Region::Spare(_) => {
                 for bytes in data.chunks_exact(layout.record as usize) {
-                    if let Found::Written(record) = Record::decode(bytes, layout.units_per_program)
+                    if let RecordState::Written(record) =
+                        Record::decode(bytes, layout.units_per_program)
                     {
                         programmed.extend(record.logical.iter().filter_map(|it| it.checked_sub(1)));
                     }
@@ -230,7 +236,7 @@ fn without_programmed(log: Vec<Event>, layout: &Layout) -> Vec<Event> {
                 Event::Write { at, data }
             }
             Region::Dump(_) if data.starts_with(b"SSDSAVED") => {
-                Event::Write { at, data: forgotten(&data, &programmed).into() }
+                Event::Write { at, data: without_units(&data, &programmed).into() }
             }
             _ => Event::Write { at, data },
         },
@@ -240,7 +246,7 @@ fn without_programmed(log: Vec<Event>, layout: &Layout) -> Vec<Event> {
 }
 
 /// Returns a dump in which the `programmed` units are older than anything on the flash.
-fn forgotten(dump: &[u8], programmed: &[u32]) -> Vec<u8> {
+fn without_units(dump: &[u8], programmed: &[u32]) -> Vec<u8> {
     let mut dump = dump.to_vec();
     let word = |bytes: &[u8]| u32::from_le_bytes(bytes[..4].try_into().expect("four bytes"));
     let end = HEAD + ENTRY * word(&dump[24..]) as usize;

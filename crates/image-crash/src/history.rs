@@ -11,7 +11,7 @@ use ssdlab_attach::image::layout::Layout;
 
 use crate::crash::Crash;
 use crate::faults::Fault;
-use crate::memory::{Event, Memory};
+use crate::memory_storage::{Event, MemoryStorage};
 use crate::oracle::{Change, Mark, Oracle, fill, read_contents};
 use crate::pages::{Pages, SECTOR};
 use crate::setup::{Setup, open, sectors};
@@ -51,7 +51,7 @@ pub struct History {
     /// The image at the beginning of the log.
     pub begin: Pages,
     /// Allowed contents of each sector at the beginning of the log.
-    pub may_hold: Oracle,
+    pub initial_oracle: Oracle,
     /// Events, in their order.
     pub log: Vec<Event>,
     /// The image at the end of the log.
@@ -65,13 +65,13 @@ pub fn far_ahead() -> Instant {
 }
 
 /// Time of a host between two requests.
-const BETWEEN: Duration = Duration::from_micros(20);
+const THINK_TIME: Duration = Duration::from_micros(20);
 
 struct Host {
     setup: Setup,
     layout: Layout,
     begin: Pages,
-    storage: Arc<Memory>,
+    storage: Arc<MemoryStorage>,
     engine: Engine,
     now: Instant,
     oracle: Oracle,
@@ -85,7 +85,7 @@ impl Host {
         self.storage.mark(mark);
     }
 
-    fn promised(&mut self) {
+    fn mark_all_promised(&mut self) {
         let changes = self.held.as_slice().into();
         self.mark(Mark::Promised { first: 0, changes });
     }
@@ -95,17 +95,17 @@ impl Host {
         self.changes
     }
 
-    fn begin(&mut self, first: u32, count: u32, change: Change) {
+    fn mark_begun(&mut self, first: u32, count: u32, change: Change) {
         self.mark(Mark::Begun { sectors: first..first + count, change });
         self.held[first as usize..(first + count) as usize].fill(change);
     }
 
-    fn carry_out(&mut self, step: Step) -> Result<()> {
-        self.now += BETWEEN;
+    fn execute(&mut self, step: Step) -> Result<()> {
+        self.now += THINK_TIME;
         match step {
             Step::Write(first, count, fua) => {
                 let change = Change::write(self.next_change());
-                self.begin(first, count, change);
+                self.mark_begun(first, count, change);
                 let mut data = vec![0; count as usize * SECTOR];
                 fill(&mut data, first, change);
                 let _ = self.engine.write(self.now, offset(first), &data, fua)?;
@@ -116,28 +116,28 @@ impl Host {
             }
             Step::Trim(first, count) => {
                 let change = Change::trim(self.next_change());
-                self.begin(first, count, change);
+                self.mark_begun(first, count, change);
                 let length = u64::from(count) * SECTOR as u64;
                 let _ = self.engine.trim(self.now, offset(first), length, true)?;
             }
             Step::Flush => {
                 let _ = self.engine.flush(self.now)?;
-                self.promised();
+                self.mark_all_promised();
             }
             Step::Rest(time) => self.now += Duration::from_millis(time),
             Step::Close => {
                 self.engine.close()?;
-                self.promised();
+                self.mark_all_promised();
                 self.reopen()?;
             }
             Step::End => {
                 self.engine.close()?;
-                self.promised();
+                self.mark_all_promised();
             }
             Step::Kill => self.reopen()?,
             Step::Crash(seed) => {
                 let crash = Crash::after(&self.begin, &self.storage.log());
-                self.storage.crash(crash.any(&self.layout, seed));
+                self.storage.crash(crash.random_image(&self.layout, seed));
                 self.reopen()?;
             }
             Step::PowerCut => {
@@ -170,9 +170,9 @@ impl History {
     ///
     /// # Errors
     /// Returns an error if a request fails, or if a drive that was opened again holds what is not allowed.
-    pub fn of(setup: Setup, steps: &[Step]) -> Result<History> {
+    pub fn record(setup: Setup, steps: &[Step]) -> Result<History> {
         let (begin, layout) = setup.image()?;
-        let storage = Arc::new(Memory::recording(begin.clone()));
+        let storage = Arc::new(MemoryStorage::recording(begin.clone()));
         let now = far_ahead();
         let engine = open(storage.clone(), setup.time, now)?.0;
         let sectors = sectors(&engine);
@@ -181,21 +181,21 @@ impl History {
         let mut host =
             Host { setup, layout, begin, storage, engine, now, oracle, held, changes: 0 };
         for (index, &step) in steps.iter().enumerate() {
-            host.carry_out(step).with_context(|| format!("step {index}, {step:?}"))?;
+            host.execute(step).with_context(|| format!("step {index}, {step:?}"))?;
         }
         let Host { layout, begin, storage, engine, .. } = host;
         drop(engine);
         let (log, end) = (storage.take_log(), storage.pages());
-        let may_hold = Oracle::new(sectors);
-        Ok(History { setup, layout, fault: None, begin, may_hold, log, end })
+        let initial_oracle = Oracle::new(sectors);
+        Ok(History { setup, layout, fault: None, begin, initial_oracle, log, end })
     }
 
     /// Plants the mistake `fault` in the history, up to its first crash. What comes later would depend on what
     /// the crash leaves of the drive with the mistake.
-    pub fn with(mut self, fault: Fault) -> History {
+    pub fn with_fault(mut self, fault: Fault) -> History {
         let until = self.log.iter().position(|event| matches!(event, Event::Crashed(_)));
         self.log.truncate(until.unwrap_or(self.log.len()));
-        self.log = fault.plant(self.log, &self.layout);
+        self.log = fault.inject(self.log, &self.layout);
         self.fault = Some(fault);
         self
     }
@@ -203,14 +203,14 @@ impl History {
     /// Returns history `number` of the kind `setup`.
     ///
     /// # Errors
-    /// As [`History::of`].
+    /// As [`History::record`].
     pub fn numbered(setup: Setup, number: u64) -> Result<History> {
-        History::of(setup, &setup.steps(number)?)
+        History::record(setup, &setup.steps(number)?)
     }
 
     /// Returns the allowed contents of each sector at the end.
-    pub fn oracle(&self) -> Oracle {
-        let mut oracle = self.may_hold.clone();
+    pub fn final_oracle(&self) -> Oracle {
+        let mut oracle = self.initial_oracle.clone();
         for event in &self.log {
             if let Event::Host(mark) = event {
                 oracle.note(mark);
@@ -251,7 +251,7 @@ impl Setup {
     ///
     /// # Errors
     /// Returns an error if no such drive is possible.
-    pub fn collecting(&self, number: u32) -> Result<Vec<Step>> {
+    pub fn gc_steps(&self, number: u32) -> Result<Vec<Step>> {
         let capacity = self.profile()?.configuration()?.geometry.capacity().bytes();
         let units = (capacity / SECTOR as u64) as u32 / UNIT;
         let flushed_after = number % 4;

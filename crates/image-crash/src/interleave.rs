@@ -15,14 +15,14 @@ use ssdlab_attach::engine::{Engine, Time};
 
 use crate::explore::{Outcome, Plan, explore};
 use crate::history::{History, Step, UNIT, far_ahead};
-use crate::memory::{Event, Memory};
+use crate::memory_storage::{Event, MemoryStorage};
 use crate::oracle::{Change, Mark, fill};
 use crate::pages::SECTOR;
 use crate::setup::{Setup, open};
 
 /// Scheduler that goes through all interleavings, depth first.
 #[derive(Debug)]
-struct Bounded {
+struct BoundedScheduler {
     switches_max: usize,
     /// Index of the chosen thread at each point of the execution, and the number of threads that could run.
     choices: Vec<(usize, usize)>,
@@ -31,13 +31,13 @@ struct Bounded {
     executions: usize,
 }
 
-impl Bounded {
-    fn new(switches_max: usize) -> Bounded {
-        Bounded { switches_max, choices: Vec::new(), point: 0, switches: 0, executions: 0 }
+impl BoundedScheduler {
+    fn new(switches_max: usize) -> BoundedScheduler {
+        BoundedScheduler { switches_max, choices: Vec::new(), point: 0, switches: 0, executions: 0 }
     }
 }
 
-impl Scheduler for Bounded {
+impl Scheduler for BoundedScheduler {
     fn new_execution(&mut self) -> Option<Schedule> {
         (self.point, self.switches) = (0, 0);
         self.executions += 1;
@@ -92,12 +92,12 @@ pub struct Race {
     /// Steps of each host: writes, trims and flushes of sectors that no other host touches.
     pub hosts: Vec<Vec<Step>>,
     /// True if a helper thread carries out flash operations on the image.
-    pub is_helped: bool,
+    pub has_helper: bool,
 }
 
 /// Outcome of trying interleavings.
 #[derive(Clone, Debug, Default)]
-pub struct Tried {
+pub struct InterleavingReport {
     /// Number of executions.
     pub executions: u64,
     /// Number of different orders of events of the image.
@@ -130,7 +130,7 @@ impl Race {
         };
         let hosts = (0..hosts).map(|host| (0..count).map(|_| step(host)).collect()).collect();
         let before = vec![Step::Write(0, units * UNIT, false), Step::Flush];
-        Race { setup, before, hosts, is_helped: setup.time == Time::Real }
+        Race { setup, before, hosts, has_helper: setup.time == Time::Real }
     }
 
     /// Tries all interleavings with at most `switches` preemptions, and explores by `plan` the crashes of each
@@ -138,21 +138,32 @@ impl Race {
     ///
     /// # Panics
     /// Panics if a request fails.
-    pub fn try_all(&self, switches: usize, plan: Plan, most: u64) -> Tried {
-        self.try_with(Bounded::new(switches), plan, most)
+    pub fn try_all(&self, switches: usize, plan: Plan, most: u64) -> InterleavingReport {
+        self.try_with(BoundedScheduler::new(switches), plan, most)
     }
 
     /// Tries `executions` random interleavings.
     ///
     /// # Panics
     /// Panics if a request fails.
-    pub fn try_some(&self, executions: usize, seed: u64, plan: Plan, most: u64) -> Tried {
+    pub fn try_some(
+        &self,
+        executions: usize,
+        seed: u64,
+        plan: Plan,
+        most: u64,
+    ) -> InterleavingReport {
         self.try_with(RandomScheduler::new_from_seed(seed, executions), plan, most)
     }
 
-    fn try_with(&self, scheduler: impl Scheduler + 'static, plan: Plan, most: u64) -> Tried {
-        let tried = Arc::new(Mutex::new((Tried::default(), HashSet::new())));
-        let (race, outcome) = (Arc::new((self.clone(), self.lived_before())), tried.clone());
+    fn try_with(
+        &self,
+        scheduler: impl Scheduler + 'static,
+        plan: Plan,
+        most: u64,
+    ) -> InterleavingReport {
+        let tried = Arc::new(Mutex::new((InterleavingReport::default(), HashSet::new())));
+        let (race, outcome) = (Arc::new((self.clone(), self.history_before())), tried.clone());
         Runner::new(scheduler, config()).run(move || {
             let mut guard = outcome.lock().expect("nobody has panicked");
             guard.0.executions += 1;
@@ -176,11 +187,12 @@ impl Race {
     }
 
     /// Returns the history before the hosts begin.
-    fn lived_before(&self) -> History {
+    fn history_before(&self) -> History {
         let (race, lived) = (self.clone(), Arc::new(Mutex::new(None)));
         let outcome = lived.clone();
-        Runner::new(Bounded::new(0), config()).run(move || {
-            let history = History::of(race.setup, &race.before).expect("a life without crashes");
+        Runner::new(BoundedScheduler::new(0), config()).run(move || {
+            let history =
+                History::record(race.setup, &race.before).expect("a life without crashes");
             *outcome.lock().expect("nobody has panicked") = Some(history);
         });
         let history = lived.lock().expect("nobody has panicked").take();
@@ -189,20 +201,20 @@ impl Race {
 
     /// Runs one execution; returns its history.
     fn run(&self, before: &History) -> History {
-        let storage = Arc::new(Memory::stepped(before.end.clone()));
+        let storage = Arc::new(MemoryStorage::stepped(before.end.clone()));
         let now = far_ahead();
         let (engine, _) = open(storage.clone(), self.setup.time, now).expect("a drive");
         let engine = Arc::new(engine);
         let hosts: Vec<_> = self.hosts.iter().cloned().zip(1..).collect();
-        let helper = self.is_helped.then(|| {
+        let helper = self.has_helper.then(|| {
             let engine = engine.clone();
-            thread::spawn(move || engine.help())
+            thread::spawn(move || engine.run_helper())
         });
         let threads: Vec<_> = hosts
             .into_iter()
             .map(|(steps, host)| {
                 let (engine, storage) = (engine.clone(), storage.clone());
-                thread::spawn(move || live(&engine, &storage, &steps, host * 1000, now))
+                thread::spawn(move || run_host(&engine, &storage, &steps, host * 1000, now))
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().expect("a host"));
@@ -216,7 +228,7 @@ impl Race {
             layout: before.layout.clone(),
             fault: None,
             begin: before.end.clone(),
-            may_hold: before.oracle(),
+            initial_oracle: before.final_oracle(),
             log: storage.take_log(),
             end: storage.pages(),
         }
@@ -232,9 +244,9 @@ fn config() -> Config {
 }
 
 /// Carries out the steps of one host.
-fn live(
+fn run_host(
     engine: &Engine,
-    storage: &Memory,
+    storage: &MemoryStorage,
     steps: &[Step],
     first_change: u64,
     now: std::time::Instant,

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use ssdlab_image_crash::corruption::{Case, Verdict};
 use ssdlab_image_crash::explore::{Plan, explore};
 use ssdlab_image_crash::faults::Fault;
-use ssdlab_image_crash::flip::{Case, Verdict};
 use ssdlab_image_crash::history::History;
 use ssdlab_image_crash::setup::{SETUPS, Setup};
 
@@ -132,10 +132,10 @@ impl Progress {
         }
     }
 
-    fn found(&self, words: &str, keep_going: bool) {
+    fn found(&self, message: &str, keep_going: bool) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
         // A closed output must not end the run.
-        let _ = writeln!(std::io::stdout(), "{words}");
+        let _ = writeln!(std::io::stdout(), "{message}");
         if !keep_going {
             self.is_over.store(true, Ordering::Relaxed);
         }
@@ -183,13 +183,13 @@ fn main() -> Result<ExitCode> {
                     let mut history = match History::numbered(*setup, seed) {
                         Ok(history) => history,
                         Err(error) => {
-                            let words = format!("--drive {name} --seed {seed}: {error:#}");
-                            progress.found(&words, keep_going);
+                            let message = format!("--drive {name} --seed {seed}: {error:#}");
+                            progress.found(&message, keep_going);
                             continue;
                         }
                     };
                     if let Some(fault) = fault {
-                        history = history.with(fault);
+                        history = history.with_fault(fault);
                     }
                     let plan = if seed.is_multiple_of(4) { Plan::SHORT } else { Plan::LONG };
                     let outcome = explore(&history, &plan, seed, most, only);
@@ -228,28 +228,28 @@ fn main() -> Result<ExitCode> {
                     let case = match Case::numbered(*setup, seed) {
                         Ok(case) => case,
                         Err(error) => {
-                            let words = format!("--drive {name} --seed {seed}: {error:#}");
-                            progress.found(&words, keep_going);
+                            let message = format!("--drive {name} --seed {seed}: {error:#}");
+                            progress.found(&message, keep_going);
                             continue;
                         }
                     };
-                    let chosen = case.chosen(most);
+                    let chosen = case.sample(most);
                     for (number, damage) in chosen.iter().enumerate() {
                         if only.is_some_and(|only| only != number as u64) {
                             continue;
                         }
-                        let words = match case.examine(*damage) {
-                            Verdict::Right | Verdict::Told => continue,
-                            Verdict::Untold(what) => format!("check says nothing: {what}"),
-                            Verdict::Wrong { what, is_told: false } => {
+                        let message = match case.examine(*damage) {
+                            Verdict::Right | Verdict::Reported => continue,
+                            Verdict::Unreported(what) => format!("check says nothing: {what}"),
+                            Verdict::WrongData { what, is_reported: false } => {
                                 format!("check says nothing, and {what}")
                             }
-                            Verdict::Wrong { what, is_told: true } => format!("wrong data: {what}"),
+                            Verdict::WrongData { what, is_reported: true } => format!("wrong data: {what}"),
                         };
                         let region = case.region(*damage);
                         progress.found(
                             &format!(
-                                "--drive {name} --seed {seed} --only {number}: {region:?}, {damage:?}: {words}"
+                                "--drive {name} --seed {seed} --only {number}: {region:?}, {damage:?}: {message}"
                             ),
                             keep_going,
                         );

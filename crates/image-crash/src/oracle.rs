@@ -93,7 +93,7 @@ pub fn read_contents(data: &[u8], first: u32) -> Vec<Contents> {
 
 /// A sector with contents that are not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct Violation {
     /// The sector.
     pub sector: u32,
     /// Its contents.
@@ -102,7 +102,7 @@ pub struct Wrong {
     pub allowed: Vec<Change>,
 }
 
-impl std::fmt::Display for Wrong {
+impl std::fmt::Display for Violation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = |number: u64| match number {
             0 => "nothing".to_owned(),
@@ -159,7 +159,7 @@ impl Oracle {
     ///
     /// # Errors
     /// Returns the first sector with contents that are not allowed.
-    pub fn check(&self, contents: &[Contents]) -> Result<(), Wrong> {
+    pub fn check(&self, contents: &[Contents]) -> Result<(), Violation> {
         self.check_readable(contents.iter().map(|&it| Some(it)))
     }
 
@@ -170,11 +170,11 @@ impl Oracle {
     pub fn check_readable(
         &self,
         contents: impl Iterator<Item = Option<Contents>>,
-    ) -> Result<(), Wrong> {
+    ) -> Result<(), Violation> {
         for ((sector, states), found) in (0..).zip(&self.states).zip(contents) {
             let Some(found) = found else { continue };
             if !states.iter().any(|change| change.contents() == found) {
-                return Err(Wrong { sector, found, allowed: states.clone() });
+                return Err(Violation { sector, found, allowed: states.clone() });
             }
         }
         Ok(())
@@ -184,7 +184,7 @@ impl Oracle {
     ///
     /// # Errors
     /// Returns the first sector with contents that are not allowed.
-    pub fn identify(&self, contents: &[Contents]) -> Result<Vec<Change>, Wrong> {
+    pub fn identify(&self, contents: &[Contents]) -> Result<Vec<Change>, Violation> {
         self.check(contents)?;
         let latest = |(states, found): (&Vec<Change>, &Contents)| {
             states.iter().rev().copied().find(|change| change.contents() == *found)

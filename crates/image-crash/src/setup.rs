@@ -10,7 +10,7 @@ use ssdlab_attach::image::layout::Layout;
 use ssdlab_model::profile::{DEFAULT, Profile};
 
 use crate::history::far_ahead;
-use crate::memory::Memory;
+use crate::memory_storage::MemoryStorage;
 use crate::pages::{Pages, SECTOR};
 
 /// Keys of a drive of a few hundred units, so small that an image is opened and read in less than a
@@ -39,19 +39,19 @@ pub struct Setup {
 }
 
 const BUFFER: (&str, &str) = ("controller.write_buffer", "128K");
-const PROTECTED: (&str, &str) = ("controller.power_loss_protection", "on");
+const PLP: (&str, &str) = ("controller.power_loss_protection", "on");
 
 /// All kinds of drives.
 pub const SETUPS: [Setup; 15] = [
     Setup { name: "plain", changes: &[BUFFER], time: Time::Fast },
-    Setup { name: "protected", changes: &[BUFFER, PROTECTED], time: Time::Fast },
+    Setup { name: "protected", changes: &[BUFFER, PLP], time: Time::Fast },
     Setup {
         name: "coalescing",
-        changes: &[BUFFER, PROTECTED, ("controller.coalescing", "48K")],
+        changes: &[BUFFER, PLP, ("controller.coalescing", "48K")],
         time: Time::Fast,
     },
     Setup { name: "plain-in-time", changes: &[BUFFER], time: Time::Real },
-    Setup { name: "protected-in-time", changes: &[BUFFER, PROTECTED], time: Time::Real },
+    Setup { name: "protected-in-time", changes: &[BUFFER, PLP], time: Time::Real },
     Setup {
         name: "single-blocks",
         changes: &[BUFFER, ("collection.unit", "block")],
@@ -92,7 +92,7 @@ pub const SETUPS: [Setup; 15] = [
         name: "streams",
         changes: &[
             BUFFER,
-            PROTECTED,
+            PLP,
             ("streams.count", "2"),
             ("streams.hot_within", "0.1"),
             ("capacity.physical", "4M"),
@@ -178,7 +178,7 @@ impl Setup {
         if let Some(pages) = MANY_TRIMS_IMAGE.get().filter(|_| is_trimmed) {
             return Ok((pages.clone(), layout));
         }
-        let storage = Arc::new(Memory::new(Pages::new(layout.end)));
+        let storage = Arc::new(MemoryStorage::new(Pages::new(layout.end)));
         Image::format(storage.clone(), Path::new("memory"), &profile)?;
         if is_trimmed {
             fill_trims(&storage, &layout)?;
@@ -192,7 +192,7 @@ impl Setup {
 const TRIMS_FREE: u64 = 32 + (16 << 17);
 
 /// Lets the drive in `storage` write and trim until its log of trims is nearly full; then closes it in order.
-fn fill_trims(storage: &Arc<Memory>, layout: &Layout) -> Result<()> {
+fn fill_trims(storage: &Arc<MemoryStorage>, layout: &Layout) -> Result<()> {
     const FLUSHED_ALONE: u64 = 48;
     let now = far_ahead();
     let (engine, _) = open(storage.clone(), Time::Fast, now)?;
@@ -232,7 +232,7 @@ fn trims_length(image: &Pages, layout: &Layout, mut length: u64) -> u64 {
 /// # Errors
 /// Returns an error if the image or the drive cannot be opened.
 pub fn open(
-    storage: Arc<Memory>,
+    storage: Arc<MemoryStorage>,
     time: Time,
     began: std::time::Instant,
 ) -> Result<(Engine, Opened)> {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use ssdlab_attach::drive;
 use ssdlab_attach::image::Image;
 use ssdlab_attach::store::Store;
-use ssdlab_image_crash::crash::{Bounds, Crashes};
+use ssdlab_image_crash::crash::{Bounds, CrashPoints};
 use ssdlab_image_crash::explore::{Plan, examine, explore};
 use ssdlab_image_crash::history::{History, Step};
-use ssdlab_image_crash::memory::{Event, Memory};
+use ssdlab_image_crash::memory_storage::{Event, MemoryStorage};
 use ssdlab_image_crash::pages::Pages;
 use ssdlab_image_crash::setup::Setup;
 use ssdlab_model::recovery::RecoveryError;
@@ -128,7 +128,7 @@ fn so_it_is_with_low_over_provisioning() {
 
 /// Returns true if the drive in `image` has no room when all of its program units that hold are taken over.
 fn is_without_room(image: &Pages) -> bool {
-    let storage = Arc::new(Memory::new(image.clone()));
+    let storage = Arc::new(MemoryStorage::new(image.clone()));
     let image = Image::open_storage(storage, Path::new("memory")).expect("an image");
     let configuration = image.configuration().clone();
     let mut store = Store::new(image);
@@ -143,28 +143,28 @@ fn a_drive_that_what_is_left_would_fill_opens_with_what_was_flushed() {
     const UNFLUSHED: usize = 96;
     let setup = Setup::named("low-over-provisioning").expect("it is there");
     let mut steps = Vec::new();
-    for writes in setup.collecting(0).expect("a drive").chunks(UNFLUSHED) {
+    for writes in setup.gc_steps(0).expect("a drive").chunks(UNFLUSHED) {
         steps.extend_from_slice(writes);
         steps.push(Step::Flush);
     }
-    let history = History::of(setup, &steps).expect("a life");
+    let history = History::record(setup, &steps).expect("a life");
     let bounds = Bounds { all: 0, single: 0, random: 100 };
     let (mut crashes, mut oracle) =
-        (Crashes::new(history.begin.clone(), &history.log), history.may_hold.clone());
+        (CrashPoints::new(history.begin.clone(), &history.log), history.initial_oracle.clone());
     let (mut without_room, mut event) = (0, 0);
     while let Some(happened) = crashes.advance() {
         if let Event::Host(mark) = happened {
             oracle.note(mark);
         }
         event += 1;
-        if !crashes.is_turn() {
+        if !crashes.is_crash_point() {
             continue;
         }
         crashes.crash().images(&history.layout, bounds, event, |image| {
             if is_without_room(&image) {
                 without_room += 1;
-                let again = Some(Plan::LONG.again);
-                if let Err(wrong) = examine(&image, &oracle, &history, again, event) {
+                let during_recovery = Some(Plan::LONG.during_recovery);
+                if let Err(wrong) = examine(&image, &oracle, &history, during_recovery, event) {
                     panic!("after event {event}: {wrong}");
                 }
             }

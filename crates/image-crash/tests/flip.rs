@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use ssdlab_attach::image::layout::Layout;
-use ssdlab_attach::image::spare::{Found, Record};
+use ssdlab_attach::image::spare::{Record, RecordState};
+use ssdlab_image_crash::corruption::{Case, Damage, Verdict};
 use ssdlab_image_crash::crash::Region;
-use ssdlab_image_crash::flip::{Case, Damage, Verdict};
+use ssdlab_image_crash::faulty_readers::use_older_state;
 use ssdlab_image_crash::history::{Step, UNIT};
 use ssdlab_image_crash::pages::Pages;
-use ssdlab_image_crash::readers::fall_back;
 use ssdlab_image_crash::setup::Setup;
 
 /// Damages of each kind of drive.
@@ -20,12 +20,12 @@ fn damaged(drive: &str) {
     let (mut tried, mut told) = (BTreeMap::<Region, usize>::new(), 0);
     for number in 1.. {
         let case = Case::numbered(setup, number).expect("a life without crashes");
-        for (index, damage) in case.chosen(200).into_iter().enumerate() {
+        for (index, damage) in case.sample(200).into_iter().enumerate() {
             *tried.entry(case.region(damage)).or_default() += 1;
             match case.examine(damage) {
                 Verdict::Right => {}
-                Verdict::Told => told += 1,
-                verdict @ (Verdict::Untold(_) | Verdict::Wrong { .. }) => {
+                Verdict::Reported => told += 1,
+                verdict @ (Verdict::Unreported(_) | Verdict::WrongData { .. }) => {
                     let case = format!("flip --drive {drive} --seed {number} --only {index}");
                     panic!("{case} --most 200: {damage:?}: {verdict:?}");
                 }
@@ -68,8 +68,11 @@ fn find(seen: fn(&mut Pages, &Layout)) {
     let setup = Setup::named("plain").expect("it is there");
     for number in 1..20 {
         let case = Case::numbered(setup, number).expect("a life without crashes");
-        let found = case.chosen(300).into_iter().any(|damage| {
-            matches!(case.examine_as(damage, seen), Verdict::Untold(_) | Verdict::Wrong { .. })
+        let found = case.sample(300).into_iter().any(|damage| {
+            matches!(
+                case.examine_with(damage, seen),
+                Verdict::Unreported(_) | Verdict::WrongData { .. }
+            )
         });
         if found {
             return;
@@ -85,14 +88,14 @@ fn a_reader_who_falls_back_to_an_older_state_is_found_out() {
     // The state before the latest says that the drive was closed in order, and nothing was erased since.
     let mut steps = vec![Step::Write(0, sectors / 4, false), Step::Flush, Step::Close];
     steps.extend((0..64).map(|unit| Step::Write(unit * UNIT, UNIT, false)));
-    let case = Case::of(setup, &steps, 1).expect("a life without crashes");
-    let damages: Vec<Damage> = case.chosen(2000);
+    let case = Case::from_steps(setup, &steps, 1).expect("a life without crashes");
+    let damages: Vec<Damage> = case.sample(2000);
     let of_state = damages.into_iter().filter(|it| case.region(*it) == Region::State);
     let mut outcomes = [0, 0];
     for damage in of_state {
-        assert!(matches!(case.examine(damage), Verdict::Right | Verdict::Told), "{damage:?}");
-        let verdict = case.examine_as(damage, fall_back);
-        let is_found = matches!(verdict, Verdict::Untold(_) | Verdict::Wrong { .. });
+        assert!(matches!(case.examine(damage), Verdict::Right | Verdict::Reported), "{damage:?}");
+        let verdict = case.examine_with(damage, use_older_state);
+        let is_found = matches!(verdict, Verdict::Unreported(_) | Verdict::WrongData { .. });
         outcomes[usize::from(is_found)] += 1;
     }
     println!("missed and found: {outcomes:?}");
@@ -113,7 +116,8 @@ fn change_records(
         });
         let [first, second] =
             [&copies[0], &copies[1]].map(|it| Record::decode(it, layout.units_per_program));
-        let ((Found::Written(mut record), _) | (_, Found::Written(mut record))) = (first, second)
+        let ((RecordState::Written(mut record), _) | (_, RecordState::Written(mut record))) =
+            (first, second)
         else {
             continue;
         };

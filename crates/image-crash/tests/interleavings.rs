@@ -2,10 +2,10 @@
 
 use ssdlab_image_crash::explore::Plan;
 use ssdlab_image_crash::history::{Step, UNIT};
-use ssdlab_image_crash::interleave::{Race, Tried};
+use ssdlab_image_crash::interleave::{InterleavingReport, Race};
 use ssdlab_image_crash::setup::Setup;
 
-fn check(name: &str, tried: &Tried) {
+fn check(name: &str, tried: &InterleavingReport) {
     println!("{name}: {tried:?}");
     assert!(tried.orders > 1, "{tried:?}");
     if let Some(finding) = &tried.finding {
@@ -19,7 +19,7 @@ fn two_flushers(drive: &str, switches: usize) {
     let write = |unit: u32| Step::Write(unit * UNIT, UNIT, false);
     let before = vec![write(0), write(1), Step::Flush, write(2), Step::Flush];
     let hosts = vec![vec![write(10), Step::Flush], vec![write(20), Step::Flush]];
-    let race = Race { setup, before, hosts, is_helped: drive == "plain-in-time" };
+    let race = Race { setup, before, hosts, has_helper: drive == "plain-in-time" };
     check(drive, &race.try_all(switches, Plan::LONG, 300));
 }
 

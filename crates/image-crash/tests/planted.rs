@@ -20,7 +20,7 @@ fn find(drive: &str, fault: Fault) {
     let setup = Setup::named(drive).expect("it is there");
     search(fault, |number| {
         let history = History::numbered(setup, number).expect("a life without planted mistakes");
-        explore(&history.with(fault), &Plan::LONG, number, IMAGES_OF_A_HISTORY, None)
+        explore(&history.with_fault(fault), &Plan::LONG, number, IMAGES_OF_A_HISTORY, None)
     });
 }
 
@@ -28,9 +28,9 @@ fn find(drive: &str, fault: Fault) {
 fn find_while_collecting(drive: &str, fault: Fault, plan: Plan) {
     let setup = Setup::named(drive).expect("it is there");
     search(fault, |number| {
-        let steps = setup.collecting(number as u32 - 1).expect("a drive");
-        let history = History::of(setup, &steps).expect("a life without planted mistakes");
-        explore(&history.with(fault), &plan, 1, NO_MOMENT_LEFT_OUT, None)
+        let steps = setup.gc_steps(number as u32 - 1).expect("a drive");
+        let history = History::record(setup, &steps).expect("a life without planted mistakes");
+        explore(&history.with_fault(fault), &plan, 1, NO_MOMENT_LEFT_OUT, None)
     });
 }
 

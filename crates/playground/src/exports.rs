@@ -23,18 +23,18 @@ thread_local! {
     static PANIC: RefCell<Vec<u8>> = RefCell::default();
 }
 
-fn with<T>(act: impl FnOnce(&mut Shared) -> T) -> T {
+fn with_shared<T>(act: impl FnOnce(&mut Shared) -> T) -> T {
     SHARED.with_borrow_mut(act)
 }
 
 fn with_playground<T>(act: impl FnOnce(&mut Playground) -> T) -> T {
-    with(|it| act(it.playground.as_mut().expect("a playground was made")))
+    with_shared(|it| act(it.playground.as_mut().expect("a playground was made")))
 }
 
 /// Makes space for `length` bytes of text; returns its address.
 #[unsafe(no_mangle)]
 pub extern "C" fn text_room(length: usize) -> *mut u8 {
-    with(|it| {
+    with_shared(|it| {
         it.text.resize(length, 0);
         it.text.as_mut_ptr()
     })
@@ -43,7 +43,7 @@ pub extern "C" fn text_room(length: usize) -> *mut u8 {
 /// Returns the length of the text in the buffer of [`text_room`].
 #[unsafe(no_mangle)]
 pub extern "C" fn text_length() -> usize {
-    with(|it| it.text.len())
+    with_shared(|it| it.text.len())
 }
 
 /// Returns the address of the text of the latest panic.
@@ -83,7 +83,7 @@ pub extern "C" fn create(start: u32, seed: f64) -> u32 {
         _ => Start::Steady,
     };
     let seed = seed as u64;
-    with(|it| {
+    with_shared(|it| {
         // The old drive is dropped first, so that there is never memory for two.
         it.playground = None;
         let made =
@@ -132,7 +132,7 @@ pub extern "C" fn trim_free_space() {
 /// Leaves the drive idle for `seconds`.
 #[unsafe(no_mangle)]
 pub extern "C" fn rest(seconds: f64) {
-    with_playground(|it| it.rest(seconds));
+    with_playground(|it| it.idle(seconds));
 }
 
 /// Reads the file. Numbers: bytes, bytes per second, flash pages per request.
@@ -140,7 +140,7 @@ pub extern "C" fn rest(seconds: f64) {
 pub extern "C" fn read_file() {
     let reading = with_playground(Playground::read_file);
     let numbers = vec![reading.bytes, reading.bytes_per_second, reading.pages_per_request];
-    with(|it| it.numbers = numbers);
+    with_shared(|it| it.numbers = numbers);
 }
 
 /// Writes the file again.
@@ -160,7 +160,7 @@ pub extern "C" fn clear_curve() {
 /// the error in the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn cut(seed: f64) -> u32 {
-    with(|it| {
+    with_shared(|it| {
         let (playground, setup) = (it.playground.as_ref(), it.setup.as_ref());
         let knobs = playground.expect("a playground was made").knobs();
         match cut_power(&setup.expect("it was made").0, knobs, seed as u64) {
@@ -181,20 +181,20 @@ pub extern "C" fn cut(seed: f64) -> u32 {
 /// Writes the names of the figures into the text, separated by commas.
 #[unsafe(no_mangle)]
 pub extern "C" fn figure_names() {
-    with(|it| it.text = Figures::NAMES.join(",").into_bytes());
+    with_shared(|it| it.text = Figures::NAMES.join(",").into_bytes());
 }
 
 /// Writes the figures into the numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn figures() {
     let values = with_playground(|it| it.figures().values());
-    with(|it| it.numbers = values);
+    with_shared(|it| it.numbers = values);
 }
 
 /// Writes the curve into the numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn curve() {
-    with(|it| {
+    with_shared(|it| {
         let playground = it.playground.as_ref().expect("a playground was made");
         playground.fill_curve(&mut it.numbers);
     });
@@ -203,7 +203,7 @@ pub extern "C" fn curve() {
 /// Writes the latencies into the numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn latencies() {
-    with(|it| {
+    with_shared(|it| {
         let playground = it.playground.as_ref().expect("a playground was made");
         playground.fill_latencies(&mut it.numbers);
     });
@@ -212,19 +212,19 @@ pub extern "C" fn latencies() {
 /// Returns the address of the numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn numbers() -> *const f64 {
-    with(|it| it.numbers.as_ptr())
+    with_shared(|it| it.numbers.as_ptr())
 }
 
 /// Returns the number of numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn numbers_length() -> usize {
-    with(|it| it.numbers.len())
+    with_shared(|it| it.numbers.len())
 }
 
 /// Fills the cells; returns their address.
 #[unsafe(no_mangle)]
 pub extern "C" fn cells() -> *const u8 {
-    with(|it| {
+    with_shared(|it| {
         let playground = it.playground.as_ref().expect("a playground was made");
         playground.fill_cells(&mut it.cells);
         it.cells.as_ptr()
@@ -234,7 +234,7 @@ pub extern "C" fn cells() -> *const u8 {
 /// Returns the number of bytes in the cells.
 #[unsafe(no_mangle)]
 pub extern "C" fn cells_length() -> usize {
-    with(|it| it.cells.len())
+    with_shared(|it| it.cells.len())
 }
 
 /// Returns the fingerprint of the drive.

@@ -8,11 +8,11 @@ use crate::drive::{Answer, Command, Host, Port, RequestTag};
 use crate::latency::Latencies;
 
 /// Maximum queue depth.
-pub(crate) const DEPTH_MOST: u32 = 32;
+pub(crate) const QUEUE_DEPTH_MAX: u32 = 32;
 /// Number of requests that are drawn ahead, so that the memory for their map entries can be prefetched.
-const AHEAD: usize = 64;
+const PREFETCH_AHEAD: usize = 64;
 /// Constant that separates the host's random numbers from the drive's.
-const STREAM: u64 = 0x706c_6179;
+const SEED_SALT: u64 = 0x706c_6179;
 
 /// Workload of the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +39,7 @@ impl Default for Knobs {
             skew: 0.5,
             used: 1.0,
             flush_every: 0,
-            depth: DEPTH_MOST,
+            depth: QUEUE_DEPTH_MAX,
             is_sequential: false,
         }
     }
@@ -47,12 +47,12 @@ impl Default for Knobs {
 
 impl Knobs {
     /// Returns the knobs within their ranges, for a drive of `units` units.
-    pub(crate) fn within(self, units: u32) -> Knobs {
+    pub(crate) fn clamped(self, units: u32) -> Knobs {
         Knobs {
             request_units: self.request_units.clamp(1, 256.min(units)),
             skew: self.skew.clamp(0.5, 0.99),
             used: self.used.clamp(0.05, 1.0),
-            depth: self.depth.clamp(1, DEPTH_MOST),
+            depth: self.depth.clamp(1, QUEUE_DEPTH_MAX),
             ..self
         }
     }
@@ -65,7 +65,7 @@ impl Knobs {
 
 /// Draws the first unit of each request.
 #[derive(Clone, Debug)]
-struct Draws {
+struct AddressGenerator {
     generator: Lcg64Xsh32,
     request_units: u32,
     /// Number of places for requests in the hot data, and in all data.
@@ -75,47 +75,47 @@ struct Draws {
     threshold: u64,
     /// Place of the next request of sequential writes; `None` for random ones.
     in_order: Option<u32>,
-    ring: [LogicalUnit; AHEAD],
+    ring: [LogicalUnit; PREFETCH_AHEAD],
     next: usize,
 }
 
-impl Draws {
-    fn new(generator: Lcg64Xsh32, knobs: &Knobs, units: u32) -> Draws {
+impl AddressGenerator {
+    fn new(generator: Lcg64Xsh32, knobs: &Knobs, units: u32) -> AddressGenerator {
         let all = knobs.used_units(units) / knobs.request_units;
         let hot = ((f64::from(all) * (1.0 - knobs.skew)) as u32).clamp(1, all);
         let is_skewed = knobs.skew > 0.5 && hot < all;
-        let mut draws = Draws {
+        let mut addresses = AddressGenerator {
             generator,
             request_units: knobs.request_units,
             hot: if is_skewed { hot } else { 0 },
             all,
             threshold: if is_skewed { (knobs.skew * 4_294_967_296.0) as u64 } else { 0 },
             in_order: knobs.is_sequential.then_some(0),
-            ring: [LogicalUnit(0); AHEAD],
+            ring: [LogicalUnit(0); PREFETCH_AHEAD],
             next: 0,
         };
-        (0..AHEAD).for_each(|_| {
-            draws.take();
+        (0..PREFETCH_AHEAD).for_each(|_| {
+            addresses.next_address();
         });
-        draws
+        addresses
     }
 
     /// Returns the first unit of the next request, and that of a request some requests later, for prefetching.
     #[inline(always)]
-    fn take(&mut self) -> (LogicalUnit, LogicalUnit) {
-        let place = self.place();
-        let drawn = LogicalUnit(place * self.request_units);
-        let first = std::mem::replace(&mut self.ring[self.next % AHEAD], drawn);
+    fn next_address(&mut self) -> (LogicalUnit, LogicalUnit) {
+        let slot = self.next_slot();
+        let drawn = LogicalUnit(slot * self.request_units);
+        let first = std::mem::replace(&mut self.ring[self.next % PREFETCH_AHEAD], drawn);
         self.next += 1;
-        (first, self.ring[(self.next + AHEAD / 2) % AHEAD])
+        (first, self.ring[(self.next + PREFETCH_AHEAD / 2) % PREFETCH_AHEAD])
     }
 
     #[inline(always)]
-    fn place(&mut self) -> u32 {
+    fn next_slot(&mut self) -> u32 {
         if let Some(next) = &mut self.in_order {
-            let place = *next;
-            *next = if place + 1 < self.all { place + 1 } else { 0 };
-            return place;
+            let slot = *next;
+            *next = if slot + 1 < self.all { slot + 1 } else { 0 };
+            return slot;
         }
         if self.threshold == 0 {
             return self.generator.random_range(0..self.all);
@@ -131,34 +131,34 @@ impl Draws {
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     knobs: Knobs,
-    draws: Draws,
+    addresses: AddressGenerator,
     /// Number of writes since the latest flush.
     unflushed: u32,
     in_flight: u32,
-    is_stopping: bool,
+    is_draining: bool,
     units_written: u64,
     end: Instant,
     writes: Latencies,
     flushes: Latencies,
-    is_flush: [bool; DEPTH_MOST as usize],
+    is_flush: [bool; QUEUE_DEPTH_MAX as usize],
 }
 
 impl Writer {
     /// Returns the host of a drive of `units` units.
     pub(crate) fn new(units: u32, seed: u64) -> Writer {
-        let knobs = Knobs::default().within(units);
-        let generator = Lcg64Xsh32::seed_from_u64(seed ^ STREAM);
+        let knobs = Knobs::default().clamped(units);
+        let generator = Lcg64Xsh32::seed_from_u64(seed ^ SEED_SALT);
         Writer {
             knobs,
-            draws: Draws::new(generator, &knobs, units),
+            addresses: AddressGenerator::new(generator, &knobs, units),
             unflushed: 0,
             in_flight: 0,
-            is_stopping: false,
+            is_draining: false,
             units_written: 0,
             end: Instant::START,
             writes: Latencies::default(),
             flushes: Latencies::default(),
-            is_flush: [false; DEPTH_MOST as usize],
+            is_flush: [false; QUEUE_DEPTH_MAX as usize],
         }
     }
 
@@ -172,8 +172,9 @@ impl Writer {
     /// Panics if requests are in flight.
     pub(crate) fn set_knobs(&mut self, knobs: Knobs, units: u32) {
         assert_eq!(self.in_flight, 0, "knobs change between requests");
-        self.knobs = knobs.within(units);
-        self.draws = Draws::new(self.draws.generator.clone(), &self.knobs, units);
+        self.knobs = knobs.clamped(units);
+        self.addresses =
+            AddressGenerator::new(self.addresses.generator.clone(), &self.knobs, units);
         self.unflushed = 0;
         self.writes = Latencies::default();
         self.flushes = Latencies::default();
@@ -181,7 +182,7 @@ impl Writer {
 
     /// Sends the first requests, not before `at`, if none is in flight.
     pub(crate) fn start(&mut self, mut port: Port<'_>, at: Instant) {
-        self.is_stopping = false;
+        self.is_draining = false;
         if self.in_flight == 0 {
             let at = at.max(self.end);
             (0..self.knobs.depth).for_each(|tag| {
@@ -192,7 +193,7 @@ impl Writer {
 
     /// Stops sending: the requests in flight are the last.
     pub(crate) fn stop(&mut self) {
-        self.is_stopping = true;
+        self.is_draining = true;
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -230,7 +231,7 @@ impl Writer {
             return None;
         }
         self.unflushed += 1;
-        let (first, soon) = self.draws.take();
+        let (first, soon) = self.addresses.next_address();
         let units = self.knobs.request_units;
         port.submit(at, tag, Command::Write { first, units, force: false });
         Some(soon)
@@ -244,13 +245,13 @@ impl Host for Writer {
         self.end = self.end.max(answer.at);
         let latency = answer.at.since(answer.sent);
         match self.is_flush[answer.tag.0 as usize] {
-            true => self.flushes.note(latency),
+            true => self.flushes.record(latency),
             false => {
-                self.writes.note(latency);
+                self.writes.record(latency);
                 self.units_written += u64::from(self.knobs.request_units);
             }
         }
-        if self.is_stopping {
+        if self.is_draining {
             return None;
         }
         self.send(port, answer.at, answer.tag)

@@ -3,13 +3,13 @@
 use ssdlab_units::Nanoseconds;
 
 /// Number of buckets in each doubling, as a power of two.
-const FINE: u32 = 3;
+const SUB_BUCKET_BITS: u32 = 3;
 /// Power of two in nanoseconds (1 us) below which all latencies share the first bucket.
-const LEAST: u32 = 10;
+const MIN_EXPONENT: u32 = 10;
 /// Number of doublings: up to 17 s.
 const DOUBLINGS: u32 = 24;
 /// Number of buckets.
-pub(crate) const BUCKETS: usize = (DOUBLINGS << FINE) as usize;
+pub(crate) const BUCKETS: usize = (DOUBLINGS << SUB_BUCKET_BITS) as usize;
 /// Number of requests in a full window.
 const WINDOW: u32 = 50_000;
 
@@ -29,16 +29,16 @@ impl Default for Latencies {
 
 impl Latencies {
     #[inline(always)]
-    pub(crate) fn note(&mut self, latency: Nanoseconds) {
+    pub(crate) fn record(&mut self, latency: Nanoseconds) {
         if self.count == WINDOW {
-            self.turn();
+            self.rotate_window();
         }
         self.now[bucket(latency.nanos())] += 1;
         self.count += 1;
     }
 
     #[cold]
-    fn turn(&mut self) {
+    fn rotate_window(&mut self) {
         self.before = self.now;
         self.now = [0; BUCKETS];
         self.count = 0;
@@ -63,7 +63,7 @@ impl Latencies {
         for (index, count) in self.counts().enumerate() {
             seen += u64::from(count);
             if seen >= rank {
-                return end_of(index);
+                return upper_bound(index);
             }
         }
         f64::NAN
@@ -72,18 +72,19 @@ impl Latencies {
 
 #[inline(always)]
 fn bucket(nanos: u64) -> usize {
-    let nanos = nanos.max(1 << LEAST);
+    let nanos = nanos.max(1 << MIN_EXPONENT);
     let doubling = nanos.ilog2();
-    let fine = (nanos >> (doubling - FINE)) & ((1 << FINE) - 1);
-    let index = (u64::from(doubling - LEAST) << FINE) + fine;
+    let fine = (nanos >> (doubling - SUB_BUCKET_BITS)) & ((1 << SUB_BUCKET_BITS) - 1);
+    let index = (u64::from(doubling - MIN_EXPONENT) << SUB_BUCKET_BITS) + fine;
     (index as usize).min(BUCKETS - 1)
 }
 
 /// Returns the latency in nanoseconds at which a bucket ends.
-fn end_of(bucket: usize) -> f64 {
+fn upper_bound(bucket: usize) -> f64 {
     let bucket = bucket as u64 + 1;
-    let (doubling, fine) = (bucket >> FINE, bucket & ((1 << FINE) - 1));
-    (((1 << FINE) + fine) << (doubling + u64::from(LEAST - FINE))) as f64
+    let (doubling, fine) = (bucket >> SUB_BUCKET_BITS, bucket & ((1 << SUB_BUCKET_BITS) - 1));
+    (((1 << SUB_BUCKET_BITS) + fine) << (doubling + u64::from(MIN_EXPONENT - SUB_BUCKET_BITS)))
+        as f64
 }
 
 #[cfg(test)]
@@ -94,8 +95,8 @@ mod tests {
     fn a_latency_lies_in_its_bucket() {
         for nanos in [1024u64, 1500, 30_000, 70_000, 1_300_000, 4_000_000_000] {
             let index = bucket(nanos);
-            assert!(end_of(index) > nanos as f64, "{nanos}");
-            assert!(index == 0 || end_of(index - 1) <= nanos as f64, "{nanos}");
+            assert!(upper_bound(index) > nanos as f64, "{nanos}");
+            assert!(index == 0 || upper_bound(index - 1) <= nanos as f64, "{nanos}");
         }
         assert_eq!(bucket(0), 0);
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
@@ -105,11 +106,11 @@ mod tests {
     fn quantiles_are_of_the_latest_requests() {
         let mut latencies = Latencies::default();
         assert!(latencies.quantile(0.5).is_nan());
-        (0..WINDOW).for_each(|_| latencies.note(Nanoseconds::new(5_000_000)));
+        (0..WINDOW).for_each(|_| latencies.record(Nanoseconds::new(5_000_000)));
         for _ in 0..2 * WINDOW {
-            latencies.note(Nanoseconds::new(30_000));
+            latencies.record(Nanoseconds::new(30_000));
         }
-        latencies.note(Nanoseconds::new(30_000));
+        latencies.record(Nanoseconds::new(30_000));
         assert!(latencies.quantile(1.0) < 40_000.0, "the slow ones are long past");
     }
 }

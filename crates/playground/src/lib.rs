@@ -17,7 +17,6 @@
 
 mod closed_form;
 mod curve;
-mod cut;
 mod drive;
 #[cfg(target_arch = "wasm32")]
 mod exports;
@@ -25,10 +24,11 @@ mod figures;
 mod host;
 mod latency;
 mod playground;
-mod reading;
+mod power_cut;
+mod sequential_io;
 
-pub use cut::{CutReport, cut_power};
 pub use figures::Figures;
 pub use host::Knobs;
 pub use playground::{Playground, Setup, Start};
-pub use reading::Reading;
+pub use power_cut::{CutReport, cut_power};
+pub use sequential_io::ReadReport;

@@ -11,12 +11,12 @@ use crate::curve::Curve;
 use crate::drive::Ssd;
 use crate::figures::Figures;
 use crate::host::{Knobs, Writer};
-use crate::reading::{self, Reading};
+use crate::sequential_io::{self, ReadReport};
 
 /// Latest instant: every event is due before it.
 const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 /// Size of the file as a share of the drive: one in this number.
-const FILE: u32 = 8;
+const FILE_FRACTION: u32 = 8;
 
 /// Description of a drive.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ impl Playground {
         let units = ssd.geometry().logical_units();
         let mut writer = Writer::new(units, seed);
         if !is_preconditioned && start != Start::New {
-            writer.resume_at(reading::write(&mut ssd, Instant::START, units));
+            writer.resume_at(sequential_io::write(&mut ssd, Instant::START, units));
         }
         let mut playground = Playground {
             curve: Curve::new(units),
@@ -111,8 +111,8 @@ impl Playground {
             allowed: 0,
             is_preconditioned,
         };
-        playground.begin_stretch();
-        playground.find_closed_form();
+        playground.begin_interval();
+        playground.update_closed_form();
         Ok(playground)
     }
 
@@ -130,8 +130,8 @@ impl Playground {
         if self.writer.knobs().used_units(units) < before {
             self.free_space = FreeSpace::Stale;
         }
-        self.begin_stretch();
-        self.find_closed_form();
+        self.begin_interval();
+        self.update_closed_form();
     }
 
     /// Lets the host write until `units` more units are answered, or a few more that are answered at the same
@@ -151,7 +151,12 @@ impl Playground {
             if self.writer.units_written() >= self.curve.next() {
                 let free = self.ssd.free_blocks();
                 let counters = self.ssd.counters();
-                self.curve.add(self.writer.units_written(), &counters, self.writer.end(), free);
+                self.curve.end_interval(
+                    self.writer.units_written(),
+                    &counters,
+                    self.writer.end(),
+                    free,
+                );
             }
         }
     }
@@ -168,22 +173,22 @@ impl Playground {
     }
 
     /// Returns the instant at which all requests are answered and another one can be sent.
-    fn free_at(&self) -> Instant {
+    fn idle_at(&self) -> Instant {
         self.writer.end().max(self.ssd.now())
     }
 
     /// Lets the host go on at `at`, after another user has used the drive.
     fn resume_at(&mut self, at: Instant) {
         self.writer.resume_at(at);
-        self.begin_stretch();
+        self.begin_interval();
     }
 
-    fn begin_stretch(&mut self) {
+    fn begin_interval(&mut self) {
         let counters = self.ssd.counters();
-        self.curve.skip(self.writer.units_written(), &counters, self.free_at());
+        self.curve.restart_interval(self.writer.units_written(), &counters, self.idle_at());
     }
 
-    fn find_closed_form(&mut self) {
+    fn update_closed_form(&mut self) {
         let knobs = self.writer.knobs();
         self.closed_form = closed_form::write_amplification(
             &self.profile,
@@ -199,34 +204,34 @@ impl Playground {
         let units = self.ssd.geometry().logical_units();
         let used = self.writer.knobs().used_units(units);
         if used < units {
-            let at = self.free_at();
+            let at = self.idle_at();
             let end = self.ssd.trim(at, LogicalUnit(used), units - used);
             self.resume_at(end);
         }
         if self.configuration.trim {
             self.free_space = FreeSpace::Trimmed;
         }
-        self.find_closed_form();
+        self.update_closed_form();
     }
 
     /// Leaves the drive idle: it folds its SLC cache, and runs idle-time gc.
-    pub fn rest(&mut self, seconds: f64) {
+    pub fn idle(&mut self, seconds: f64) {
         self.drain();
-        let (from, duration) = (self.free_at(), Nanoseconds::new((seconds * 1e9) as u64));
+        let (from, duration) = (self.idle_at(), Nanoseconds::new((seconds * 1e9) as u64));
         self.ssd.rest(from, duration);
         self.resume_at(from + duration);
     }
 
     /// Returns the number of units of the file, which is at the beginning of the drive.
     fn file_units(&self) -> u32 {
-        self.ssd.geometry().logical_units() / FILE
+        self.ssd.geometry().logical_units() / FILE_FRACTION
     }
 
     /// Reads the file, an eighth of the drive, in order.
-    pub fn read_file(&mut self) -> Reading {
+    pub fn read_file(&mut self) -> ReadReport {
         self.drain();
-        let (at, units) = (self.free_at(), self.file_units());
-        let (end, reading) = reading::read(&mut self.ssd, at, units);
+        let (at, units) = (self.idle_at(), self.file_units());
+        let (end, reading) = sequential_io::read(&mut self.ssd, at, units);
         self.resume_at(end);
         reading
     }
@@ -234,8 +239,8 @@ impl Playground {
     /// Writes the file again, in order.
     pub fn rewrite_file(&mut self) {
         self.drain();
-        let (at, units) = (self.free_at(), self.file_units());
-        let end = reading::write(&mut self.ssd, at, units);
+        let (at, units) = (self.idle_at(), self.file_units());
+        let end = sequential_io::write(&mut self.ssd, at, units);
         self.resume_at(end);
     }
 
@@ -262,7 +267,7 @@ impl Playground {
             used_units: self.writer.knobs().used_units(units).into(),
             is_trimmed: flag(self.free_space == FreeSpace::Trimmed),
             is_preconditioned: flag(self.is_preconditioned),
-            seconds: self.free_at().nanos() as f64 / 1e9,
+            seconds: self.idle_at().nanos() as f64 / 1e9,
             host_units: counters.host_write_units as f64,
             // Folded units count when they are copied, gc copies when they are programmed.
             copied_units: counters
@@ -301,7 +306,7 @@ impl Playground {
     /// blocks, units per second.
     pub fn fill_curve(&self, numbers: &mut Vec<f64>) {
         numbers.clear();
-        numbers.extend(self.curve.numbers().flatten());
+        numbers.extend(self.curve.values().flatten());
     }
 
     /// Replaces `counts` by the latencies of the latest writes, then of the latest flushes: eight buckets for
@@ -416,7 +421,7 @@ mod tests {
         let behind = rate(&mut playground, 60_000);
         assert!(cached > 1.5 * behind, "{cached} and {behind}");
         assert!(playground.figures().slc_blocks > 0.0);
-        playground.rest(60.0);
+        playground.idle(60.0);
         // Full SLC blocks are folded; the open one stays.
         assert!(playground.figures().slc_blocks <= 1.0);
         assert!(playground.figures().folded_units > 0.0);

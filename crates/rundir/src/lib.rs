@@ -43,7 +43,7 @@ pub enum RunDirectoryError {
     },
 }
 
-fn named(variable: &str) -> Option<OsString> {
+fn non_empty_variable(variable: &str) -> Option<OsString> {
     std::env::var_os(variable).filter(|value| !value.is_empty())
 }
 
@@ -56,11 +56,11 @@ pub fn directory() -> Result<PathBuf, RunDirectoryError> {
     use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 
     let user = rustix::process::geteuid();
-    let path = if let Some(path) = named(VARIABLE) {
+    let path = if let Some(path) = non_empty_variable(VARIABLE) {
         PathBuf::from(path)
     } else if user.is_root() {
         PathBuf::from("/run/ssdlab")
-    } else if let Some(runtime) = named("XDG_RUNTIME_DIR") {
+    } else if let Some(runtime) = non_empty_variable("XDG_RUNTIME_DIR") {
         Path::new(&runtime).join("ssdlab")
     } else {
         std::env::temp_dir().join(format!("ssdlab-{}", user.as_raw()))
@@ -96,8 +96,9 @@ pub fn directory() -> Result<PathBuf, RunDirectoryError> {
 /// Returns an error if the directory cannot be created.
 #[cfg(not(unix))]
 pub fn directory() -> Result<PathBuf, RunDirectoryError> {
-    let own = || named("LOCALAPPDATA").map_or_else(std::env::temp_dir, PathBuf::from);
-    let path = named(VARIABLE).map_or_else(|| own().join("ssdlab").join("run"), PathBuf::from);
+    let own = || non_empty_variable("LOCALAPPDATA").map_or_else(std::env::temp_dir, PathBuf::from);
+    let path = non_empty_variable(VARIABLE)
+        .map_or_else(|| own().join("ssdlab").join("run"), PathBuf::from);
     let cannot = |source| RunDirectoryError::Io { path: path.clone(), source };
     fs::create_dir_all(&path).map_err(cannot)?;
     fs::canonicalize(&path).map_err(cannot)

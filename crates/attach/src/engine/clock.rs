@@ -43,12 +43,12 @@ impl Clock {
     /// Returns the drive's time now. In fast time this is `busy_until`, the end of the latest request, plus the
     /// host's pause.
     pub(super) fn now(&self, busy_until: Instant) -> Instant {
-        self.of(HostInstant::now(), busy_until)
+        self.drive_time(HostInstant::now(), busy_until)
     }
 
-    /// Returns the drive's time for a request that arrived at `came`.
-    pub(super) fn of(&self, came: HostInstant, busy_until: Instant) -> Instant {
-        let elapsed = came.saturating_duration_since(self.began).as_nanos() as u64;
+    /// Returns the drive's time for a request that arrived at `host_arrival`.
+    pub(super) fn drive_time(&self, host_arrival: HostInstant, busy_until: Instant) -> Instant {
+        let elapsed = host_arrival.saturating_duration_since(self.began).as_nanos() as u64;
         match self.time {
             Time::Real => {
                 let waited = self.waited.load(std::sync::atomic::Ordering::Relaxed);
@@ -67,12 +67,12 @@ impl Clock {
 
     /// Returns true if the clock runs only with the arrival times that requests bring, because `began` lies in
     /// the future.
-    pub(super) fn is_told(&self) -> bool {
+    pub(super) fn runs_on_arrivals(&self) -> bool {
         self.began > HostInstant::now()
     }
 
     /// Adds the duration of a request to the drive's clock. For hosts that give arrival times without the time
-    /// that they wait for answers; see `Clock::is_told`.
+    /// that they wait for answers; see `Clock::runs_on_arrivals`.
     pub(super) fn note_wait(&self, time: Nanoseconds) {
         self.waited.fetch_add(time.nanos(), std::sync::atomic::Ordering::Relaxed);
     }

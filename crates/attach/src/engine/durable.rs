@@ -12,7 +12,7 @@ use crate::sync::MutexGuard;
 
 /// Contents of a dump of the write buffer.
 #[derive(Default)]
-struct ToSave {
+struct DumpContents {
     /// Units with their places and their numbers: a copy with a larger number is newer.
     units: Vec<(LogicalUnit, PhysicalUnit, SequenceNumber)>,
     /// Units that were trimmed.
@@ -24,22 +24,22 @@ impl Engine {
     ///
     /// # Errors
     /// Returns an error if the image cannot be made durable, and after a power cut.
-    pub fn flush(&self, came: HostInstant) -> Result<Answer, Errno> {
+    pub fn flush(&self, host_arrival: HostInstant) -> Result<Answer, Errno> {
         if self.clock.time() == Time::Fast {
             let mut inner = self.lock();
-            let arrived = inner.begin(self, came)?;
-            if let Some(failed) = self.syncer.failed() {
+            let arrived = inner.begin_request(self, host_arrival)?;
+            if let Some(failed) = self.group_commit.failed() {
                 return Err(failed);
             }
             inner.record(Kind::Flush, 0, 0);
-            let at = inner.carry_through(arrived, Command::Flush, None, None)?;
-            let answer = inner.end(Kind::Flush, 0, arrived, at);
-            let happened = inner.model.store().happened();
-            self.keep_promise(inner, self.flush_waits.then_some(happened), self.protected)?;
+            let at = inner.execute(arrived, Command::Flush, None, None)?;
+            let answer = inner.record_answer(Kind::Flush, 0, arrived, at);
+            let op_count = inner.model.store().op_count();
+            self.make_ops_durable(inner, self.flush_waits.then_some(op_count), self.has_plp)?;
             return Ok(answer);
         }
-        let ticket = self.at_arrival(came, |inner, arrived| {
-            if let Some(failed) = self.syncer.failed() {
+        let ticket = self.at_arrival(host_arrival, |inner, arrived| {
+            if let Some(failed) = self.group_commit.failed() {
                 return Err(failed);
             }
             inner.record(Kind::Flush, 0, 0);
@@ -47,45 +47,45 @@ impl Engine {
             Ok(inner.in_flight.ticket(tag))
         })?;
         let answered = self.wait(&ticket)?;
-        let happened = self.flush_waits.then_some(answered.happened);
-        self.keep_promise(self.lock(), happened, self.protected)?;
+        let op_count = self.flush_waits.then_some(answered.op_count);
+        self.make_ops_durable(self.lock(), op_count, self.has_plp)?;
         Ok(answered.answer)
     }
 
-    /// Makes the first `happened` flash operations durable in the image, if that is given, and saves the write
-    /// buffer if `keep` is set (PLP).
-    pub(super) fn keep_promise<'a>(
+    /// Makes the first `op_count` flash operations durable in the image, if that is given, and saves the write
+    /// buffer if `save_plp` is set (PLP).
+    pub(super) fn make_ops_durable<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
-        happened: Option<u64>,
-        keep: bool,
+        op_count: Option<u64>,
+        save_plp: bool,
     ) -> Result<(), Errno> {
-        if happened.is_none() && !keep {
+        if op_count.is_none() && !save_plp {
             return Ok(());
         }
         if inner.is_cut {
             // Power was cut while the data was being written.
             return Err(Errno::IO);
         }
-        if let Some(happened) = happened {
-            inner = self.be_helped(inner, happened);
+        if let Some(op_count) = op_count {
+            inner = self.wait_for_helper(inner, op_count);
             if inner.is_cut || inner.is_closed {
                 return Err(Errno::IO);
             }
-            if !inner.model.store().has_heard(happened) {
+            if !inner.model.store().is_carried_out(op_count) {
                 inner.carry_out().map_err(|error| errno(&error))?;
             }
         }
-        if keep {
-            inner = self.keep_buffer(inner)?;
+        if save_plp {
+            inner = self.save_plp_data(inner)?;
         }
         let stamp = inner.model.store().stamp();
         drop(inner);
-        self.syncer.wait_for(stamp)?;
+        self.group_commit.wait_for(stamp)?;
         let mut inner = self.lock();
         inner.model.store().note_durable(stamp).map_err(|error| errno(&error))?;
-        if inner.model.store().trims_need_room() {
-            inner.condense_trims().map_err(|error| errno(&error))?;
+        if inner.model.store().needs_trim_compaction() {
+            inner.compact_trims().map_err(|error| errno(&error))?;
         }
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Engine {
     /// Saves to the image what PLP keeps: the buffer and all records of trims. Only one dump may be undurable
     /// at a time: threads that come meanwhile wait without the lock until it is durable. Then one of them
     /// writes the next dump for all of them, and the others return.
-    fn keep_buffer<'a>(
+    fn save_plp_data<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
     ) -> Result<MutexGuard<'a, Inner>, Errno> {
@@ -101,7 +101,7 @@ impl Engine {
         let before = inner.model.store().dumps_written();
         while let Some(stamp) = inner.model.store().durable_before_dump() {
             drop(inner);
-            self.syncer.wait_for(stamp)?;
+            self.group_commit.wait_for(stamp)?;
             inner = self.lock();
             if inner.is_cut || inner.is_closed {
                 return Err(Errno::IO);
@@ -134,7 +134,7 @@ impl Inner {
     }
 
     /// Saves the buffer and all records of trims to the image, as PLP does at a power cut.
-    pub(super) fn keep_buffer(&mut self) -> std::io::Result<()> {
+    pub(super) fn save_plp_data(&mut self) -> std::io::Result<()> {
         self.carry_out()?;
         self.save_buffer()
     }
@@ -159,10 +159,10 @@ impl Inner {
     }
 
     /// Returns the contents of the next dump.
-    fn gather_dump(&mut self) -> ToSave {
+    fn gather_dump(&mut self) -> DumpContents {
         let latest = self.model.latest_number();
         let has_trims = !self.model.store().are_trims_durable();
-        let mut saved = ToSave::default();
+        let mut saved = DumpContents::default();
         for unit in self.model.store().undurable_units() {
             match self.model.place_of(unit) {
                 Some(place) => {
@@ -183,7 +183,7 @@ impl Inner {
     /// All copies of a unit that is unmapped now are dead, whatever their number: one record covers each
     /// stretch of such units. A unit that was trimmed and written again keeps its record until the new data is
     /// in the image.
-    pub(super) fn condense_trims(&mut self) -> std::io::Result<()> {
+    pub(super) fn compact_trims(&mut self) -> std::io::Result<()> {
         let number = self.model.latest_number();
         let recorded = self.model.store().recorded_trims()?;
         let mut in_buffer: Vec<u32> =

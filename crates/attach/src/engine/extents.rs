@@ -38,7 +38,7 @@ impl Engine {
             match extents.last_mut() {
                 Some(last) if last.is_hole == is_hole => last.length += until - at,
                 _ => {
-                    let is_zero = is_hole && self.holes_are_zeros();
+                    let is_zero = is_hole && self.unmapped_reads_zeros();
                     extents.push(Extent { length: until - at, is_hole, is_zero });
                 }
             }

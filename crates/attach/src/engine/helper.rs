@@ -11,24 +11,24 @@
 
 use std::time::Duration;
 
-use super::requests::AT_REST;
+use super::requests::IDLE_AFTER;
 use super::{Engine, Inner, Time};
-use crate::prompt::Prompt;
-use crate::store::work::{Hands, Work};
+use crate::scheduling::Scheduling;
+use crate::store::step::{Step, StepBuffers};
 use crate::sync::{MutexGuard, wait_timeout};
 
 /// Sleep of the helper while an operation waits to be carried out, or while requests arrive.
-const SHORTLY: Duration = Duration::from_micros(500);
+const BUSY_SLEEP: Duration = Duration::from_micros(500);
 
 /// Sleep of the helper while the drive is idle, and before it repeats a step that failed.
-const LONG: Duration = Duration::from_millis(20);
+const IDLE_SLEEP: Duration = Duration::from_millis(20);
 
 /// Maximum number of bytes that wait to be programmed in the image; they are held in RAM.
 const BACKLOG_MAX: u64 = 64 << 20;
 
 /// The helper's next action.
 enum Next {
-    Do(Work),
+    Do(Step),
     Sleep(Duration),
 }
 
@@ -36,30 +36,30 @@ impl Engine {
     /// Carries out flash operations on the image until the drive is closed or loses power, so that threads with
     /// requests need not. Returns at once if those threads do so themselves: in fast time, and on a drive with
     /// PLP. Call it in a thread of its own.
-    pub fn help(&self) {
-        if self.clock.time() != Time::Real || self.protected {
+    pub fn run_helper(&self) {
+        if self.clock.time() != Time::Real || self.has_plp {
             return;
         }
-        let prompt = Prompt::ask();
-        let mut hands = Hands::default();
+        let scheduling = Scheduling::request();
+        let mut buffers = StepBuffers::default();
         let mut inner = self.lock();
         if !inner.is_closed {
-            inner.model.store().set_helped(true);
+            inner.model.store().set_has_helper(true);
         }
         while !inner.is_cut && !inner.is_closed {
             match inner.next_step(self) {
-                Next::Do(work) => {
+                Next::Do(step) => {
                     let is_behind = inner.model.store().backlog() > inner.backlog_max / 4;
                     drop(inner);
                     if is_behind {
-                        work.carry_out(&self.file, &mut hands);
+                        step.carry_out(&self.file, &mut buffers);
                     } else {
-                        prompt.meanwhile(|| work.carry_out(&self.file, &mut hands));
+                        scheduling.without_priority(|| step.carry_out(&self.file, &mut buffers));
                     }
                     inner = self.lock();
                     // A step that fails is repeated, and its error reported to whoever depends on it.
-                    let _ = inner.model.store().finish_under_way();
-                    if inner.waiting > 0 {
+                    let _ = inner.model.store().finish_step();
+                    if inner.helper_waiters > 0 {
                         self.step_done.notify_all();
                     }
                 }
@@ -72,23 +72,23 @@ impl Engine {
         self.step_done.notify_all();
     }
 
-    /// Waits, without the lock, until the helper has carried out the first `happened` flash operations. Returns
+    /// Waits, without the lock, until the helper has carried out the first `op_count` flash operations. Returns
     /// early if there is no helper, or if the image cannot be written.
-    pub(super) fn be_helped<'a>(
+    pub(super) fn wait_for_helper<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
-        happened: u64,
+        op_count: u64,
     ) -> MutexGuard<'a, Inner> {
         loop {
             let store = inner.model.store();
-            if !store.is_helped() || store.is_stuck() || store.has_heard(happened) {
+            if !store.has_helper() || store.has_failed_write() || store.is_carried_out(op_count) {
                 return inner;
             }
-            inner.waiting += 1;
+            inner.helper_waiters += 1;
             self.helper_wanted.notify_one();
-            let woken = wait_timeout(&self.step_done, &self.inner, inner, LONG);
+            let woken = wait_timeout(&self.step_done, &self.inner, inner, IDLE_SLEEP);
             inner = woken.expect("no request has panicked");
-            inner.waiting -= 1;
+            inner.helper_waiters -= 1;
         }
     }
 }
@@ -97,31 +97,31 @@ impl Inner {
     /// Carries out flash operations on the image. If a helper does that, carries out one operation, and only if
     /// the backlog is too long.
     #[inline]
-    pub(super) fn keep_up(&mut self) {
+    pub(super) fn carry_out_backlog(&mut self) {
         let backlog_max = self.backlog_max;
         let store = self.model.store();
         // What cannot be written now is written when the disk has space again; reads go on meanwhile.
-        if !store.is_helped() {
+        if !store.has_helper() {
             let _ = self.carry_out();
         } else if store.backlog() > backlog_max {
-            let _ = store.carry_out_one();
+            let _ = store.carry_out_step();
         }
     }
 
     fn next_step(&mut self, engine: &Engine) -> Next {
         let now = engine.clock.now(self.busy_until).max(self.latest);
-        let is_at_rest = now.since(self.latest) >= AT_REST;
+        let is_idle = now.since(self.latest) >= IDLE_AFTER;
         let store = self.model.store();
-        match store.begin_next() {
-            Ok(Some(work)) => return Next::Do(work),
-            Ok(None) if store.backlog() > 0 || !is_at_rest => return Next::Sleep(SHORTLY),
+        match store.begin_next_step() {
+            Ok(Some(step)) => return Next::Do(step),
+            Ok(None) if store.backlog() > 0 || !is_idle => return Next::Sleep(BUSY_SLEEP),
             Ok(None) | Err(_) => {}
         }
         // Punching can be done now: no request has come for a while, or the image needs the space.
         match store.begin_punching() {
-            Some(work) => Next::Do(work),
-            None if store.backlog() > 0 && !store.is_stuck() => Next::Sleep(SHORTLY),
-            None => Next::Sleep(LONG),
+            Some(step) => Next::Do(step),
+            None if store.backlog() > 0 && !store.has_failed_write() => Next::Sleep(BUSY_SLEEP),
+            None => Next::Sleep(IDLE_SLEEP),
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct Ticket(RequestTag);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answered {
     pub(super) answer: Answer,
-    pub(super) happened: u64,
+    pub(super) op_count: u64,
     pub(super) latency: Nanoseconds,
 }
 
@@ -56,30 +56,30 @@ impl Request {
 
 enum Waiter {
     /// Somebody will ask for the outcome with the ticket.
-    Unknown,
+    TicketHolder,
     /// Nobody wants the outcome.
     Nobody,
     Completion(Completion),
 }
 
-enum Place {
+enum Slot {
     Free,
-    UnderWay(Request, Waiter),
+    InFlight(Request, Waiter),
     Answered(Result<Answered, Errno>),
 }
 
 /// All requests in flight, and outcomes that were not fetched yet, by tag.
 #[derive(Default)]
 pub(super) struct InFlight {
-    places: Vec<Place>,
+    slots: Vec<Slot>,
     free: Vec<u32>,
-    under_way: u32,
+    in_flight_count: u32,
 }
 
 /// Receiver of an answer.
-pub(super) enum ToTell {
+pub(super) enum Notification {
     /// The thread that waits with a ticket; it has to be woken.
-    WhoeverWaits,
+    WakeWaiter,
     Nobody,
     Completion(Completion),
 }
@@ -87,21 +87,21 @@ pub(super) enum ToTell {
 impl InFlight {
     /// Returns the number of requests in flight.
     pub(super) fn count(&self) -> u32 {
-        self.under_way
+        self.in_flight_count
     }
 
     /// Adds a request and returns its tag.
     pub(super) fn add(&mut self, request: Request) -> RequestTag {
-        self.under_way += 1;
-        let place = Place::UnderWay(request, Waiter::Unknown);
+        self.in_flight_count += 1;
+        let slot = Slot::InFlight(request, Waiter::TicketHolder);
         match self.free.pop() {
             Some(tag) => {
-                self.places[tag as usize] = place;
+                self.slots[tag as usize] = slot;
                 RequestTag(tag)
             }
             None => {
-                self.places.push(place);
-                RequestTag(self.places.len() as u32 - 1)
+                self.slots.push(slot);
+                RequestTag(self.slots.len() as u32 - 1)
             }
         }
     }
@@ -112,16 +112,16 @@ impl InFlight {
     }
 
     pub(super) fn get(&mut self, tag: RequestTag) -> &mut Request {
-        match &mut self.places[tag.0 as usize] {
-            Place::UnderWay(request, _) => request,
-            Place::Free | Place::Answered(_) => unreachable!("it is under way"),
+        match &mut self.slots[tag.0 as usize] {
+            Slot::InFlight(request, _) => request,
+            Slot::Free | Slot::Answered(_) => unreachable!("it is under way"),
         }
     }
 
     /// Returns the data that request `tag` writes.
     pub(super) fn payload(&self, tag: RequestTag) -> Payload<'_> {
-        match &self.places[tag.0 as usize] {
-            Place::UnderWay(Request { payload: Some(written), .. }, _) => {
+        match &self.slots[tag.0 as usize] {
+            Slot::InFlight(Request { payload: Some(written), .. }, _) => {
                 let Written { offset, data, sums } = written;
                 Payload { offset: *offset, data, sums }
             }
@@ -131,8 +131,8 @@ impl InFlight {
 
     /// Returns true if a write in flight overlaps these bytes of the drive.
     pub(super) fn writes_to(&self, range: std::ops::Range<u64>) -> bool {
-        self.places.iter().any(|place| match place {
-            Place::UnderWay(Request { payload: Some(Written { offset, data, .. }), .. }, _) => {
+        self.slots.iter().any(|slot| match slot {
+            Slot::InFlight(Request { payload: Some(Written { offset, data, .. }), .. }, _) => {
                 *offset < range.end && offset + data.len() as u64 > range.start
             }
             _ => false,
@@ -140,41 +140,45 @@ impl InFlight {
     }
 
     /// Ends request `tag` with `outcome`. Returns who is to be told.
-    pub(super) fn end(&mut self, tag: RequestTag, outcome: Result<Answered, Errno>) -> ToTell {
-        self.under_way -= 1;
-        let place = &mut self.places[tag.0 as usize];
-        let Place::UnderWay(_, waiter) = std::mem::replace(place, Place::Answered(outcome)) else {
+    pub(super) fn complete(
+        &mut self,
+        tag: RequestTag,
+        outcome: Result<Answered, Errno>,
+    ) -> Notification {
+        self.in_flight_count -= 1;
+        let slot = &mut self.slots[tag.0 as usize];
+        let Slot::InFlight(_, waiter) = std::mem::replace(slot, Slot::Answered(outcome)) else {
             unreachable!("it is under way")
         };
-        let to_tell = match waiter {
-            Waiter::Unknown => return ToTell::WhoeverWaits,
-            Waiter::Nobody => ToTell::Nobody,
-            Waiter::Completion(completion) => ToTell::Completion(completion),
+        let notification = match waiter {
+            Waiter::TicketHolder => return Notification::WakeWaiter,
+            Waiter::Nobody => Notification::Nobody,
+            Waiter::Completion(completion) => Notification::Completion(completion),
         };
         self.release(tag);
-        to_tell
+        notification
     }
 
     fn release(&mut self, tag: RequestTag) {
-        self.places[tag.0 as usize] = Place::Free;
+        self.slots[tag.0 as usize] = Slot::Free;
         self.free.push(tag.0);
     }
 
     /// Returns the outcome of the ticket's request, and frees its tag; `None` if it is not answered yet.
     pub(super) fn take_outcome(&mut self, ticket: &Ticket) -> Option<Result<Answered, Errno>> {
-        let Place::Answered(outcome) = self.places[ticket.0.0 as usize] else { return None };
+        let Slot::Answered(outcome) = self.slots[ticket.0.0 as usize] else { return None };
         self.release(ticket.0);
         Some(outcome)
     }
 
     /// Registers `completion` for the request of the ticket. If the request is answered already, returns
     /// `completion` and the outcome.
-    pub(super) fn tell(
+    pub(super) fn register_completion(
         &mut self,
         ticket: &Ticket,
         completion: Completion,
     ) -> Option<(Completion, Result<Answered, Errno>)> {
-        if let Place::UnderWay(_, waiter) = &mut self.places[ticket.0.0 as usize] {
+        if let Slot::InFlight(_, waiter) = &mut self.slots[ticket.0.0 as usize] {
             *waiter = Waiter::Completion(completion);
             return None;
         }
@@ -182,18 +186,18 @@ impl InFlight {
     }
 
     /// Drops the outcome of the ticket's request, now or when it is answered.
-    pub(super) fn forget(&mut self, ticket: &Ticket) {
-        match &mut self.places[ticket.0.0 as usize] {
-            Place::UnderWay(_, waiter) => *waiter = Waiter::Nobody,
-            Place::Answered(_) => self.release(ticket.0),
-            Place::Free => {}
+    pub(super) fn discard_outcome(&mut self, ticket: &Ticket) {
+        match &mut self.slots[ticket.0.0 as usize] {
+            Slot::InFlight(_, waiter) => *waiter = Waiter::Nobody,
+            Slot::Answered(_) => self.release(ticket.0),
+            Slot::Free => {}
         }
     }
 
     /// Returns the tags of all requests in flight.
     pub(super) fn tags(&self) -> Vec<RequestTag> {
-        let is_under_way = |place: &Place| matches!(place, Place::UnderWay(..));
-        let places = (0..).zip(&self.places);
-        places.filter(|it| is_under_way(it.1)).map(|it| RequestTag(it.0)).collect()
+        let is_in_flight = |slot: &Slot| matches!(slot, Slot::InFlight(..));
+        let slots = (0..).zip(&self.slots);
+        slots.filter(|it| is_in_flight(it.1)).map(|it| RequestTag(it.0)).collect()
     }
 }

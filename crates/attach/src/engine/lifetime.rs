@@ -11,21 +11,21 @@ use ssdlab_model::trim::ReadsAfterTrim;
 use ssdlab_units::{Instant, LogicalUnit};
 
 use super::clock::Clock;
+use super::group_commit::GroupCommit;
 use super::helper::backlog_max;
 use super::in_flight::InFlight;
-use super::statistics::{Recorder, Statistics};
-use super::sync::Syncer;
+use super::iolog::Iolog;
+use super::statistics::{LatencyRecorder, Statistics};
 use super::tables::restore;
-use super::trace::Trace;
 use super::{Engine, Errno, Inner, Time};
 use crate::drive::{self, Model};
 use crate::error::AttachError;
 use crate::image::Image;
 use crate::image::damage::Damage;
 use crate::image::state::State;
-use crate::memory::{Mapped, keeps_pages};
+use crate::mapped_image::{Mapped, keeps_pages};
 use crate::recover::{Recovered, recover};
-use crate::status::{Blocks, CELLS_MAX, MapCache, Status, by_share};
+use crate::status::{Blocks, CELLS_MAX, MapCache, Status, histogram_by_share};
 use crate::store::Store;
 use crate::sync::{Condvar, Mutex};
 
@@ -106,10 +106,10 @@ impl Engine {
         let configuration = image.configuration().clone();
         let file = image.file().clone();
         let (before, read_only) = (image.state(), image.is_read_only());
-        let Found { mut model, opened, clock, damage, trims_hold } =
+        let OpenedDrive { mut model, opened, clock, damage, are_trims_intact } =
             open_model(image, options, &path)?;
-        let (gate, arrivals) = (model.store().gate(), model.store().arrivals());
-        let syncer = Syncer::new(file.clone());
+        let (gate, ahead_writes) = (model.store().gate(), model.store().ahead_writes());
+        let group_commit = GroupCommit::new(file.clone());
         let layout = model.store().image().layout();
         let (data, part) = (layout.data, layout.data_of_part(0).1);
         let backlog_max = backlog_max(layout.program_size());
@@ -123,41 +123,41 @@ impl Engine {
             is_cut: false,
             is_closed: false,
             writes_left: options.power_cut_after,
-            recorder: Recorder::new(),
-            trace: None,
+            recorder: LatencyRecorder::new(),
+            iolog: None,
             units: geometry.logical_units(),
             backlog_max,
-            waiting: 0,
+            helper_waiters: 0,
             in_flight: InFlight::default(),
             answers: Vec::new(),
-            to_tell: Vec::new(),
-            is_looked_for: false,
-            is_kept_in_time: false,
+            completions: Vec::new(),
+            has_answers_to_check: false,
+            has_clock_thread: false,
         };
         let is_whole = damage.all().next().is_none();
-        inner.begin_life(before, &opened, trims_hold, is_whole).map_err(cannot)?;
+        inner.record_attach(before, &opened, are_trims_intact, is_whole).map_err(cannot)?;
         let engine = Engine {
             inner: Mutex::new(inner),
             file,
             gate,
             mapped,
             keeps_pages,
-            arrivals,
+            ahead_writes,
             helper_wanted: Condvar::new(),
             step_done: Condvar::new(),
             answered: Condvar::new(),
-            syncer,
+            group_commit,
             clock: Clock::new(options.time, options.began.unwrap_or_else(HostInstant::now), clock),
             unit: geometry.unit_size().bytes(),
             capacity: geometry.capacity().bytes(),
-            protected: configuration.buffer.protected,
+            has_plp: configuration.buffer.protected,
             flush_waits: !configuration.buffer.protected && flush.handling == FlushHandling::Honest,
             writes_through: !configuration.buffer.protected
                 && flush.write_cache == WriteCache::WriteThrough,
             read_only,
             trims: configuration.trim,
             blank: configuration.mechanisms.trim.reads_after.byte(),
-            reads_are_defined: configuration.mechanisms.trim.reads_after
+            has_defined_unmapped_reads: configuration.mechanisms.trim.reads_after
                 != ReadsAfterTrim::Undefined,
             configuration,
             damage,
@@ -203,9 +203,9 @@ impl Engine {
     /// # Errors
     /// Returns an error if the file cannot be created.
     pub fn record(&self, path: &Path) -> Result<(), AttachError> {
-        let trace =
-            Trace::begin(path).map_err(|error| AttachError::io("record at", path, error))?;
-        self.lock().trace = Some(trace);
+        let iolog =
+            Iolog::begin(path).map_err(|error| AttachError::io("record at", path, error))?;
+        self.lock().iolog = Some(iolog);
         Ok(())
     }
 
@@ -214,11 +214,11 @@ impl Engine {
     /// # Errors
     /// Returns an error if a part of the recording could not be written.
     pub fn end_recording(&self) -> io::Result<()> {
-        self.lock().trace.take().map_or(Ok(()), Trace::end)
+        self.lock().iolog.take().map_or(Ok(()), Iolog::end)
     }
 
     /// Fills in the drive's internal state as it is now; `status` fills in what the engine does not know.
-    pub(crate) fn inside(&self, status: &mut Status) {
+    pub(crate) fn fill_status(&self, status: &mut Status) {
         let mut inner = self.lock();
         status.map_cache = inner.model.map_in_ram().map(MapCache::from);
         let model = &inner.model;
@@ -227,7 +227,7 @@ impl Engine {
         status.write_amplification = status.counters.write_amplification();
         status.wear = model.wear();
         status.free_blocks = model.free_blocks();
-        status.blocks_by_valid_share = by_share(&model.blocks_by_valid_units());
+        status.blocks_by_valid_share = histogram_by_share(&model.blocks_by_valid_units());
         status.attribution = model.attribution();
         status.requests = inner.recorder.statistics();
     }
@@ -261,17 +261,17 @@ impl Engine {
 
     /// Returns the error with which writes and flushes fail since a sync failed; `None` if none has.
     pub fn failed(&self) -> Option<Errno> {
-        self.syncer.failed()
+        self.group_commit.failed()
     }
 }
 
 impl Inner {
     /// Marks the image as in use, and begins a new log of trims after a crash or if the log is damaged.
-    fn begin_life(
+    fn record_attach(
         &mut self,
         before: State,
         opened: &Opened,
-        trims_hold: bool,
+        are_trims_intact: bool,
         is_whole: bool,
     ) -> io::Result<()> {
         let state = State { is_clean: false, attached: before.attached + 1, ..before };
@@ -282,17 +282,17 @@ impl Inner {
             // The second write goes to the slots of the other generation.
             store.set_state(state)?;
         }
-        if trims_hold && opened.recovery().is_none() {
+        if are_trims_intact && opened.recovery().is_none() {
             return Ok(());
         }
-        self.condense_trims()
+        self.compact_trims()
     }
 
     fn close(&mut self, at: Instant) -> io::Result<Outcome> {
-        self.finish_all();
+        self.drain();
         let done = self.model.shut_down(at);
         // Erased data is punched out by this thread from here on.
-        self.model.store().set_helped(false);
+        self.model.store().set_has_helper(false);
         self.carry_out()?;
         self.model.store().sync()?;
         let (length, sum) = match self.write_tables()? {
@@ -316,11 +316,11 @@ impl Inner {
         if self.is_cut || self.is_closed {
             return;
         }
-        self.pass_until(at);
+        self.advance_to(at);
         let torn = self.model.torn();
         // What cannot be written here is lost, as it may be in a power cut.
-        if engine.protected {
-            let _ = self.keep_buffer();
+        if engine.has_plp {
+            let _ = self.save_plp_data();
         }
         let _ = self.model.store().cut(&torn);
         self.fail_all();
@@ -329,40 +329,46 @@ impl Inner {
 }
 
 /// A drive that was opened.
-struct Found {
+struct OpenedDrive {
     model: Box<dyn Model>,
     opened: Opened,
     /// The drive's clock at that moment.
     clock: Instant,
     damage: Damage,
     /// True if the log of trims is undamaged, in both copies.
-    trims_hold: bool,
+    are_trims_intact: bool,
 }
 
 /// Opens the drive: with its saved tables if they are sound, otherwise from its flash.
-fn open_model(mut image: Image, options: Options, path: &Path) -> Result<Found, AttachError> {
+fn open_model(mut image: Image, options: Options, path: &Path) -> Result<OpenedDrive, AttachError> {
     let (state, configuration) = (image.state(), image.configuration().clone());
     let cannot = |error| AttachError::io("read", path, error);
     let cannot_write = |error| AttachError::io("write", path, error);
     let mut damage = image.damage().clone();
-    refuse(&damage, options, path)?;
-    image.mend_header().map_err(cannot_write)?;
+    check_loss(&damage, options, path)?;
+    image.repair_header().map_err(cannot_write)?;
     if state.is_clean {
         // If the tables are refused, the image is needed once more below.
         let mut store = Store::new(image.clone());
         let (parts, _) = store.read_erases().map_err(cannot)?;
-        let trims_hold = store.resume_trims().map_err(cannot)?;
+        let are_trims_intact = store.resume_trims().map_err(cannot)?;
         if let Ok(mut model) = restore(&image, store).map_err(cannot)? {
-            model.store().mend_erases(&parts).map_err(cannot_write)?;
+            model.store().repair_erases(&parts).map_err(cannot_write)?;
             if !parts.is_empty() {
                 let what = "a copy of some entries of the block table is damaged; the other holds";
                 damage.found.push(what.to_owned());
             }
-            if !trims_hold {
+            if !are_trims_intact {
                 damage.found.push("the log of trims is damaged; it is written anew".to_owned());
             }
             let clock = Instant::from_nanos(state.clock);
-            return Ok(Found { model, opened: Opened::Clean, clock, damage, trims_hold });
+            return Ok(OpenedDrive {
+                model,
+                opened: Opened::Clean,
+                clock,
+                damage,
+                are_trims_intact,
+            });
         }
         // From here on the image counts as not closed in order, even if opening it fails later.
         image.set_state(State { is_clean: false, ..state }).map_err(cannot_write)?;
@@ -376,21 +382,21 @@ fn open_model(mut image: Image, options: Options, path: &Path) -> Result<Found, 
         };
         let model = drive::new(&configuration, store).map_err(refused)?;
         let (opened, clock) = (Opened::New, Instant::START);
-        return Ok(Found { model, opened, clock, damage, trims_hold: true });
+        return Ok(OpenedDrive { model, opened, clock, damage, are_trims_intact: true });
     }
     let survey = store.survey().map_err(cannot)?;
-    refuse(&survey.damage, options, path)?;
+    check_loss(&survey.damage, options, path)?;
     damage.add(&survey.damage);
     let Recovered { mut model, recovery, survey } = recover(&image, store, survey)?;
-    model.store().mend(&survey).map_err(cannot_write)?;
+    model.store().repair(&survey).map_err(cannot_write)?;
     let opened =
         if state.is_clean { Opened::WithoutTables(recovery) } else { Opened::Recovered(recovery) };
-    Ok(Found { model, opened, clock: recovery.ready_at, damage, trims_hold: true })
+    Ok(OpenedDrive { model, opened, clock: recovery.ready_at, damage, are_trims_intact: true })
 }
 
 /// Returns an error if the drive has lost promised data in units that cannot be known, unless `options` accepts
 /// the loss.
-fn refuse(damage: &Damage, options: Options, path: &Path) -> Result<(), AttachError> {
+fn check_loss(damage: &Damage, options: Options, path: &Path) -> Result<(), AttachError> {
     match damage.refused.first() {
         Some(lost) if !options.accept_loss => Err(AttachError::image(
             path,

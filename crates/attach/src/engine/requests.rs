@@ -5,14 +5,14 @@ use std::time::Instant as HostInstant;
 
 use ssdlab_units::{Instant, LogicalUnit, Nanoseconds, Sector, SectorCount};
 
-use super::read::Stretch;
+use super::read::Segment;
 use super::{Answer, Engine, Errno, Inner, Kind, Time, errno};
 use crate::store::receive::Piece;
 
 /// Buffers for requests, kept by each thread to avoid allocation.
 #[derive(Default)]
 pub(super) struct Scratch {
-    pub(super) stretches: Vec<Stretch>,
+    pub(super) segments: Vec<Segment>,
     pub(super) sums: Vec<u32>,
     pub(super) pieces: Vec<Piece>,
 }
@@ -29,44 +29,54 @@ pub(super) fn sectors(offset: u64, length: u64) -> (Sector, SectorCount) {
 }
 
 impl Inner {
-    /// Returns the arrival on the drive's clock of a request that came at `came`: not before the arrival of
+    /// Returns the arrival on the drive's clock of a request that came at `host_arrival`: not before the arrival of
     /// earlier requests. Returns an error if the drive is closed or without power.
-    pub(super) fn begin(&mut self, engine: &Engine, came: HostInstant) -> Result<Instant, Errno> {
+    pub(super) fn begin_request(
+        &mut self,
+        engine: &Engine,
+        host_arrival: HostInstant,
+    ) -> Result<Instant, Errno> {
         if self.is_cut || self.is_closed {
             return Err(Errno::IO);
         }
-        let at = engine.clock.of(came, self.busy_until).max(self.latest);
+        let at = engine.clock.drive_time(host_arrival, self.busy_until).max(self.latest);
         if engine.clock.time() == Time::Real {
-            self.pass_until(at);
+            self.advance_to(at);
         }
-        self.rest_until(at, engine);
+        self.idle_until(at, engine);
         self.latest = at;
-        self.keep_up();
+        self.carry_out_backlog();
         Ok(at)
     }
 
     /// Adds a request to the recording, if there is one.
     #[inline]
     pub(super) fn record(&mut self, kind: Kind, offset: u64, length: u64) {
-        if let Some(trace) = &mut self.trace {
-            trace.note(kind, offset, length);
+        if let Some(iolog) = &mut self.iolog {
+            iolog.note(kind, offset, length);
         }
     }
 
     /// Tells the model of the idle time since the last answer, if it is long enough for background work.
-    pub(super) fn rest_until(&mut self, at: Instant, engine: &Engine) {
+    pub(super) fn idle_until(&mut self, at: Instant, engine: &Engine) {
         let idle = engine.configuration.buffer.idle_before_flush;
         let is_idle = self.in_flight.count() == 0 && at > self.busy_until;
         if is_idle && at.since(self.busy_until) >= idle {
             // Idle-time gc of a read-only drive would have to be kept in memory.
             if !engine.read_only {
-                self.model.rest(self.busy_until, at.since(self.busy_until));
+                self.model.idle(self.busy_until, at.since(self.busy_until));
             }
             self.busy_until = at;
         }
     }
 
-    pub(super) fn end(&mut self, kind: Kind, bytes: u64, arrived: Instant, at: Instant) -> Answer {
+    pub(super) fn record_answer(
+        &mut self,
+        kind: Kind,
+        bytes: u64,
+        arrived: Instant,
+        at: Instant,
+    ) -> Answer {
         self.busy_until = self.busy_until.max(at);
         self.recorder.note(kind, bytes, at.since(arrived));
         Answer { at }
@@ -74,10 +84,10 @@ impl Inner {
 
     /// Returns an error if a write is not taken. Call it before the model knows of the write.
     pub(super) fn admit_write(&mut self, engine: &Engine, at: Instant) -> Result<(), Errno> {
-        if let Some(failed) = engine.syncer.failed() {
+        if let Some(failed) = engine.group_commit.failed() {
             return Err(failed);
         }
-        if self.model.store().is_stuck() {
+        if self.model.store().has_failed_write() {
             self.carry_out().map_err(|error| errno(&error))?;
         }
         match &mut self.writes_left {
@@ -110,7 +120,7 @@ impl Inner {
 }
 
 /// Time without requests after which the drive counts as idle.
-pub(super) const AT_REST: Nanoseconds = Nanoseconds::from_millis(10);
+pub(super) const IDLE_AFTER: Nanoseconds = Nanoseconds::from_millis(10);
 
 impl Engine {
     /// Returns EROFS if the drive is read-only.
@@ -135,10 +145,10 @@ impl Engine {
             return;
         }
         let at = self.clock.now(inner.busy_until).max(inner.latest);
-        inner.pass_until(at);
-        if at.since(inner.latest) >= AT_REST {
-            inner.rest_until(at, self);
-            inner.keep_up();
+        inner.advance_to(at);
+        if at.since(inner.latest) >= IDLE_AFTER {
+            inner.idle_until(at, self);
+            inner.carry_out_backlog();
         }
         self.release(inner);
     }

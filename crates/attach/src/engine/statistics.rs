@@ -19,7 +19,7 @@ pub enum Kind {
 
 /// Counts and latencies of one kind of request.
 #[derive(Debug)]
-struct Recorded {
+struct KindRecord {
     requests: u64,
     bytes: u64,
     latencies: Histogram<u32>,
@@ -27,7 +27,7 @@ struct Recorded {
 
 /// Recorded requests of all kinds, by `Kind`.
 #[derive(Debug)]
-pub(super) struct Recorder([Recorded; 4]);
+pub(super) struct LatencyRecorder([KindRecord; 4]);
 
 /// Latencies of one kind of request, in nanoseconds on the drive's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -66,9 +66,9 @@ pub struct Statistics {
 /// Maximum latency that the histogram can tell apart: ten minutes.
 const LATENCY_MAX: u64 = 600_000_000_000;
 
-impl Recorder {
-    pub(super) fn new() -> Recorder {
-        Recorder([Kind::Read, Kind::Write, Kind::Flush, Kind::Trim].map(|_| Recorded {
+impl LatencyRecorder {
+    pub(super) fn new() -> LatencyRecorder {
+        LatencyRecorder([Kind::Read, Kind::Write, Kind::Flush, Kind::Trim].map(|_| KindRecord {
             requests: 0,
             bytes: 0,
             latencies: Histogram::new_with_bounds(1, LATENCY_MAX, 2).expect("sound bounds"),
@@ -85,7 +85,7 @@ impl Recorder {
 
     pub(super) fn statistics(&self) -> Statistics {
         let figures = |kind: Kind| {
-            let Recorded { requests, bytes, latencies } = &self.0[kind as usize];
+            let KindRecord { requests, bytes, latencies } = &self.0[kind as usize];
             LatencyFigures {
                 requests: *requests,
                 bytes: *bytes,

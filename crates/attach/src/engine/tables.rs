@@ -35,7 +35,7 @@ impl Inner {
         let file = store.file().clone();
         file.punch(layout.checkpoint, layout.checkpoint_size)?;
         let region = Region { file: &file, at: layout.checkpoint, left: layout.checkpoint_size };
-        let mut out = Summing {
+        let mut out = ChecksumWriter {
             inner: BufWriter::with_capacity(1 << 18, region),
             sum: sum_of_tables(&[]),
             length: 0,
@@ -51,13 +51,13 @@ impl Inner {
 }
 
 /// Version of the tables' format: any change of what the model saves needs a new one.
-const TABLES_FORM: u32 = 2;
+const TABLES_VERSION: u32 = 2;
 
 /// Returns the checksum of tables. It begins with the format version, so that tables of another version do not
 /// match and the drive recovers from its flash.
 fn sum_of_tables(tables: &[u8]) -> crc32fast::Hasher {
     let mut sum = crc32fast::Hasher::new();
-    sum.update(&TABLES_FORM.to_le_bytes());
+    sum.update(&TABLES_VERSION.to_le_bytes());
     sum.update(tables);
     sum
 }
@@ -109,13 +109,13 @@ impl Write for Region<'_> {
 }
 
 /// A writer that computes the checksum and length of all that is written.
-struct Summing<W> {
+struct ChecksumWriter<W> {
     inner: W,
     sum: crc32fast::Hasher,
     length: u64,
 }
 
-impl<W: Write> Write for Summing<W> {
+impl<W: Write> Write for ChecksumWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.inner.write(bytes)?;
         self.sum.update(&bytes[..count]);

@@ -18,7 +18,7 @@ impl Engine {
     /// cut.
     pub fn trim(
         &self,
-        came: HostInstant,
+        host_arrival: HostInstant,
         offset: u64,
         length: u64,
         exact: bool,
@@ -28,14 +28,14 @@ impl Engine {
         if length == 0 {
             return Ok(Answer { at: self.lock().busy_until });
         }
-        if exact && !self.trims_to_zeros() {
-            return self.zero(came, offset, length, false);
+        if exact && !self.trims_read_zeros() {
+            return self.zero(host_arrival, offset, length, false);
         }
         let end = offset + length;
         let whole = offset.next_multiple_of(self.unit)..end - end % self.unit;
         let mut answer = None;
         if !whole.is_empty() || !exact {
-            answer = Some(self.trim_units(came, offset, length)?);
+            answer = Some(self.trim_units(host_arrival, offset, length)?);
         }
         if exact {
             let parts = if whole.is_empty() {
@@ -46,7 +46,7 @@ impl Engine {
             for part in parts {
                 if !part.is_empty() {
                     let zeros = vec![0; (part.end - part.start) as usize];
-                    answer = Some(self.write(came, part.start, &zeros, false)?);
+                    answer = Some(self.write(host_arrival, part.start, &zeros, false)?);
                 }
             }
         }
@@ -54,24 +54,29 @@ impl Engine {
     }
 
     /// Trims the whole units in a range.
-    fn trim_units(&self, came: HostInstant, offset: u64, length: u64) -> Result<Answer, Errno> {
+    fn trim_units(
+        &self,
+        host_arrival: HostInstant,
+        offset: u64,
+        length: u64,
+    ) -> Result<Answer, Errno> {
         if self.clock.time() == Time::Real {
-            let submitted = self.submit_trim(came, offset, length)?;
+            let submitted = self.submit_trim(host_arrival, offset, length)?;
             return self.wait_for(submitted);
         }
         let mut inner = self.lock();
-        let arrived = inner.begin(self, came)?;
+        let arrived = inner.begin_request(self, host_arrival)?;
         inner.admit_write(self, arrived)?;
         inner.record(Kind::Trim, offset, length);
         let (mut at, mut left) = (arrived, Some(sectors(offset, length)));
         while let Some((first, count)) = left {
             let (command, behind) = inner.model.trim_command(first, count);
-            at = inner.carry_through(at, command, None, None)?;
+            at = inner.execute(at, command, None, None)?;
             left = behind;
         }
-        let answer = inner.end(Kind::Trim, length, arrived, at);
-        if inner.model.store().trims_need_room() {
-            inner.condense_trims().map_err(|error| errno(&error))?;
+        let answer = inner.record_answer(Kind::Trim, length, arrived, at);
+        if inner.model.store().needs_trim_compaction() {
+            inner.compact_trims().map_err(|error| errno(&error))?;
         }
         Ok(answer)
     }
@@ -82,20 +87,20 @@ impl Engine {
     /// As [`Engine::trim`].
     pub fn submit_trim(
         &self,
-        came: HostInstant,
+        host_arrival: HostInstant,
         offset: u64,
         length: u64,
     ) -> Result<Submitted, Errno> {
         if self.clock.time() == Time::Fast || length == 0 {
-            return Ok(Submitted::Answered(self.trim(came, offset, length, false)?));
+            return Ok(Submitted::Answered(self.trim(host_arrival, offset, length, false)?));
         }
         self.check_writable()?;
         self.check_range(offset, length)?;
-        self.at_arrival(came, |inner, arrived| {
+        self.at_arrival(host_arrival, |inner, arrived| {
             inner.admit_write(self, arrived)?;
             inner.record(Kind::Trim, offset, length);
-            if inner.model.store().trims_need_room() {
-                inner.condense_trims().map_err(|error| errno(&error))?;
+            if inner.model.store().needs_trim_compaction() {
+                inner.compact_trims().map_err(|error| errno(&error))?;
             }
             let (first, count) = sectors(offset, length);
             let (command, left) = inner.model.trim_command(first, count);
@@ -112,13 +117,13 @@ impl Engine {
     /// As [`Engine::trim`] and [`Engine::write`].
     pub fn zero(
         &self,
-        came: HostInstant,
+        host_arrival: HostInstant,
         offset: u64,
         length: u64,
         may_trim: bool,
     ) -> Result<Answer, Errno> {
-        if may_trim && self.trims_to_zeros() {
-            return self.trim(came, offset, length, true);
+        if may_trim && self.trims_read_zeros() {
+            return self.trim(host_arrival, offset, length, true);
         }
         self.check_writable()?;
         self.check_range(offset, length)?;
@@ -127,7 +132,7 @@ impl Engine {
         let mut answer = Answer { at: Instant::START };
         while at < end {
             let count = (end - at).min(zeros.len() as u64);
-            answer = self.write(came, at, &zeros[..count as usize], false)?;
+            answer = self.write(host_arrival, at, &zeros[..count as usize], false)?;
             at += count;
         }
         Ok(answer)

@@ -4,8 +4,8 @@ use std::time::Instant as HostInstant;
 
 use ssdlab_units::Sector;
 
+use super::execution::LATEST;
 use super::in_flight::{Request, Written};
-use super::passing::LATEST;
 use super::requests::{SCRATCH, Scratch, sectors};
 use super::{Answer, Engine, Errno, Inner, Kind, Submitted, Time};
 use crate::store::receive::{Payload, Piece};
@@ -19,7 +19,7 @@ impl Engine {
     /// image, nothing of the request is written.
     pub fn write(
         &self,
-        came: HostInstant,
+        host_arrival: HostInstant,
         offset: u64,
         data: &[u8],
         fua: bool,
@@ -30,18 +30,18 @@ impl Engine {
             return Ok(Answer { at: self.lock().busy_until });
         }
         if self.clock.time() == Time::Real {
-            return self.write_in_time(came, offset, data, fua);
+            return self.write_real_time(host_arrival, offset, data, fua);
         }
         SCRATCH.with(|scratch| {
             let Scratch { sums, pieces, .. } = &mut *scratch.borrow_mut();
             sums.clear();
             sums.extend(self.sums_of(offset, data));
-            self.write_fast(came, Payload { offset, data, sums }, fua, pieces)
+            self.write_fast(host_arrival, Payload { offset, data, sums }, fua, pieces)
         })
     }
 
     /// Returns true if a range begins or ends within a sector.
-    fn cuts_sectors(&self, offset: u64, length: u64) -> bool {
+    fn is_sector_unaligned(&self, offset: u64, length: u64) -> bool {
         !(offset | length).is_multiple_of(Sector::SIZE.bytes())
     }
 
@@ -55,7 +55,7 @@ impl Engine {
 
     fn write_fast(
         &self,
-        came: HostInstant,
+        host_arrival: HostInstant,
         payload: Payload<'_>,
         fua: bool,
         pieces: &mut Vec<Piece>,
@@ -63,58 +63,58 @@ impl Engine {
         let Payload { offset, data, .. } = payload;
         let length = data.len() as u64;
         let mut inner = self.lock();
-        let arrived = inner.begin(self, came)?;
+        let arrived = inner.begin_request(self, host_arrival)?;
         inner.admit_write(self, arrived)?;
         inner.record(Kind::Write, offset, length);
-        inner.check_ends(self, offset, length)?;
+        inner.check_partial_units(self, offset, length)?;
         let (sector, count) = sectors(offset, length);
         let command = inner.model.write_command(sector, count, fua);
         let (from, whole, sums);
         let mut payload = payload;
-        if self.cuts_sectors(offset, length) {
-            (from, whole) = inner.complete_sectors(self, offset, data)?;
+        if self.is_sector_unaligned(offset, length) {
+            (from, whole) = inner.pad_to_sectors(self, offset, data)?;
             sums = self.sums_of(from, &whole).collect::<Vec<_>>();
             payload = Payload { offset: from, data: &whole, sums: &sums };
         }
         // Only the request's own data can be written ahead, not a copy with completed sectors.
-        let ahead = (!self.cuts_sectors(offset, length)).then_some(&mut *pieces);
-        let written = inner.carry_through(arrived, command, Some(payload), ahead);
-        let outcome = written.map(|at| inner.end(Kind::Write, length, arrived, at));
+        let ahead = (!self.is_sector_unaligned(offset, length)).then_some(&mut *pieces);
+        let written = inner.execute(arrived, command, Some(payload), ahead);
+        let outcome = written.map(|at| inner.record_answer(Kind::Write, length, arrived, at));
         // Flash operations of other threads after this point need not be durable for this write.
         let is_promised = self.writes_through || fua && self.flush_waits;
-        let happened = is_promised.then(|| inner.model.store().happened());
-        let keep = fua && self.protected;
+        let op_count = is_promised.then(|| inner.model.store().op_count());
+        let save_plp = fua && self.has_plp;
         if !pieces.is_empty() {
             drop(inner);
             let write = |data: &[u8], at| self.file.write_all_at(data, at);
-            let are_written = self.arrivals.bring(pieces, data, write);
-            if are_written && happened.is_none() && !keep {
+            let are_written = self.ahead_writes.write_pieces(pieces, data, write);
+            if are_written && op_count.is_none() && !save_plp {
                 return outcome;
             }
             inner = self.lock();
-            inner.model.store().take_back();
+            inner.model.store().keep_unwritten_pieces();
         }
         let answer = outcome?;
-        self.keep_promise(inner, happened, keep)?;
+        self.make_ops_durable(inner, op_count, save_plp)?;
         Ok(answer)
     }
 
-    fn write_in_time(
+    fn write_real_time(
         &self,
-        came: HostInstant,
+        host_arrival: HostInstant,
         offset: u64,
         data: &[u8],
         fua: bool,
     ) -> Result<Answer, Errno> {
-        let ticket = match self.submit_write(came, offset, data.into(), fua)? {
+        let ticket = match self.submit_write(host_arrival, offset, data.into(), fua)? {
             Submitted::Answered(answer) => return Ok(answer),
             Submitted::Waiting(ticket) => ticket,
         };
         let answered = self.wait(&ticket)?;
         if self.makes_durable(fua) {
             let is_promised = self.writes_through || fua && self.flush_waits;
-            let happened = is_promised.then_some(answered.happened);
-            self.keep_promise(self.lock(), happened, fua && self.protected)?;
+            let op_count = is_promised.then_some(answered.op_count);
+            self.make_ops_durable(self.lock(), op_count, fua && self.has_plp)?;
         }
         Ok(answered.answer)
     }
@@ -126,27 +126,27 @@ impl Engine {
     /// As [`Engine::write`].
     pub fn submit_write(
         &self,
-        came: HostInstant,
+        host_arrival: HostInstant,
         offset: u64,
         data: Box<[u8]>,
         fua: bool,
     ) -> Result<Submitted, Errno> {
         if self.clock.time() == Time::Fast || data.is_empty() {
-            return Ok(Submitted::Answered(self.write(came, offset, &data, fua)?));
+            return Ok(Submitted::Answered(self.write(host_arrival, offset, &data, fua)?));
         }
         self.check_writable()?;
         let length = data.len() as u64;
         self.check_range(offset, length)?;
         let sums = self.sums_of(offset, &data).collect();
-        self.at_arrival(came, |inner, arrived| {
+        self.at_arrival(host_arrival, |inner, arrived| {
             inner.admit_write(self, arrived)?;
             inner.record(Kind::Write, offset, length);
-            inner.check_ends(self, offset, length)?;
+            inner.check_partial_units(self, offset, length)?;
             let (sector, count) = sectors(offset, length);
             let command = inner.model.write_command(sector, count, fua);
             let mut written = Written { offset, data, sums };
-            if self.cuts_sectors(offset, length) {
-                let (from, whole) = inner.complete_sectors(self, offset, &written.data)?;
+            if self.is_sector_unaligned(offset, length) {
+                let (from, whole) = inner.pad_to_sectors(self, offset, &written.data)?;
                 let sums = self.sums_of(from, &whole).collect();
                 written = Written { offset: from, data: whole.into(), sums };
             }
@@ -162,7 +162,7 @@ impl Inner {
     /// Returns `data` for `offset`, completed to whole sectors, and the beginning of the first of them: the
     /// drive knows nothing smaller. Before it reads the rest of those sectors, lets the drive's time pass until
     /// it has the data of writes in flight there.
-    fn complete_sectors(
+    fn pad_to_sectors(
         &mut self,
         engine: &Engine,
         offset: u64,
@@ -171,7 +171,7 @@ impl Inner {
         let (sector, size) = (Sector::SIZE.bytes(), engine.unit);
         let end = offset + data.len() as u64;
         let (from, until) = (offset - offset % sector, end.next_multiple_of(sector));
-        while self.in_flight.writes_to(from..until) && self.pass(LATEST) {}
+        while self.in_flight.writes_to(from..until) && self.advance_to_answer(LATEST) {}
         let (mut whole, mut unit) = (vec![0; (until - from) as usize], vec![0; size as usize]);
         let cut = [(from, from < offset), (until - sector, end < until)];
         for (place, _) in cut.into_iter().filter(|(_, is_cut)| *is_cut) {
@@ -184,7 +184,12 @@ impl Inner {
     }
 
     /// Returns an error if a unit that a range covers in part cannot be read.
-    fn check_ends(&mut self, engine: &Engine, offset: u64, length: u64) -> Result<(), Errno> {
+    fn check_partial_units(
+        &mut self,
+        engine: &Engine,
+        offset: u64,
+        length: u64,
+    ) -> Result<(), Errno> {
         let (size, end) = (engine.unit, offset + length);
         let (first, last) = (engine.unit_of(offset), engine.unit_of(end - 1));
         if !offset.is_multiple_of(size) {

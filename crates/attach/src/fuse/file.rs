@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use super::protocol::{self, Asked, Attributes, Request};
+use super::protocol::{self, Attributes, Operation, Request};
 use crate::engine::{Engine, Errno, Submitted, Time};
-use crate::memory::SendPieces;
+use crate::mapped_image::SendPieces;
 
 /// Node number of the directory, and of the file.
 const ROOT: u64 = 1;
@@ -34,7 +34,7 @@ pub(super) enum Outcome {
     /// It failed.
     Failed(Errno),
     /// The kernel expects no reply.
-    Silent,
+    NoReply,
     /// The file system ends: no request follows.
     Over,
 }
@@ -54,38 +54,40 @@ impl Drive {
 
     /// Returns true if other requests should be served while this one is carried out.
     pub(super) fn takes_long(&self, request: &Request<'_>) -> bool {
-        match request.asked {
-            Asked::Read { size, .. } => size >= LARGE,
-            Asked::Write { data, flags, .. } => {
+        match request.operation {
+            Operation::Read { size, .. } => size >= LARGE,
+            Operation::Write { data, flags, .. } => {
                 data.len() >= LARGE as usize || self.engine.makes_durable(is_sync(flags))
             }
-            Asked::Sync | Asked::Allocate { .. } => true,
+            Operation::Sync | Operation::Allocate { .. } => true,
             _ => false,
         }
     }
 
-    /// Carries out a request that arrived at `came`, and puts the body of the reply into `data`. Data of a
+    /// Carries out a request that arrived at `host_arrival`, and puts the body of the reply into `data`. Data of a
     /// large read may be handed to `send` in place instead.
     pub(super) fn carry_out(
         &self,
         request: &Request<'_>,
-        came: Instant,
+        host_arrival: Instant,
         data: &mut Vec<u8>,
         send: Option<SendPieces<'_>>,
     ) -> Outcome {
         data.clear();
-        let outcome = match request.asked {
-            Asked::Forget => return Outcome::Silent,
-            Asked::Destroy => return Outcome::Over,
-            Asked::Read { offset, size } => self.read(came, offset, size, data, send).map(Some),
-            Asked::Write { offset, data: bytes, flags } => {
-                self.write(came, offset, bytes, flags, data).map(Some)
+        let outcome = match request.operation {
+            Operation::Forget => return Outcome::NoReply,
+            Operation::Destroy => return Outcome::Over,
+            Operation::Read { offset, size } => {
+                self.read(host_arrival, offset, size, data, send).map(Some)
             }
-            Asked::Sync => self.engine.flush(came).map(Submitted::Answered).map(Some),
-            Asked::Allocate { offset, length, mode } => {
-                self.allocate(came, offset, length, mode).map(Some)
+            Operation::Write { offset, data: bytes, flags } => {
+                self.write(host_arrival, offset, bytes, flags, data).map(Some)
             }
-            asked => self.describe(request.node, asked, data).map(|()| None),
+            Operation::Sync => self.engine.flush(host_arrival).map(Submitted::Answered).map(Some),
+            Operation::Allocate { offset, length, mode } => {
+                self.allocate(host_arrival, offset, length, mode).map(Some)
+            }
+            operation => self.describe(request.node, operation, data).map(|()| None),
         };
         match outcome {
             Ok(submitted) => Outcome::Done(submitted),
@@ -94,34 +96,39 @@ impl Drive {
     }
 
     /// Answers requests about file and directory that do not concern the drive.
-    fn describe(&self, node: u64, asked: Asked<'_>, data: &mut Vec<u8>) -> Result<(), Errno> {
-        match asked {
-            Asked::Lookup { name } => {
+    fn describe(
+        &self,
+        node: u64,
+        operation: Operation<'_>,
+        data: &mut Vec<u8>,
+    ) -> Result<(), Errno> {
+        match operation {
+            Operation::Lookup { name } => {
                 let is_it = node == ROOT && name == self.name.as_bytes();
                 let found = if is_it { self.attributes(FILE) } else { None };
-                found.ok_or(Errno::NOENT)?.entry(data);
+                found.ok_or(Errno::NOENT)?.entry_reply(data);
             }
-            Asked::Attributes => self.attributes(node).ok_or(Errno::NOENT)?.alone(data),
-            Asked::SetAttributes { valid, size } => {
+            Operation::Attributes => self.attributes(node).ok_or(Errno::NOENT)?.attr_reply(data),
+            Operation::SetAttributes { valid, size } => {
                 let attributes = self.attributes(node).ok_or(Errno::NOENT)?;
                 may_set(&attributes, valid, size)?;
-                attributes.alone(data);
+                attributes.attr_reply(data);
             }
-            Asked::ChangeDirectory => return Err(Errno::PERM),
-            Asked::Open { flags } => {
+            Operation::ChangeDirectory => return Err(Errno::PERM),
+            Operation::Open { flags } => {
                 if self.engine.is_read_only() && flags & libc::O_ACCMODE != libc::O_RDONLY {
                     return Err(Errno::ROFS);
                 }
                 self.opened.fetch_add(1, Ordering::Relaxed);
                 protocol::opened(protocol::OPEN_DIRECT, data);
             }
-            Asked::Release => {
+            Operation::Release => {
                 self.opened.fetch_sub(1, Ordering::Relaxed);
             }
-            Asked::OpenDirectory => protocol::opened(0, data),
-            Asked::ReadDirectory { offset, size } => self.list(node, offset, size, data)?,
-            Asked::Statistics => protocol::statistics(data),
-            Asked::Nothing => {}
+            Operation::OpenDirectory => protocol::opened(0, data),
+            Operation::ReadDirectory { offset, size } => self.list(node, offset, size, data)?,
+            Operation::Statistics => protocol::statistics(data),
+            Operation::Nothing => {}
             _ => return Err(Errno::NOSYS),
         }
         Ok(())
@@ -148,7 +155,7 @@ impl Drive {
 
     fn read(
         &self,
-        came: Instant,
+        host_arrival: Instant,
         offset: u64,
         size: u32,
         data: &mut Vec<u8>,
@@ -159,15 +166,15 @@ impl Drive {
         let offset = offset.min(self.engine.capacity());
         match send {
             Some(send) if length >= LARGE as usize => {
-                self.engine.read_or_send(came, offset, data, send).map(Submitted::Answered)
+                self.engine.read_or_send(host_arrival, offset, data, send).map(Submitted::Answered)
             }
-            _ => self.engine.submit_read(came, offset, data),
+            _ => self.engine.submit_read(host_arrival, offset, data),
         }
     }
 
     fn write(
         &self,
-        came: Instant,
+        host_arrival: Instant,
         offset: u64,
         bytes: &[u8],
         flags: i32,
@@ -182,15 +189,15 @@ impl Drive {
         protocol::written(bytes.len() as u32, data);
         match engine.time() {
             Time::Real if !engine.makes_durable(fua) => {
-                engine.submit_write(came, offset, bytes.into(), fua)
+                engine.submit_write(host_arrival, offset, bytes.into(), fua)
             }
-            _ => engine.write(came, offset, bytes, fua).map(Submitted::Answered),
+            _ => engine.write(host_arrival, offset, bytes, fua).map(Submitted::Answered),
         }
     }
 
     fn allocate(
         &self,
-        came: Instant,
+        host_arrival: Instant,
         offset: u64,
         length: u64,
         mode: i32,
@@ -204,10 +211,10 @@ impl Drive {
         let answer = match mode & !libc::FALLOC_FL_KEEP_SIZE {
             // On a drive that drops trims, or whose trimmed data reads as ones, the hole would not read as
             // zeros.
-            libc::FALLOC_FL_PUNCH_HOLE if self.engine.trims_to_zeros() => {
-                self.engine.trim(came, offset, length, true)
+            libc::FALLOC_FL_PUNCH_HOLE if self.engine.trims_read_zeros() => {
+                self.engine.trim(host_arrival, offset, length, true)
             }
-            libc::FALLOC_FL_ZERO_RANGE => self.engine.zero(came, offset, length, false),
+            libc::FALLOC_FL_ZERO_RANGE => self.engine.zero(host_arrival, offset, length, false),
             _ => Err(Errno::OPNOTSUPP),
         };
         answer.map(Submitted::Answered)

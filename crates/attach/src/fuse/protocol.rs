@@ -9,7 +9,7 @@ const WRITE_IN: usize = 40;
 
 /// Operation of a request, of those that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked<'a> {
+pub(super) enum Operation<'a> {
     Lookup {
         name: &'a [u8],
     },
@@ -63,10 +63,10 @@ pub(super) struct Request<'a> {
     pub(super) unique: u64,
     /// Node number of the file or directory.
     pub(super) node: u64,
-    pub(super) asked: Asked<'a>,
+    pub(super) operation: Operation<'a>,
 }
 
-/// Bits of `valid` in [`Asked::SetAttributes`].
+/// Bits of `valid` in [`Operation::SetAttributes`].
 pub(super) const SET_MODE: u32 = 1;
 pub(super) const SET_UID: u32 = 1 << 1;
 pub(super) const SET_GID: u32 = 1 << 2;
@@ -95,35 +95,35 @@ impl Request<'_> {
         let (unique, node) = (long(bytes, 8)?, long(bytes, 16)?);
         let body = bytes.get(IN_HEADER..)?;
         let place = || Some((long(body, 8)?, word(body, 16)?));
-        let asked = match code {
-            1 => Asked::Lookup { name: body.strip_suffix(&[0])? },
-            2 | 42 => Asked::Forget,
-            3 => Asked::Attributes,
-            4 => Asked::SetAttributes { valid: word(body, 0)?, size: long(body, 16)? },
-            6 | 8..=13 | 35 | 45 => Asked::ChangeDirectory,
-            14 => Asked::Open { flags: word(body, 0)? as i32 },
-            15 => place().map(|(offset, size)| Asked::Read { offset, size })?,
+        let operation = match code {
+            1 => Operation::Lookup { name: body.strip_suffix(&[0])? },
+            2 | 42 => Operation::Forget,
+            3 => Operation::Attributes,
+            4 => Operation::SetAttributes { valid: word(body, 0)?, size: long(body, 16)? },
+            6 | 8..=13 | 35 | 45 => Operation::ChangeDirectory,
+            14 => Operation::Open { flags: word(body, 0)? as i32 },
+            15 => place().map(|(offset, size)| Operation::Read { offset, size })?,
             16 => {
                 let (offset, size) = place()?;
                 let data = body.get(WRITE_IN..)?.get(..size as usize)?;
-                Asked::Write { offset, data, flags: word(body, 32)? as i32 }
+                Operation::Write { offset, data, flags: word(body, 32)? as i32 }
             }
-            17 => Asked::Statistics,
-            18 => Asked::Release,
+            17 => Operation::Statistics,
+            18 => Operation::Release,
             // Release of a directory; flush of a file, sent when it is closed.
-            25 | 29 => Asked::Nothing,
-            20 => Asked::Sync,
-            27 => Asked::OpenDirectory,
-            28 => place().map(|(offset, size)| Asked::ReadDirectory { offset, size })?,
-            38 => Asked::Destroy,
-            43 => Asked::Allocate {
+            25 | 29 => Operation::Nothing,
+            20 => Operation::Sync,
+            27 => Operation::OpenDirectory,
+            28 => place().map(|(offset, size)| Operation::ReadDirectory { offset, size })?,
+            38 => Operation::Destroy,
+            43 => Operation::Allocate {
                 offset: long(body, 8)?,
                 length: long(body, 16)?,
                 mode: word(body, 24)? as i32,
             },
-            _ => Asked::Unknown,
+            _ => Operation::Unknown,
         };
-        Some(Request { unique, node, asked })
+        Some(Request { unique, node, operation })
     }
 }
 
@@ -166,14 +166,14 @@ impl Attributes {
     }
 
     /// Appends the reply to a request for attributes.
-    pub(super) fn alone(&self, bytes: &mut Vec<u8>) {
+    pub(super) fn attr_reply(&self, bytes: &mut Vec<u8>) {
         bytes.extend(FOREVER.to_ne_bytes());
         bytes.extend(0u64.to_ne_bytes());
         self.encode(bytes);
     }
 
     /// Appends the reply to a lookup.
-    pub(super) fn entry(&self, bytes: &mut Vec<u8>) {
+    pub(super) fn entry_reply(&self, bytes: &mut Vec<u8>) {
         for long in [self.node, 0, FOREVER, FOREVER, 0] {
             bytes.extend(long.to_ne_bytes());
         }
@@ -249,21 +249,24 @@ mod tests {
             [&[0; 8][..], &4096u64.to_ne_bytes(), &3u32.to_ne_bytes(), &[0; 20], b"abc"].concat();
         let bytes = request(16, &body);
         let found = Request::decode(&bytes).expect("a write");
-        let asked = Asked::Write { offset: 4096, data: b"abc", flags: 0 };
-        assert_eq!(found, Request { unique: 7, node: 2, asked });
+        let operation = Operation::Write { offset: 4096, data: b"abc", flags: 0 };
+        assert_eq!(found, Request { unique: 7, node: 2, operation });
         assert_eq!(Request::decode(&bytes[..bytes.len() - 1]), None);
         assert_eq!(Request::decode(&bytes[..30]), None);
         assert_eq!(
-            Request::decode(&request(1, b"name\0")).map(|it| it.asked),
-            Some(Asked::Lookup { name: b"name" })
+            Request::decode(&request(1, b"name\0")).map(|it| it.operation),
+            Some(Operation::Lookup { name: b"name" })
         );
         let valid = SET_SIZE | BY_HANDLE;
         let body = [&valid.to_ne_bytes()[..], &[0; 12], &9u64.to_ne_bytes(), &[0; 64]].concat();
         assert_eq!(
-            Request::decode(&request(4, &body)).map(|it| it.asked),
-            Some(Asked::SetAttributes { valid, size: 9 })
+            Request::decode(&request(4, &body)).map(|it| it.operation),
+            Some(Operation::SetAttributes { valid, size: 9 })
         );
-        assert_eq!(Request::decode(&request(999, b"")).map(|it| it.asked), Some(Asked::Unknown));
+        assert_eq!(
+            Request::decode(&request(999, b"")).map(|it| it.operation),
+            Some(Operation::Unknown)
+        );
     }
 
     #[test]
@@ -274,8 +277,8 @@ mod tests {
             fill(&mut bytes);
             bytes.len()
         };
-        assert_eq!(length(&|bytes| attributes.alone(bytes)), 104);
-        assert_eq!(length(&|bytes| attributes.entry(bytes)), 128);
+        assert_eq!(length(&|bytes| attributes.attr_reply(bytes)), 104);
+        assert_eq!(length(&|bytes| attributes.entry_reply(bytes)), 128);
         assert_eq!(length(&|bytes| opened(0, bytes)), 16);
         assert_eq!(length(&|bytes| statistics(bytes)), 80);
         assert_eq!(header(9, 5, 3)[..8], [19i32.to_ne_bytes(), (-5i32).to_ne_bytes()].concat());

@@ -1,7 +1,7 @@
 //! Threads that serve the kernel's FUSE requests.
 //!
 //! In fast time each thread receives a request, carries it out and replies. In real time one thread does all of
-//! that and also sends replies that are due ([`crate::answers`]); while it carries out a request that takes
+//! that and also sends replies that are due ([`crate::reply_queue`]); while it carries out a request that takes
 //! long, another thread takes its turn.
 
 use std::io::{self, IoSlice};
@@ -17,16 +17,16 @@ use rustix::io::{Errno, read, writev};
 
 use super::file::{Drive, Outcome};
 use super::protocol::{OUT_HEADER, Request, header};
-use crate::answers::{Answers, Watch};
+use crate::completion_lateness::LatenessHistogram;
 use crate::engine::Time;
-use crate::lateness::Recorder;
-use crate::prompt::Prompt;
+use crate::reply_queue::{Poller, ReplyQueue};
+use crate::scheduling::Scheduling;
 
 /// Number of threads in fast time.
-const THREADS: usize = 2;
+const THREADS_FAST: usize = 2;
 
 /// Number of threads in real time: one has the turn, the others may wait for the disk.
-const THREADS_IN_TIME: usize = 8;
+const THREADS_REAL_TIME: usize = 8;
 
 /// A reply that waits for its deadline.
 struct Reply {
@@ -37,7 +37,7 @@ struct Reply {
 /// State of the thread that has the turn.
 struct Turn {
     buffer: Vec<u8>,
-    watch: Watch,
+    poller: Poller,
     due: Vec<(Instant, Reply)>,
     is_over: bool,
 }
@@ -46,41 +46,46 @@ struct Turn {
 struct Serving {
     drive: Drive,
     connection: OwnedFd,
-    lateness: Arc<Recorder>,
-    answers: Arc<Answers<Reply>>,
+    lateness: Arc<LatenessHistogram>,
+    reply_queue: Arc<ReplyQueue<Reply>>,
     /// Number of requests that wait for the drive or for their deadline.
-    waiting: Arc<AtomicUsize>,
+    requests_in_flight: Arc<AtomicUsize>,
     turn: Mutex<Turn>,
     /// Maximum bytes in a request.
-    most: usize,
+    request_max: usize,
 }
 
-/// Starts threads that serve requests of `connection`, of at most `most` bytes each, until the file system
+/// Starts threads that serve requests of `connection`, of at most `request_max` bytes each, until the file system
 /// ends.
 pub(super) fn start(
     drive: Drive,
     connection: OwnedFd,
-    lateness: Arc<Recorder>,
-    most: usize,
+    lateness: Arc<LatenessHistogram>,
+    request_max: usize,
 ) -> io::Result<Vec<JoinHandle<()>>> {
-    let in_time = drive.engine.time() == Time::Real;
-    if in_time {
+    let is_real_time = drive.engine.time() == Time::Real;
+    if is_real_time {
         fcntl_setfl(&connection, fcntl_getfl(&connection)? | OFlags::NONBLOCK)?;
     }
-    let turn =
-        Turn { buffer: vec![0; most], watch: Watch::default(), due: Vec::new(), is_over: false };
-    let (answers, turn) = (Arc::new(Answers::new()?), Mutex::new(turn));
-    let waiting = Arc::new(AtomicUsize::new(0));
-    let serving = Serving { drive, connection, lateness, answers, waiting, turn, most };
+    let turn = Turn {
+        buffer: vec![0; request_max],
+        poller: Poller::default(),
+        due: Vec::new(),
+        is_over: false,
+    };
+    let (reply_queue, turn) = (Arc::new(ReplyQueue::new()?), Mutex::new(turn));
+    let requests_in_flight = Arc::new(AtomicUsize::new(0));
+    let serving =
+        Serving { drive, connection, lateness, reply_queue, requests_in_flight, turn, request_max };
     let serving = Arc::new(serving);
-    let count = if in_time { THREADS_IN_TIME } else { THREADS };
+    let count = if is_real_time { THREADS_REAL_TIME } else { THREADS_FAST };
     let mut threads = Vec::new();
     for _ in 0..count {
         let serving = serving.clone();
         let thread = std::thread::Builder::new().name("fuse".to_owned());
         threads.push(thread.spawn(move || {
             // An error ends the connection: later requests fail.
-            let _ = if in_time { serving.serve_in_time() } else { serving.serve() };
+            let _ = if is_real_time { serving.serve_real_time() } else { serving.serve() };
         })?);
     }
     Ok(threads)
@@ -108,7 +113,7 @@ impl Serving {
     }
 
     fn serve(&self) -> io::Result<()> {
-        let (mut buffer, mut data) = (vec![0; self.most], Vec::new());
+        let (mut buffer, mut data) = (vec![0; self.request_max], Vec::new());
         loop {
             let length = match self.receive(&mut buffer)? {
                 Next::Request(length) => length,
@@ -128,45 +133,45 @@ impl Serving {
             match outcome {
                 Outcome::Done(_) => self.send(unique, &[IoSlice::new(&data)])?,
                 Outcome::Failed(error) => self.fail(unique, error)?,
-                Outcome::Silent => {}
+                Outcome::NoReply => {}
                 Outcome::Over => return self.send(unique, &[]),
             }
         }
     }
 
-    fn serve_in_time(&self) -> io::Result<()> {
-        let prompt = Prompt::ask();
-        let mut buffer = vec![0; self.most];
+    fn serve_real_time(&self) -> io::Result<()> {
+        let scheduling = Scheduling::request();
+        let mut buffer = vec![0; self.request_max];
         loop {
             let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
             if turn.is_over {
                 return Ok(());
             }
-            turn.watch.begin(&prompt);
-            let outcome = self.take_turn(&mut turn);
-            let Ok(Some((length, came))) = outcome else {
+            turn.poller.begin(&scheduling);
+            let outcome = self.serve_turn(&mut turn);
+            let Ok(Some((length, host_arrival))) = outcome else {
                 turn.is_over = true;
                 return outcome.map(drop);
             };
             std::mem::swap(&mut buffer, &mut turn.buffer);
-            turn.watch.end();
+            turn.poller.end();
             drop(turn);
-            prompt.meanwhile(|| self.carry_out(&buffer[..length], came))?;
-            self.answers.look();
+            scheduling.without_priority(|| self.carry_out(&buffer[..length], host_arrival))?;
+            self.reply_queue.recheck_drive();
         }
     }
 
     /// Serves requests and due replies until a request takes long; returns its length and its arrival. `None`
     /// if the file system has ended.
-    fn take_turn(&self, turn: &mut Turn) -> io::Result<Option<(usize, Instant)>> {
+    fn serve_turn(&self, turn: &mut Turn) -> io::Result<Option<(usize, Instant)>> {
         loop {
             let due = self.drive.engine.advance();
-            self.answers.take_due(&mut turn.due);
+            self.reply_queue.take_due(&mut turn.due);
             for (deadline, Reply { unique, outcome }) in turn.due.drain(..) {
-                self.waiting.fetch_sub(1, Ordering::Relaxed);
+                self.requests_in_flight.fetch_sub(1, Ordering::Relaxed);
                 match outcome {
                     Ok(data) => {
-                        self.lateness.note(Instant::now(), [deadline]);
+                        self.lateness.record(Instant::now(), [deadline]);
                         self.send(unique, &[IoSlice::new(&data)])?;
                     }
                     Err(error) => self.fail(unique, error)?,
@@ -176,17 +181,17 @@ impl Serving {
                 Next::Over => return Ok(None),
                 Next::Nothing => {
                     let connection = self.connection.as_fd();
-                    let due = due.filter(|_| self.waiting.load(Ordering::Relaxed) > 0);
-                    let watch = &mut turn.watch;
-                    self.answers.wait(connection, PollFlags::IN, None, due, watch)?;
+                    let due = due.filter(|_| self.requests_in_flight.load(Ordering::Relaxed) > 0);
+                    let poller = &mut turn.poller;
+                    self.reply_queue.wait(connection, PollFlags::IN, None, due, poller)?;
                 }
                 Next::Request(length) => {
-                    let came = Instant::now();
+                    let host_arrival = Instant::now();
                     let bytes = &turn.buffer[..length];
                     if Request::decode(bytes).is_some_and(|it| self.drive.takes_long(&it)) {
-                        return Ok(Some((length, came)));
+                        return Ok(Some((length, host_arrival)));
                     }
-                    if !self.carry_out(bytes, came)? {
+                    if !self.carry_out(bytes, host_arrival)? {
                         return Ok(None);
                     }
                 }
@@ -195,22 +200,22 @@ impl Serving {
     }
 
     /// Carries out a request; returns false if the file system has ended.
-    fn carry_out(&self, bytes: &[u8], came: Instant) -> io::Result<bool> {
+    fn carry_out(&self, bytes: &[u8], host_arrival: Instant) -> io::Result<bool> {
         let request = Request::decode(bytes).ok_or(io::ErrorKind::InvalidData)?;
         let (unique, mut data) = (request.unique, Vec::new());
-        match self.drive.carry_out(&request, came, &mut data, None) {
+        match self.drive.carry_out(&request, host_arrival, &mut data, None) {
             Outcome::Done(Some(submitted)) => {
-                self.waiting.fetch_add(1, Ordering::Relaxed);
-                let answers = self.answers.clone();
+                self.requests_in_flight.fetch_add(1, Ordering::Relaxed);
+                let reply_queue = self.reply_queue.clone();
                 let completion = move |outcome: Result<Instant, Errno>| {
                     let deadline = outcome.unwrap_or_else(|_| Instant::now());
-                    answers.add(deadline, Reply { unique, outcome: outcome.map(|_| data) });
+                    reply_queue.add(deadline, Reply { unique, outcome: outcome.map(|_| data) });
                 };
                 self.drive.engine.when_answered(submitted, Box::new(completion));
             }
             Outcome::Done(None) => self.send(unique, &[IoSlice::new(&data)])?,
             Outcome::Failed(error) => self.fail(unique, error)?,
-            Outcome::Silent => {}
+            Outcome::NoReply => {}
             Outcome::Over => {
                 self.send(unique, &[])?;
                 return Ok(false);

@@ -46,7 +46,7 @@ const LOST: u64 = 1 << 63;
 const TRIMMED: u64 = 1 << 62;
 
 /// Heads up to this length, padded to full size, are written with the data in one call.
-const WRITTEN_AT_ONCE: u64 = 16 << 10;
+const WRITE_CHUNK: u64 = 16 << 10;
 
 /// Alignment of heads and data, in bytes.
 pub(super) const DATA_ALIGNMENT: u64 = 4096;
@@ -167,7 +167,7 @@ impl Dump {
         }
         let head = self.head();
         let [first, second] = Dump::heads_at(layout, slot);
-        if layout.dump_head > WRITTEN_AT_ONCE {
+        if layout.dump_head > WRITE_CHUNK {
             file.write_all_at(&head, first)?;
             file.write_all_at(&head, second)?;
             return file.write_all_at(data, Dump::data_at(layout, slot, 0));
@@ -260,7 +260,7 @@ impl FoundDump {
     ///
     /// # Errors
     /// Returns an error if writing fails.
-    pub fn mend(&self, file: &HostFile, layout: &Layout) -> io::Result<()> {
+    pub fn repair(&self, file: &HostFile, layout: &Layout) -> io::Result<()> {
         let Some(copy) = self.damaged_head else { return Ok(()) };
         file.write_all_at(&self.dump.head(), Dump::heads_at(layout, self.slot)[copy])
     }

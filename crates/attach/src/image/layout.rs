@@ -117,8 +117,9 @@ impl Layout {
         let data = spare + 2 * spare_size;
         let end = data + u64::from(per_program) * unit * programs;
         if end > LENGTH_MAX {
-            let words = format!("an image of this drive would have {end} bytes, more than 64 TiB");
-            return Err(AttachError::System(words));
+            let message =
+                format!("an image of this drive would have {end} bytes, more than 64 TiB");
+            return Err(AttachError::System(message));
         }
         Ok(Layout {
             unit,
@@ -164,15 +165,15 @@ impl Layout {
     /// writing; physically a die's pages of a block lie together.
     pub fn slot_of(&self, program: u32) -> u32 {
         let (block, index) = (program / self.programs_per_block, program % self.programs_per_block);
-        let (row, lane) = (index / self.stripe, index % self.stripe);
-        block * self.programs_per_block + lane * self.rows() + row
+        let (row, stripe_index) = (index / self.stripe, index % self.stripe);
+        block * self.programs_per_block + stripe_index * self.rows() + row
     }
 
     /// Returns the program unit, in the order of writing, with physical number `slot`.
     pub fn program_at(&self, slot: u32) -> u32 {
         let (block, index) = (slot / self.programs_per_block, slot % self.programs_per_block);
-        let (lane, row) = (index / self.rows(), index % self.rows());
-        block * self.programs_per_block + row * self.stripe + lane
+        let (stripe_index, row) = (index / self.rows(), index % self.rows());
+        block * self.programs_per_block + row * self.stripe + stripe_index
     }
 
     /// Returns the program unit that holds `unit`.
@@ -198,13 +199,13 @@ impl Layout {
     }
 
     /// Returns the position of `die` among the dies of its blocks, from 0.
-    pub fn lane_of(&self, die: DieIndex) -> u32 {
+    pub fn stripe_index(&self, die: DieIndex) -> u32 {
         die.0 % self.stripe
     }
 
     /// Returns the number of the part of `block` on `die`.
     pub fn part_of(&self, block: BlockIndex, die: DieIndex) -> u32 {
-        block.0 * self.stripe + self.lane_of(die)
+        block.0 * self.stripe + self.stripe_index(die)
     }
 
     /// Returns the part of a block that holds program unit `program`.
@@ -269,10 +270,10 @@ mod tests {
     fn a_part_of_a_block_is_one_stretch_of_the_file() {
         let layout = layout();
         let block = BlockIndex(3);
-        for lane in 0..layout.stripe {
-            let part = layout.part_of(block, DieIndex(lane));
+        for stripe_index in 0..layout.stripe {
+            let part = layout.part_of(block, DieIndex(stripe_index));
             let (from, length) = layout.data_of_part(part);
-            let program = block.0 * layout.programs_per_block + lane + 5 * layout.stripe;
+            let program = block.0 * layout.programs_per_block + stripe_index + 5 * layout.stripe;
             assert_eq!(layout.part_of_program(program), part);
             let at = layout.data_at(program);
             assert!(at >= from && at + layout.program_size() <= from + length);

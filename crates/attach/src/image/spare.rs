@@ -50,7 +50,7 @@ pub struct Record {
 
 /// Content of the place of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum RecordState {
     /// Erased: nothing was written since the erase.
     Erased,
     /// Marked as torn, by a recovery or a power cut: a program or erase was interrupted.
@@ -65,7 +65,7 @@ pub enum Found {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Copies {
     /// Content of the intact copy; of the copy that was written later, if both are intact and differ.
-    pub found: Found,
+    pub found: RecordState,
     /// Index of the copy that has to be written anew; `None` if both agree or neither is intact.
     pub other: Option<usize>,
 }
@@ -75,20 +75,20 @@ impl Copies {
     pub fn decode(copies: [&[u8]; 2], units: u32) -> Copies {
         let [one, other] = copies.map(|bytes| Record::decode(bytes, units));
         let (found, other) = match (one, other) {
-            (Found::Torn, Found::Torn) => (Found::Torn, None),
+            (RecordState::Torn, RecordState::Torn) => (RecordState::Torn, None),
             // The copy that the mark has not reached counts for nothing: it was never promised, or is erased.
-            (Found::Torn, _) => (Found::Torn, Some(1)),
-            (_, Found::Torn) => (Found::Torn, Some(0)),
-            (Found::Written(one), Found::Written(other)) if one == other => {
-                (Found::Written(one), None)
+            (RecordState::Torn, _) => (RecordState::Torn, Some(1)),
+            (_, RecordState::Torn) => (RecordState::Torn, Some(0)),
+            (RecordState::Written(one), RecordState::Written(other)) if one == other => {
+                (RecordState::Written(one), None)
             }
-            (Found::Written(one), Found::Written(other)) if other.stamp > one.stamp => {
-                (Found::Written(other), Some(0))
+            (RecordState::Written(one), RecordState::Written(other)) if other.stamp > one.stamp => {
+                (RecordState::Written(other), Some(0))
             }
-            (Found::Written(one), _) => (Found::Written(one), Some(1)),
-            (_, Found::Written(other)) => (Found::Written(other), Some(0)),
-            (Found::Erased, Found::Erased) => (Found::Erased, None),
-            (Found::Erased | Found::Unreadable, _) => (Found::Unreadable, None),
+            (RecordState::Written(one), _) => (RecordState::Written(one), Some(1)),
+            (_, RecordState::Written(other)) => (RecordState::Written(other), Some(0)),
+            (RecordState::Erased, RecordState::Erased) => (RecordState::Erased, None),
+            (RecordState::Erased | RecordState::Unreadable, _) => (RecordState::Unreadable, None),
         };
         Copies { found, other }
     }
@@ -126,22 +126,22 @@ impl Record {
     }
 
     /// Decodes a record of a program unit of `units` units.
-    pub fn decode(bytes: &[u8], units: u32) -> Found {
+    pub fn decode(bytes: &[u8], units: u32) -> RecordState {
         let (words, _) = bytes.as_chunks::<4>();
         let word = |index: usize| u32::from_le_bytes(words[index]);
         let long = |index: usize| u64::from(word(index)) | u64::from(word(index + 1)) << 32;
         if word(0) == TORN {
-            return Found::Torn;
+            return RecordState::Torn;
         }
         if word(0) != WRITTEN && word(0) != WRITTEN_SLC {
             let is_erased = bytes.iter().all(|&byte| byte == 0);
-            return if is_erased { Found::Erased } else { Found::Unreadable };
+            return if is_erased { RecordState::Erased } else { RecordState::Unreadable };
         }
         if sum(bytes) != word(1) {
-            return Found::Unreadable;
+            return RecordState::Unreadable;
         }
         let (first, units) = (HEAD / 4, units as usize);
-        Found::Written(Record {
+        RecordState::Written(Record {
             is_slc: word(0) == WRITTEN_SLC,
             number: long(2),
             stamp: long(4),
@@ -174,16 +174,16 @@ mod tests {
             sums: vec![0xdead_beef, 0, 3],
         };
         let mut bytes = vec![0; record_size(3) as usize];
-        assert_eq!(Record::decode(&bytes, 3), Found::Erased);
+        assert_eq!(Record::decode(&bytes, 3), RecordState::Erased);
         record.encode(&mut bytes);
-        assert_eq!(Record::decode(&bytes, 3), Found::Written(record));
+        assert_eq!(Record::decode(&bytes, 3), RecordState::Written(record));
         for at in 0..bytes.len() {
             bytes[at] ^= 1;
-            assert_eq!(Record::decode(&bytes, 3), Found::Unreadable, "byte {at}");
+            assert_eq!(Record::decode(&bytes, 3), RecordState::Unreadable, "byte {at}");
             bytes[at] ^= 1;
         }
         bytes[..4].copy_from_slice(&Record::torn());
-        assert_eq!(Record::decode(&bytes, 3), Found::Torn);
+        assert_eq!(Record::decode(&bytes, 3), RecordState::Torn);
     }
 
     #[test]
@@ -199,19 +199,19 @@ mod tests {
         garbage[20] ^= 1;
         let mut torn = zeros.clone();
         torn[..4].copy_from_slice(&Record::torn());
-        let written = |record: &Record| Found::Written(record.clone());
+        let written = |record: &Record| RecordState::Written(record.clone());
         for (copies, found, other) in [
             ([&late_bytes, &late_bytes], written(&late), None),
             ([&late_bytes, &zeros], written(&late), Some(1)),
             ([&garbage, &late_bytes], written(&late), Some(0)),
             ([&early_bytes, &late_bytes], written(&late), Some(0)),
             ([&early_bytes, &garbage], written(&early), Some(1)),
-            ([&late_bytes, &torn], Found::Torn, Some(0)),
-            ([&torn, &zeros], Found::Torn, Some(1)),
-            ([&torn, &torn], Found::Torn, None),
-            ([&zeros, &zeros], Found::Erased, None),
-            ([&zeros, &garbage], Found::Unreadable, None),
-            ([&garbage, &garbage], Found::Unreadable, None),
+            ([&late_bytes, &torn], RecordState::Torn, Some(0)),
+            ([&torn, &zeros], RecordState::Torn, Some(1)),
+            ([&torn, &torn], RecordState::Torn, None),
+            ([&zeros, &zeros], RecordState::Erased, None),
+            ([&zeros, &garbage], RecordState::Unreadable, None),
+            ([&garbage, &garbage], RecordState::Unreadable, None),
         ] {
             let copies = copies.map(|it| &it[..]);
             assert_eq!(Copies::decode(copies, 1), Copies { found, other });

@@ -52,7 +52,7 @@ pub struct TrimLog {
 
 /// A log that was read from an image.
 #[derive(Clone, Debug)]
-pub struct TrimsFound {
+pub struct FoundTrims {
     /// The log, up to its last intact batch.
     pub log: TrimLog,
     /// Records in the log.
@@ -105,7 +105,7 @@ impl TrimLog {
     }
 
     /// Returns true if a batch of `records` records fits into the log.
-    pub fn has_room(&self, layout: &Layout, records: usize) -> bool {
+    pub fn has_free_space(&self, layout: &Layout, records: usize) -> bool {
         self.end.length + (HEAD + RECORD * records) as u64 <= layout.trims_size
     }
 
@@ -119,7 +119,7 @@ impl TrimLog {
         layout: &Layout,
         records: &[TrimRecord],
     ) -> io::Result<()> {
-        assert!(self.has_room(layout, records.len()), "a log is replaced before it is full");
+        assert!(self.has_free_space(layout, records.len()), "a log is replaced before it is full");
         let TrimPosition { log, batches, length, chain } = self.end;
         let mut bytes = Vec::with_capacity(HEAD + RECORD * records.len());
         bytes.extend(MAGIC.to_le_bytes());
@@ -151,9 +151,9 @@ impl TrimLog {
         file: &HostFile,
         layout: &Layout,
         promised: TrimPosition,
-    ) -> io::Result<TrimsFound> {
+    ) -> io::Result<FoundTrims> {
         let log = TrimLog::new(promised.log);
-        let mut found = TrimsFound { log, records: Vec::new(), damaged: 0, is_cut_short: false };
+        let mut found = FoundTrims { log, records: Vec::new(), damaged: 0, is_cut_short: false };
         loop {
             let [one, other] = found.log.begins(layout);
             let one = found.log.read_batch(file, layout, one)?;

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::time::{Duration, Instant};
 
 use super::protocol::*;
-use super::reply::Agreed;
+use super::reply::Negotiated;
 use super::{Stream, context};
 use crate::engine::Engine;
 
@@ -12,7 +12,7 @@ use crate::engine::Engine;
 const OPTION_MAX: u32 = 8192;
 
 /// Maximum time for negotiation, so that slow or silent clients do not occupy connections.
-const AT_MOST: Duration = Duration::from_secs(10);
+const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of options that a client may send before it chooses an export.
 const OPTIONS_MAX: u32 = 256;
@@ -24,23 +24,23 @@ fn read<const LENGTH: usize>(from: &mut impl Read) -> io::Result<[u8; LENGTH]> {
 }
 
 /// A connection with a deadline for reads.
-struct InHaste<'a> {
+struct DeadlineStream<'a> {
     stream: &'a mut Stream,
     until: Instant,
 }
 
-impl Read for InHaste<'_> {
+impl Read for DeadlineStream<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.stream.set_read_patience(Some(left))?;
+        self.stream.set_read_timeout(Some(left))?;
         self.stream.read(bytes)
     }
 }
 
-impl Write for InHaste<'_> {
+impl Write for DeadlineStream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.stream.write(bytes)
     }
@@ -50,7 +50,7 @@ impl Write for InHaste<'_> {
     }
 }
 
-fn nonsense<T>() -> io::Result<T> {
+fn invalid_data<T>() -> io::Result<T> {
     Err(io::ErrorKind::InvalidData.into())
 }
 
@@ -62,18 +62,19 @@ pub(super) fn negotiate(
     stream: &mut Stream,
     engine: &Engine,
     name: &str,
-) -> io::Result<Option<Agreed>> {
-    let mut in_haste = InHaste { stream, until: Instant::now() + AT_MOST };
-    let agreed = agree(&mut in_haste, engine, name)?;
-    stream.set_read_patience(None)?;
-    Ok(agreed)
+) -> io::Result<Option<Negotiated>> {
+    let mut deadline_stream =
+        DeadlineStream { stream, until: Instant::now() + NEGOTIATION_TIMEOUT };
+    let negotiated = negotiate_options(&mut deadline_stream, engine, name)?;
+    stream.set_read_timeout(None)?;
+    Ok(negotiated)
 }
 
-fn agree(
+fn negotiate_options(
     stream: &mut (impl Read + Write),
     engine: &Engine,
     name: &str,
-) -> io::Result<Option<Agreed>> {
+) -> io::Result<Option<Negotiated>> {
     let mut hello = Vec::new();
     hello.extend(NBDMAGIC.to_be_bytes());
     hello.extend(IHAVEOPT.to_be_bytes());
@@ -81,7 +82,7 @@ fn agree(
     stream.write_all(&hello)?;
     let flags = u32::from_be_bytes(read(stream)?);
     if flags & !u32::from(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES) != 0 {
-        return nonsense();
+        return invalid_data();
     }
     let no_zeroes = flags & u32::from(FLAG_NO_ZEROES) != 0;
     let mut is_structured = false;
@@ -89,13 +90,13 @@ fn agree(
     let mut chosen: Option<Vec<u8>> = None;
     for _ in 0..OPTIONS_MAX {
         if u64::from_be_bytes(read(stream)?) != IHAVEOPT {
-            return nonsense();
+            return invalid_data();
         }
         let option = u32::from_be_bytes(read(stream)?);
         let length = u32::from_be_bytes(read(stream)?);
         if length > OPTION_MAX {
             reply(stream, option, REP_ERR_TOO_BIG, &[])?;
-            return nonsense();
+            return invalid_data();
         }
         let mut data = vec![0; length as usize];
         stream.read_exact(&mut data)?;
@@ -103,15 +104,15 @@ fn agree(
             OPT_EXPORT_NAME => {
                 // With EXPORT_NAME, closing the connection is the only way to refuse.
                 if !is_export(&data, name) {
-                    return nonsense();
+                    return invalid_data();
                 }
                 let mut answer = export(engine, is_structured);
                 if !no_zeroes {
                     answer.extend([0; 124]);
                 }
                 stream.write_all(&answer)?;
-                let tells_allocation = chosen.as_deref() == Some(&data);
-                return Ok(Some(Agreed { is_structured, tells_allocation }));
+                let has_allocation_context = chosen.as_deref() == Some(&data);
+                return Ok(Some(Negotiated { is_structured, has_allocation_context }));
             }
             OPT_ABORT => {
                 reply(stream, option, REP_ACK, &[])?;
@@ -138,15 +139,15 @@ fn agree(
                 let answer = export(engine, is_structured);
                 let is_known = information(stream, engine, &answer, name, option, &data)?;
                 if is_known && option == OPT_GO {
-                    let tells_allocation =
-                        chosen.as_deref() == asked_for(&data) && chosen.is_some();
-                    return Ok(Some(Agreed { is_structured, tells_allocation }));
+                    let has_allocation_context =
+                        chosen.as_deref() == requested_export(&data) && chosen.is_some();
+                    return Ok(Some(Negotiated { is_structured, has_allocation_context }));
                 }
             }
             _ => reply(stream, option, REP_ERR_UNSUP, &[])?,
         }
     }
-    nonsense()
+    invalid_data()
 }
 
 pub(super) fn is_export(asked: &[u8], name: &str) -> bool {
@@ -171,7 +172,7 @@ fn information(
     option: u32,
     data: &[u8],
 ) -> io::Result<bool> {
-    let Some(asked) = asked_for(data) else {
+    let Some(asked) = requested_export(data) else {
         reply(stream, option, REP_ERR_INVALID, &[])?;
         return Ok(false);
     };
@@ -192,7 +193,7 @@ fn information(
 }
 
 /// Returns the export that GO or INFO asks for; `None` if the option is malformed.
-fn asked_for(data: &[u8]) -> Option<&[u8]> {
+fn requested_export(data: &[u8]) -> Option<&[u8]> {
     let length = u32::from_be_bytes(data.get(..4)?.try_into().ok()?) as usize;
     let name = data.get(4..4usize.checked_add(length)?)?;
     let rest = &data[4 + length..];

@@ -11,21 +11,21 @@ const DATA_CHUNK: usize = CHUNK + 8;
 
 /// Outcome of the negotiation with a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Agreed {
+pub(super) struct Negotiated {
     /// True if replies are structured.
     pub(super) is_structured: bool,
     /// True if the client may ask for the allocation.
-    pub(super) tells_allocation: bool,
+    pub(super) has_allocation_context: bool,
 }
 
 /// Header of a reply with data.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
+pub(super) struct DataHeader {
     bytes: [u8; DATA_CHUNK],
     length: usize,
 }
 
-impl Head {
+impl DataHeader {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -50,7 +50,7 @@ fn chunk(request: &Request, kind: u16, is_last: bool, length: u32) -> [u8; CHUNK
     bytes
 }
 
-impl Agreed {
+impl Negotiated {
     /// Appends a reply for success without data.
     pub(super) fn done(self, request: &Request, output: &mut Vec<u8>) {
         if self.is_structured {
@@ -79,8 +79,8 @@ impl Agreed {
     }
 
     /// Returns the header for all data of a read in one piece.
-    pub(super) fn before_data(self, request: &Request) -> Head {
-        let mut head = Head { bytes: [0; DATA_CHUNK], length: SIMPLE };
+    pub(super) fn before_data(self, request: &Request) -> DataHeader {
+        let mut head = DataHeader { bytes: [0; DATA_CHUNK], length: SIMPLE };
         if self.is_structured {
             head = data_head(request, true, request.offset, request.length);
         } else {
@@ -134,11 +134,11 @@ impl Agreed {
     }
 }
 
-fn data_head(request: &Request, is_last: bool, offset: u64, length: u32) -> Head {
+fn data_head(request: &Request, is_last: bool, offset: u64, length: u32) -> DataHeader {
     let mut bytes = [0; DATA_CHUNK];
     bytes[..CHUNK].copy_from_slice(&chunk(request, REPLY_OFFSET_DATA, is_last, 8 + length));
     bytes[CHUNK..].copy_from_slice(&offset.to_be_bytes());
-    Head { bytes, length: DATA_CHUNK }
+    DataHeader { bytes, length: DATA_CHUNK }
 }
 
 const EIO: u32 = 5;

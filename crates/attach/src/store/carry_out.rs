@@ -2,11 +2,11 @@
 
 use std::io;
 
-use super::happened::Happened;
-use super::parts::Part;
-use super::staged::Settled;
-use super::work::{From, Program, Purpose, Task, UnderWay, Work};
-use super::{Source, Store, lost_sum};
+use super::op_queue::FlashOp;
+use super::part_states::PartState;
+use super::staged::Sealed;
+use super::step::{Program, Purpose, Step, StepInFlight, Task, UnitSource};
+use super::{Source, Store, mismatched_sum};
 use crate::image::spare::Record;
 use ssdlab_units::PhysicalUnit;
 
@@ -19,7 +19,7 @@ impl Store {
     /// next call.
     #[inline]
     pub fn carry_out(&mut self) -> io::Result<()> {
-        if self.unheard.is_empty() && !self.is_stuck && self.under_way.is_none() {
+        if self.op_queue.is_empty() && !self.has_failed_write && self.step_in_flight.is_none() {
             return Ok(());
         }
         self.carry_out_all()
@@ -28,26 +28,28 @@ impl Store {
     #[inline(never)]
     fn carry_out_all(&mut self) -> io::Result<()> {
         loop {
-            self.finish_under_way()?;
+            self.finish_step()?;
             // Data that is being written ahead has to arrive first.
-            match self.unheard.first() {
+            match self.op_queue.first() {
                 None => {
-                    self.is_stuck = false;
+                    self.has_failed_write = false;
                     return Ok(());
                 }
-                Some(&Happened::Programmed { program, life }) => self.settle(program, life),
+                Some(&FlashOp::Programmed { program, generation }) => {
+                    self.wait_for_pieces(program, generation)
+                }
                 Some(_) => {}
             }
-            let Some(work) = self.begin_next()? else { return Ok(()) };
-            self.do_it(work);
+            let Some(step) = self.begin_next_step()? else { return Ok(()) };
+            self.run_step(step);
         }
     }
 
     /// Carries out a step that was begun, in this thread.
-    pub(super) fn do_it(&mut self, work: Work) {
-        let mut hands = std::mem::take(&mut self.hands);
-        work.carry_out(self.image.file(), &mut hands);
-        self.hands = hands;
+    pub(super) fn run_step(&mut self, step: Step) {
+        let mut buffers = std::mem::take(&mut self.step_buffers);
+        step.carry_out(self.image.file(), &mut buffers);
+        self.step_buffers = buffers;
     }
 
     /// Begins the next step of carrying out flash operations; `None` if no step can be done now. No other step
@@ -55,83 +57,90 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if the image cannot be written; the next call repeats the operation.
-    pub fn begin_next(&mut self) -> io::Result<Option<Work>> {
-        debug_assert!(self.under_way.is_none(), "one step after the other");
+    pub fn begin_next_step(&mut self) -> io::Result<Option<Step>> {
+        debug_assert!(self.step_in_flight.is_none(), "one step after the other");
         debug_assert!(self.received.is_empty(), "data is handed over first");
-        self.take_out();
-        if let Some(work) = self.begin_clearing_late() {
-            return Ok(Some(work));
+        self.resolve_deferred_copies();
+        if let Some(step) = self.begin_clearing_late() {
+            return Ok(Some(step));
         }
         self.append_recorded_trims()?;
-        match self.unheard.first() {
+        match self.op_queue.first() {
             None => return Ok(None),
-            Some(&Happened::Programmed { program, life }) => {
-                let staged = self.staged_in(program, life).expect("what is programmed is staged");
-                if staged.is_on_its_way() {
+            Some(&FlashOp::Programmed { program, generation }) => {
+                let staged =
+                    self.staged_in(program, generation).expect("what is programmed is staged");
+                if staged.has_pieces_in_flight() {
                     return Ok(None);
                 }
-                if staged.is_ahead {
-                    self.take_back();
+                if staged.is_written_ahead {
+                    self.keep_unwritten_pieces();
                 }
                 let part = self.layout.part_of_program(program);
-                if let Some((erased, stamp)) = self.erased_beside(part) {
-                    let staged = self.staged_in(program, life).expect("it was a moment ago");
-                    let goes = erased == part && staged.is_ahead;
+                if let Some((erased, stamp)) = self.erased_part_in_block(part) {
+                    let staged = self.staged_in(program, generation).expect("it was a moment ago");
+                    let goes = erased == part && staged.is_written_ahead;
                     assert!(!goes, "what was written ahead would be punched out");
                     // The old contents may be the only durable copy of their units.
                     return Ok(Some(self.begin_clearing(erased, stamp)));
                 }
-                self.parts.set(part, Part::Usual);
+                self.part_states.set(part, PartState::AsOnFlash);
             }
-            Some(&Happened::Erased { announced, .. }) => {
-                if self.erases_until.is_some_and(|until| announced > until) {
+            Some(&FlashOp::Erased { announced, .. }) => {
+                if self.erases_allowed_until.is_some_and(|until| announced > until) {
                     self.wants_buffer_saved = true;
                     return Ok(None);
                 }
             }
-            Some(Happened::Trims(_)) => {}
+            Some(FlashOp::Trims(_)) => {}
         }
-        let Some(happened) = self.unheard.take() else { return Ok(None) };
-        let task = match happened {
-            Happened::Programmed { program, life } => {
-                Task::Program(Box::new(self.program(program, life)))
+        let Some(op) = self.op_queue.take() else { return Ok(None) };
+        let task = match op {
+            FlashOp::Programmed { program, generation } => {
+                Task::Program(Box::new(self.program(program, generation)))
             }
-            Happened::Erased { part, .. } => {
+            FlashOp::Erased { part, .. } => {
                 let erases = self.erases[part as usize] + 1;
-                Task::Count { at: self.layout.erases_at(part), part, erases }
+                Task::WriteEraseCount { at: self.layout.erases_at(part), part, erases }
             }
-            Happened::Trims(_) => unreachable!("they were added above"),
+            FlashOp::Trims(_) => unreachable!("they were added above"),
         };
-        Ok(Some(self.begin(Purpose::Happened(happened), task)))
+        Ok(Some(self.begin(Purpose::FlashOp(op), task)))
     }
 
-    pub(super) fn begin(&mut self, purpose: Purpose, task: Task) -> Work {
-        let (under_way, work) = UnderWay::new(purpose, task, self.gate.clone());
-        self.under_way = Some(under_way);
-        work
+    pub(super) fn begin(&mut self, purpose: Purpose, task: Task) -> Step {
+        let (step_in_flight, step) = StepInFlight::new(purpose, task, self.gate.clone());
+        self.step_in_flight = Some(step_in_flight);
+        step
     }
 
     /// Returns the step's data for writing a program unit.
-    fn program(&mut self, program: u32, life: u64) -> Program {
+    fn program(&mut self, program: u32, generation: u64) -> Program {
         let staged = match self.staged.get(&program) {
-            Some(staged) if staged.life == life => staged.clone(),
-            _ => self.older.get(&life).expect("what is programmed is staged").clone(),
+            Some(staged) if staged.generation == generation => staged.clone(),
+            _ => self
+                .older_generations
+                .get(&generation)
+                .expect("what is programmed is staged")
+                .clone(),
         };
-        let settled = staged.settled.as_ref();
-        let Settled { number, spare, is_slc } = settled.expect("what is programmed was begun");
+        let sealed = staged.sealed.as_ref();
+        let Sealed { number, spare, is_slc } = sealed.expect("what is programmed was begun");
         let from = |(index, &logical): (usize, &u32)| match staged.units[index] {
-            _ if logical == 0 => From::Padding,
-            Source::Ahead { sum, .. } => From::Ahead { sum },
-            Source::Here { sum, .. } => From::Here { sum },
+            _ if logical == 0 => UnitSource::Padding,
+            Source::WrittenAhead { sum, .. } => UnitSource::WrittenAhead { sum },
+            Source::Staged { sum, .. } => UnitSource::Staged { sum },
             Source::Lost { .. } => {
                 let size = self.layout.unit as usize;
-                From::Here { sum: lost_sum(&staged.data[index * size..(index + 1) * size]) }
+                UnitSource::Staged {
+                    sum: mismatched_sum(&staged.data[index * size..(index + 1) * size]),
+                }
             }
-            Source::CopyOf { from, life } => self.copy_of(from, life),
-            Source::Nothing => From::Blank { byte: self.blank },
+            Source::CopyOf { from, generation } => self.copy_of(from, generation),
+            Source::Nothing => UnitSource::Unmapped { byte: self.blank },
         };
         let units = spare.iter().enumerate().map(from).collect();
-        let (stamp, durable) = (self.stamp() + 1, self.progress.durable());
+        let (stamp, durable) = (self.stamp() + 1, self.stamps.durable());
         let erases = self.erases[self.layout.part_of_program(program) as usize];
         Program {
             units,
@@ -153,30 +162,30 @@ impl Store {
     }
 
     /// Returns the source of the data of a unit that is a copy of `from`.
-    fn copy_of(&self, from: PhysicalUnit, life: Option<u64>) -> From {
-        let (unit, life) = match life {
+    fn copy_of(&self, from: PhysicalUnit, generation: Option<u64>) -> UnitSource {
+        let (unit, generation) = match generation {
             None => (from, None),
-            Some(life) => self.origin_in(from, life),
+            Some(generation) => self.origin_in(from, generation),
         };
         let program = self.layout.program_of(unit);
         let index = unit.0 - program * self.layout.units_per_program;
         let at = self.layout.unit_at(unit);
-        let Some(life) = life else {
+        let Some(generation) = generation else {
             let record = Some((self.layout.records_at(program), index));
-            return From::Image { at, sum: self.sums[unit.0 as usize], record };
+            return UnitSource::Image { at, sum: self.sums[unit.0 as usize], record };
         };
-        let staged = self.staged_in(program, life).expect("it is staged");
+        let staged = self.staged_in(program, generation).expect("it is staged");
         let (index, size) = (index as usize, self.layout.unit as usize);
         match staged.units[index] {
-            Source::Ahead { sum, .. } => From::Image { at, sum, record: None },
+            Source::WrittenAhead { sum, .. } => UnitSource::Image { at, sum, record: None },
             source => {
                 let data = &staged.data[index * size..(index + 1) * size];
                 let sum = match source {
-                    Source::Here { sum, .. } => sum,
-                    Source::Lost { .. } => lost_sum(data),
+                    Source::Staged { sum, .. } => sum,
+                    Source::Lost { .. } => mismatched_sum(data),
                     _ => crc32fast::hash(data),
                 };
-                From::Ram { data: data.into(), sum }
+                UnitSource::StagedElsewhere { data: data.into(), sum }
             }
         }
     }
@@ -185,25 +194,26 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if the step failed; a flash operation is put back, to be repeated.
-    pub fn finish_under_way(&mut self) -> io::Result<()> {
-        let Some(under_way) = self.under_way.take() else { return Ok(()) };
-        match under_way.wait() {
-            (Purpose::Happened(happened), Ok(sums)) => {
-                self.is_stuck = false;
-                self.note_done(&happened, sums);
+    pub fn finish_step(&mut self) -> io::Result<()> {
+        let Some(step_in_flight) = self.step_in_flight.take() else { return Ok(()) };
+        match step_in_flight.wait() {
+            (Purpose::FlashOp(op), Ok(sums)) => {
+                self.has_failed_write = false;
+                self.note_op_done(&op, sums);
             }
-            (Purpose::Happened(happened), Err(error)) => {
-                self.is_stuck = true;
-                self.unheard.put_back(happened);
+            (Purpose::FlashOp(op), Err(error)) => {
+                self.has_failed_write = true;
+                self.op_queue.put_back(op);
                 return Err(error);
             }
-            (Purpose::Sync { stamp }, Ok(_)) => self.vouch(stamp)?,
+            (Purpose::Sync { stamp }, Ok(_)) => self.record_durable(stamp)?,
             (Purpose::Clear { part, with_data }, Ok(_)) => {
-                self.lent[part as usize] &= !with_data;
-                self.parts.set(part, if with_data { Part::Usual } else { Part::Bare });
+                self.is_spliced[part as usize] &= !with_data;
+                self.part_states
+                    .set(part, if with_data { PartState::AsOnFlash } else { PartState::DataOnly });
             }
             (Purpose::Sync { .. } | Purpose::Clear { .. }, Err(error)) => {
-                self.is_stuck = true;
+                self.has_failed_write = true;
                 return Err(error);
             }
         }
@@ -212,41 +222,45 @@ impl Store {
 
     /// Waits for the step in flight, so that the place of all data is known. A flash operation that failed is
     /// put back.
-    pub(super) fn settle_under_way(&mut self) {
+    pub(super) fn await_step(&mut self) {
         // The step is repeated later, and a new failure reported then.
-        let _ = self.finish_under_way();
+        let _ = self.finish_step();
     }
 
-    fn note_done(&mut self, happened: &Happened, sums: Vec<u32>) {
-        let stamp = self.progress.wrote();
-        match *happened {
-            Happened::Programmed { program, life } => {
+    fn note_op_done(&mut self, op: &FlashOp, sums: Vec<u32>) {
+        let stamp = self.stamps.next_stamp();
+        match *op {
+            FlashOp::Programmed { program, generation } => {
                 let first = (program * self.layout.units_per_program) as usize;
                 self.sums[first..first + sums.len()].copy_from_slice(&sums);
-                let is_latest = self.staged.get(&program).is_some_and(|staged| staged.life == life);
-                let staged =
-                    if is_latest { self.staged.remove(&program) } else { self.older.remove(&life) };
+                let is_latest =
+                    self.staged.get(&program).is_some_and(|staged| staged.generation == generation);
+                let staged = if is_latest {
+                    self.staged.remove(&program)
+                } else {
+                    self.older_generations.remove(&generation)
+                };
                 let staged = staged.expect("what is programmed is staged");
                 if let Some(undurable) = &mut self.undurable {
                     let number =
-                        staged.settled.as_ref().map_or_else(Default::default, |it| it.number);
+                        staged.sealed.as_ref().map_or_else(Default::default, |it| it.number);
                     let host = staged.units.iter().filter_map(Source::host_unit).collect();
                     undurable.note(stamp, program, number, host);
                 }
-                self.give_back(staged);
+                self.recycle_buffer(staged);
             }
-            Happened::Erased { part, .. } => {
+            FlashOp::Erased { part, .. } => {
                 self.erases[part as usize] += 1;
-                if !matches!(self.parts.get(part), Part::Erased { .. }) {
-                    self.parts.set(part, Part::Erased { stamp });
+                if !matches!(self.part_states.get(part), PartState::Erased { .. }) {
+                    self.part_states.set(part, PartState::Erased { stamp });
                 }
-                if self.is_late(part) {
+                if self.is_erased_late(part) {
                     self.erased_late.push(part);
                 }
-                let owed = &mut self.erases_owed[part as usize];
-                *owed = owed.checked_sub(1).expect("an erase was announced before");
+                let count = &mut self.erases_in_flight[part as usize];
+                *count = count.checked_sub(1).expect("an erase was announced before");
             }
-            Happened::Trims(_) => unreachable!("they are no step of their own"),
+            FlashOp::Trims(_) => unreachable!("they are no step of their own"),
         }
     }
 
@@ -254,22 +268,22 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::carry_out`].
-    pub fn carry_out_one(&mut self) -> io::Result<()> {
-        self.finish_under_way()?;
-        if let Some(work) = self.begin_next()? {
-            self.do_it(work);
+    pub fn carry_out_step(&mut self) -> io::Result<()> {
+        self.finish_step()?;
+        if let Some(step) = self.begin_next_step()? {
+            self.run_step(step);
         }
-        self.finish_under_way()
+        self.finish_step()
     }
 
     /// Sets whether a helper thread carries out the operations. If so, nothing may be sent in place from the
     /// image.
-    pub fn set_helped(&mut self, is_helped: bool) {
-        self.is_helped = is_helped;
+    pub fn set_has_helper(&mut self, has_helper: bool) {
+        self.has_helper = has_helper;
     }
 
     /// Returns true if a helper thread carries out the operations.
-    pub fn is_helped(&self) -> bool {
-        self.is_helped
+    pub fn has_helper(&self) -> bool {
+        self.has_helper
     }
 }

@@ -16,7 +16,7 @@ const SLC: u64 = 1 << 63;
 
 /// Contents that were found in an image.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundContents {
     /// Sequence number of each program unit: 0 if it is erased, with [`SLC`] added if it was programmed with
     /// one bit a cell.
     numbers: Vec<u64>,
@@ -31,11 +31,11 @@ pub(super) struct Found {
     pub(super) saved_data: Vec<Option<(Box<[u8]>, u32)>>,
 }
 
-impl Found {
+impl FoundContents {
     /// Returns the contents of an erased flash of this `layout`.
-    pub(super) fn new(layout: &Layout) -> Found {
+    pub(super) fn new(layout: &Layout) -> FoundContents {
         let programs = layout.programs() as usize;
-        Found {
+        FoundContents {
             numbers: vec![0; programs],
             spare: vec![0; programs * layout.units_per_program as usize],
             trims: Vec::new(),
@@ -87,7 +87,7 @@ impl Store {
 
     /// Returns the logical unit that the spare area of `unit` names, `Some(None)` for padding. `None` if there
     /// was no survey, or the unit is staged.
-    pub fn spare_names(&self, unit: PhysicalUnit) -> Option<Option<LogicalUnit>> {
+    pub fn logical_in_spare(&self, unit: PhysicalUnit) -> Option<Option<LogicalUnit>> {
         let found = self.found.as_ref()?;
         if self.is_staged(unit) {
             return None;
@@ -102,7 +102,7 @@ impl Store {
 
     /// Returns the physical unit in the image that holds the data of `unit`, which has to be mapped: `unit`
     /// itself or the one that it is to be copied from. `None` if the data is staged.
-    pub fn lies_at(&self, unit: PhysicalUnit) -> Option<PhysicalUnit> {
+    pub fn place_in_image(&self, unit: PhysicalUnit) -> Option<PhysicalUnit> {
         match self.origin(unit) {
             (unit, None) => Some(unit),
             (_, Some(_)) => None,
@@ -114,7 +114,7 @@ impl Store {
         self.layout.program_of(unit)
     }
 
-    fn found(&self) -> &Found {
+    fn found(&self) -> &FoundContents {
         self.found.as_ref().expect("a drive is opened from an image that was read")
     }
 }

@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use super::Store;
-use super::contents::Found;
-use super::progress::Ends;
+use super::contents::FoundContents;
+use super::stamps::LogEnds;
 use crate::image::damage::Damage;
 use crate::image::dump::FoundDump;
 use crate::image::spare::{self, Copies, Record};
@@ -17,7 +17,7 @@ use crate::image::table;
 use crate::image::trims::TrimLog;
 
 /// Bytes of spare areas that are read at a time, rounded up to whole records.
-const PIECE: u64 = 1 << 20;
+const READ_CHUNK: u64 = 1 << 20;
 
 /// Findings of a survey.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Survey {
     pub unreadable: Vec<u32>,
     /// Number of program units whose data was compared with its checksums, because it may not have been
     /// durable.
-    pub looked_at: u64,
+    pub compared: u64,
     /// Those of them whose data does not match.
     pub torn: Vec<u32>,
     /// Number of trim records.
@@ -96,17 +96,17 @@ impl Store {
 
     fn survey_with(&mut self, last: Option<u64>) -> io::Result<Survey> {
         let mut survey = Survey::default();
-        let mut found = Box::new(Found::new(&self.layout));
+        let mut found = Box::new(FoundContents::new(&self.layout));
         let (dump, is_missing) = self.read_dump()?;
-        self.progress.found(0, dump.as_ref().map_or(0, |it| it.dump.durable));
+        self.stamps.raise_to(0, dump.as_ref().map_or(0, |it| it.dump.durable));
         let promised = self.survey_records(&mut survey, &mut found, last)?;
         self.survey_trims(&mut survey, &mut found)?;
         self.survey_dump(&mut survey, &mut found, dump, is_missing)?;
-        self.describe_records(&mut survey, &promised);
+        self.report_record_damage(&mut survey, &promised);
         survey.unmarked.extend(&survey.torn);
         let state = self.image.state();
         let dump = survey.dump.as_ref().map_or(state.dump, |it| it.dump.generation);
-        self.progress.found_ends(Ends { trims: self.trims.end(), dump });
+        self.stamps.set_log_ends(LogEnds { trims: self.trims.end(), dump });
         self.found = Some(found);
         Ok(survey)
     }
@@ -125,21 +125,23 @@ impl Store {
     fn survey_records(
         &mut self,
         survey: &mut Survey,
-        found: &mut Found,
+        found: &mut FoundContents,
         last: Option<u64>,
     ) -> io::Result<Promised> {
         (survey.parts, survey.behind) = self.read_erases()?;
-        let vouched = self.progress.durable();
+        let vouched = self.stamps.durable();
         let mut durable = vouched;
         let mut promised = Promised::default();
-        let mut doubtful: Vec<(u64, u32)> = Vec::new();
+        let mut unconfirmed: Vec<(u64, u32)> = Vec::new();
         self.read_records(|store, program, Copies { found: record, other }| {
             let record = match record {
-                spare::Found::Erased => return,
-                spare::Found::Unreadable if last.is_some() => return survey.given_up.push(program),
-                unreadable @ (spare::Found::Torn | spare::Found::Unreadable) => {
+                spare::RecordState::Erased => return,
+                spare::RecordState::Unreadable if last.is_some() => {
+                    return survey.given_up.push(program);
+                }
+                unreadable @ (spare::RecordState::Torn | spare::RecordState::Unreadable) => {
                     survey.unreadable.push(program);
-                    if unreadable == spare::Found::Unreadable {
+                    if unreadable == spare::RecordState::Unreadable {
                         survey.unmarked.push(program);
                     } else if other.is_some() {
                         survey.half_marked.push(program);
@@ -147,13 +149,13 @@ impl Store {
                     found.note_unreadable(program);
                     return;
                 }
-                spare::Found::Written(record) => record,
+                spare::RecordState::Written(record) => record,
             };
             survey.written += 1;
-            store.progress.found(record.stamp, 0);
+            store.stamps.raise_to(record.stamp, 0);
             durable = durable.max(record.durable);
             if record.stamp > durable {
-                doubtful.push((record.stamp, program));
+                unconfirmed.push((record.stamp, program));
             }
             let part = store.layout.part_of_program(program);
             let erases = &mut store.erases[part as usize];
@@ -175,18 +177,18 @@ impl Store {
             let first = (program * store.layout.units_per_program) as usize;
             store.sums[first..first + record.sums.len()].copy_from_slice(&record.sums);
         })?;
-        self.progress.found(0, durable);
-        doubtful.retain(|&(stamp, _)| stamp > durable);
-        doubtful.sort_unstable();
-        survey.stamps = doubtful.iter().map(|&(stamp, _)| stamp).collect();
-        for (stamp, program) in doubtful {
+        self.stamps.raise_to(0, durable);
+        unconfirmed.retain(|&(stamp, _)| stamp > durable);
+        unconfirmed.sort_unstable();
+        survey.stamps = unconfirmed.iter().map(|&(stamp, _)| stamp).collect();
+        for (stamp, program) in unconfirmed {
             if last.is_some_and(|last| stamp > last) {
                 survey.given_up.push(program);
                 found.note_erased(&self.layout, program);
                 continue;
             }
-            survey.looked_at += 1;
-            if !self.holds_what_it_says(program, found)? {
+            survey.compared += 1;
+            if !self.matches_checksums(program, found)? {
                 survey.torn.push(program);
                 found.note_unreadable(program);
             }
@@ -199,7 +201,7 @@ impl Store {
         Ok(promised)
     }
 
-    fn survey_trims(&mut self, survey: &mut Survey, found: &mut Found) -> io::Result<()> {
+    fn survey_trims(&mut self, survey: &mut Survey, found: &mut FoundContents) -> io::Result<()> {
         let promised = self.image.state().trims;
         let trims = TrimLog::read(self.image.file(), &self.layout, promised)?;
         if trims.damaged > 0 {
@@ -230,7 +232,7 @@ impl Store {
     fn survey_dump(
         &mut self,
         survey: &mut Survey,
-        found: &mut Found,
+        found: &mut FoundContents,
         dump: Option<FoundDump>,
         is_missing: bool,
     ) -> io::Result<()> {
@@ -261,7 +263,7 @@ impl Store {
     }
 
     /// Adds the damage of records and of the block table to the survey.
-    fn describe_records(&self, survey: &mut Survey, promised: &Promised) {
+    fn report_record_damage(&self, survey: &mut Survey, promised: &Promised) {
         if promised.one_sided > 0 {
             survey.damage.found.push(format!(
                 "a copy of the spare area of {} program units is damaged; the other copy holds",
@@ -293,7 +295,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if the image cannot be read or written.
-    pub fn mend(&mut self, survey: &Survey) -> io::Result<()> {
+    pub fn repair(&mut self, survey: &Survey) -> io::Result<()> {
         let file = self.image.file();
         for &program in survey.unmarked.iter().chain(&survey.half_marked) {
             for at in self.layout.records_at(program) {
@@ -309,13 +311,13 @@ impl Store {
             file.read_exact_at(&mut bytes, at[1 - copy])?;
             file.write_all_at(&bytes, at[copy])?;
         }
-        self.mend_erases(&survey.parts)?;
-        self.mend_erases(&survey.behind)?;
+        self.repair_erases(&survey.parts)?;
+        self.repair_erases(&survey.behind)?;
         let file = self.image.file();
         if let Some(dump) = &survey.dump {
-            dump.mend(file, &self.layout)?;
+            dump.repair(file, &self.layout)?;
         }
-        self.progress.wrote();
+        self.stamps.next_stamp();
         Ok(())
     }
 
@@ -323,7 +325,7 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if the image cannot be written.
-    pub fn mend_erases(&mut self, parts: &[u32]) -> io::Result<()> {
+    pub fn repair_erases(&mut self, parts: &[u32]) -> io::Result<()> {
         parts.iter().try_for_each(|&part| {
             table::write(self.image.file(), &self.layout, part, self.erases[part as usize])
         })
@@ -334,7 +336,7 @@ impl Store {
         let (record, size) = (self.layout.record, self.layout.spare_size);
         let (begin, length) = (self.layout.spare, record * u64::from(self.layout.programs()));
         let mut at = 0;
-        let mut bytes = [0, 1].map(|_| vec![0; PIECE.next_multiple_of(record) as usize]);
+        let mut bytes = [0, 1].map(|_| vec![0; READ_CHUNK.next_multiple_of(record) as usize]);
         // The next data of each copy, relative to the beginning of the copy.
         let mut next: [Option<std::ops::Range<u64>>; 2] = [const { Some(0..0) }; 2];
         while at < length {
@@ -371,7 +373,7 @@ impl Store {
     }
 
     /// Returns true if the data of `program` matches the checksums in its record.
-    fn holds_what_it_says(&self, program: u32, found: &Found) -> io::Result<bool> {
+    fn matches_checksums(&self, program: u32, found: &FoundContents) -> io::Result<bool> {
         let mut data = vec![0; self.layout.program_size() as usize];
         self.image.file().read_exact_at(&mut data, self.layout.data_at(program))?;
         let first = (program * self.layout.units_per_program) as usize;
@@ -392,7 +394,7 @@ impl Store {
         let Some(found) = &self.found else { return Ok(Vec::new()) };
         let mut wrong = Vec::new();
         for (program, _) in found.readable() {
-            if !self.holds_what_it_says(program, found)? {
+            if !self.matches_checksums(program, found)? {
                 wrong.push(program);
             }
         }

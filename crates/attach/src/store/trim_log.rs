@@ -5,30 +5,30 @@ use std::io;
 use ssdlab_model::media::TrimRecord;
 
 use super::Store;
-use super::happened::Happened;
-use super::progress::Ends;
+use super::op_queue::FlashOp;
+use super::stamps::LogEnds;
 use crate::image::state::State;
 use crate::image::trims::TrimLog;
 
 impl Store {
     /// Adds trim records at the head of the queue to the log.
     pub(super) fn append_recorded_trims(&mut self) -> io::Result<()> {
-        while let Some(Happened::Trims(records)) = self.unheard.first() {
+        while let Some(FlashOp::Trims(records)) = self.op_queue.first() {
             let from = records.partition_point(|record| record.number.0 <= self.trims_until);
             if let records @ [_, ..] = &records[from..] {
                 let outcome = self.trims.append(self.image.file(), &self.layout, records);
-                self.is_stuck = outcome.is_err();
+                self.has_failed_write = outcome.is_err();
                 outcome?;
                 self.note_trims_end();
             }
-            let _ = self.unheard.take();
+            let _ = self.op_queue.take();
         }
         Ok(())
     }
 
     fn note_trims_end(&mut self) {
         let end = self.trims.end();
-        self.progress.wrote_log(|ends| ends.trims = end);
+        self.stamps.next_log_stamp(|ends| ends.trims = end);
     }
 
     /// Reads the log of trims in use and finds its end. Returns true if all of it is intact, in both copies.
@@ -48,15 +48,15 @@ impl Store {
     /// # Errors
     /// Returns an error if the image cannot be written.
     pub fn append_trims(&mut self, unprogrammed: &[TrimRecord]) -> io::Result<()> {
-        let programmed = self.unheard.iter().filter_map(|happened| match happened {
-            Happened::Trims(records) => Some(&records[..]),
+        let programmed = self.op_queue.iter().filter_map(|op| match op {
+            FlashOp::Trims(records) => Some(&records[..]),
             _ => None,
         });
         let mut records = programmed.flatten().chain(unprogrammed).copied().collect::<Vec<_>>();
         records.retain(|record| record.number.0 > self.trims_until);
         records.sort_unstable_by_key(|record| record.number);
         let Some(last) = records.last() else { return Ok(()) };
-        self.finish_under_way()?;
+        self.finish_step()?;
         self.trims.append(self.image.file(), &self.layout, &records)?;
         self.trims_until = last.number.0;
         self.note_trims_end();
@@ -64,8 +64,8 @@ impl Store {
     }
 
     /// Returns true if the log of trims is nearly full and should be compacted.
-    pub fn trims_need_room(&self) -> bool {
-        !self.trims.has_room(&self.layout, 1 << 17)
+    pub fn needs_trim_compaction(&self) -> bool {
+        !self.trims.has_free_space(&self.layout, 1 << 17)
     }
 
     /// Returns the records in the log of trims.
@@ -85,7 +85,7 @@ impl Store {
     /// # Errors
     /// Returns an error if the image cannot be written; the old log then stays in use.
     pub fn replace_trims(&mut self, records: &[TrimRecord]) -> io::Result<()> {
-        self.finish_under_way()?;
+        self.finish_step()?;
         let mut log = TrimLog::new(self.trims.number() + 1);
         let (from, length) = log.region(&self.layout);
         self.image.file().punch(from, length)?;
@@ -93,7 +93,7 @@ impl Store {
             log.append(self.image.file(), &self.layout, batch)?;
         }
         let state = State { is_clean: false, ..self.image.state() };
-        let ends = Ends { trims: log.end(), ..self.progress.latest_ends() };
+        let ends = LogEnds { trims: log.end(), ..self.stamps.latest_ends() };
         self.set_state_with(state, ends)?;
         self.trims = log;
         Ok(())

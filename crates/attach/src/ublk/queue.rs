@@ -59,7 +59,7 @@ pub(super) struct Queue {
     jobs: Sender<Job>,
     buffer: Vec<u8>,
     /// Number of requests that are not fetched again, because the device is being stopped.
-    over: u16,
+    stopped_tags: u16,
 }
 
 // SAFETY: the mapping belongs to the queue, and is only read.
@@ -97,7 +97,7 @@ impl Queue {
             timer,
             jobs: start_worker()?,
             buffer: vec![0; BYTES_MAX as usize],
-            over: 0,
+            stopped_tags: 0,
         };
         Ok(queue)
     }
@@ -106,7 +106,7 @@ impl Queue {
     /// thread that serves them.
     pub(super) fn fetch(&mut self) -> io::Result<()> {
         for tag in 0..DEPTH {
-            self.ask(abi::FETCH, tag, 0)?;
+            self.queue_command(abi::FETCH, tag, 0)?;
         }
         self.wait_for_wake()?;
         self.ring.submit().map(drop)
@@ -114,7 +114,7 @@ impl Queue {
 
     /// Serves requests until the device is stopped.
     pub(super) fn serve(mut self) -> io::Result<()> {
-        while self.over < DEPTH {
+        while self.stopped_tags < DEPTH {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -124,10 +124,10 @@ impl Queue {
                 self.ring.completion().map(|it| (it.user_data(), it.result())).collect();
             for (what, result) in ended {
                 match (what, result) {
-                    (WAKE, _) => self.end_those_done()?,
+                    (WAKE, _) => self.commit_results()?,
                     (tag, 0) => self.begin(tag as u16)?,
                     // The request was cancelled, because the device is being stopped.
-                    _ => self.over += 1,
+                    _ => self.stopped_tags += 1,
                 }
             }
         }
@@ -142,7 +142,7 @@ impl Queue {
         Ok(())
     }
 
-    fn ask(&mut self, command: u32, tag: u16, result: i32) -> io::Result<()> {
+    fn queue_command(&mut self, command: u32, tag: u16, result: i32) -> io::Result<()> {
         let file = types::Fd(self.file.as_raw_fd());
         let fields = abi::io_command(self.number, tag, result);
         let entry = opcode::UringCmd16::new(file, command).cmd(fields).build();
@@ -154,13 +154,13 @@ impl Queue {
         self.push(&opcode::PollAdd::new(wake, libc::POLLIN as u32).build().user_data(WAKE))
     }
 
-    fn end_those_done(&mut self) -> io::Result<()> {
+    fn commit_results(&mut self) -> io::Result<()> {
         // The count in the eventfd does not matter.
         let _ = rustix::io::read(&self.done.wake, &mut [0; 8]);
         let results =
             std::mem::take(&mut *self.done.results.lock().unwrap_or_else(PoisonError::into_inner));
         for (tag, result) in results {
-            self.ask(abi::COMMIT_AND_FETCH, tag, result)?;
+            self.queue_command(abi::COMMIT_AND_FETCH, tag, result)?;
         }
         self.wait_for_wake()
     }
@@ -172,10 +172,10 @@ impl Queue {
         let request = unsafe { self.descriptors.add(usize::from(tag)).read_volatile() };
         let bytes = u64::from(request.sectors) * SECTOR;
         match self.carry_out(tag, request, bytes) {
-            Err(error) => self.ask(abi::COMMIT_AND_FETCH, tag, -error.raw_os_error()),
+            Err(error) => self.queue_command(abi::COMMIT_AND_FETCH, tag, -error.raw_os_error()),
             Ok(None) => Ok(()),
             Ok(Some(Submitted::Answered(answer))) if self.engine.deadline(answer).is_none() => {
-                self.ask(abi::COMMIT_AND_FETCH, tag, bytes as i32)
+                self.queue_command(abi::COMMIT_AND_FETCH, tag, bytes as i32)
             }
             Ok(Some(submitted)) => {
                 let (done, timer) = (self.done.clone(), self.timer.clone());
@@ -202,10 +202,10 @@ impl Queue {
         // A flush has no offset; the engine refuses one behind the end.
         let offset = request.first.saturating_mul(SECTOR);
         let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-        let (came, what) = (Instant::now(), request.what);
+        let (host_arrival, what) = (Instant::now(), request.what);
         if what & 0xff == abi::READ {
             let data = self.buffer.get_mut(..bytes as usize).ok_or(Errno::INVAL)?;
-            let submitted = self.engine.submit_read(came, offset, data)?;
+            let submitted = self.engine.submit_read(host_arrival, offset, data)?;
             self.file.write_all_at(data, data_at).map_err(errno)?;
             return Ok(Some(submitted));
         }
@@ -217,21 +217,21 @@ impl Queue {
             }
             _ => &[],
         };
-        let (fua, in_time) = (what & abi::FUA != 0, self.engine.time() == Time::Real);
+        let (fua, is_real_time) = (what & abi::FUA != 0, self.engine.time() == Time::Real);
         match what & 0xff {
-            abi::WRITE if in_time && !self.engine.makes_durable(fua) => {
-                return self.engine.submit_write(came, offset, data.into(), fua).map(Some);
+            abi::WRITE if is_real_time && !self.engine.makes_durable(fua) => {
+                return self.engine.submit_write(host_arrival, offset, data.into(), fua).map(Some);
             }
-            abi::DISCARD => return self.engine.submit_trim(came, offset, bytes).map(Some),
+            abi::DISCARD => return self.engine.submit_trim(host_arrival, offset, bytes).map(Some),
             _ => {}
         }
-        if !in_time {
-            let answer = do_it(&self.engine, came, what, offset, data, bytes)?;
+        if !is_real_time {
+            let answer = execute(&self.engine, host_arrival, what, offset, data, bytes)?;
             return Ok(Some(Submitted::Answered(answer)));
         }
         let (data, engine): (Box<[u8]>, _) = (data.into(), self.engine.clone());
         let (done, timer) = (self.done.clone(), self.timer.clone());
-        let job = move || match do_it(&engine, came, what, offset, &data, bytes) {
+        let job = move || match execute(&engine, host_arrival, what, offset, &data, bytes) {
             Ok(answer) => {
                 timer.at(engine.deadline(answer), move || done.add(tag, bytes as i32));
             }
@@ -254,18 +254,18 @@ fn start_worker() -> io::Result<Sender<Job>> {
 }
 
 /// Carries out a request and waits for it.
-fn do_it(
+fn execute(
     engine: &Engine,
-    came: Instant,
+    host_arrival: Instant,
     what: u32,
     offset: u64,
     data: &[u8],
     bytes: u64,
 ) -> Result<Answer, Errno> {
     match what & 0xff {
-        abi::WRITE => engine.write(came, offset, data, what & abi::FUA != 0),
-        abi::FLUSH => engine.flush(came),
-        abi::WRITE_ZEROES => engine.zero(came, offset, bytes, what & abi::NO_UNMAP == 0),
+        abi::WRITE => engine.write(host_arrival, offset, data, what & abi::FUA != 0),
+        abi::FLUSH => engine.flush(host_arrival),
+        abi::WRITE_ZEROES => engine.zero(host_arrival, offset, bytes, what & abi::NO_UNMAP == 0),
         _ => Err(Errno::OPNOTSUPP),
     }
 }

@@ -34,7 +34,7 @@ impl Shadow {
     }
 
     /// Everything is durable as it is.
-    pub fn settle(&mut self) {
+    pub fn mark_durable(&mut self) {
         for states in &mut self.sectors {
             states.drain(..states.len() - 1);
         }
@@ -78,7 +78,7 @@ impl Shadow {
             }
             _ => {
                 let _ = engine.flush(Instant::now()).expect("a flush");
-                self.settle();
+                self.mark_durable();
             }
         }
     }

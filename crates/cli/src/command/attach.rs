@@ -67,12 +67,12 @@ pub fn attach(arguments: &AttachArguments, terminal: &Terminal) -> Result<(), Fa
 
 /// Waits until no user of the drive would lose data by its end. A second signal ends the program at once.
 fn wait_for_users(attachment: &Attachment, terminal: &Terminal) {
-    let mut is_tried_again = false;
-    while let Err(error) = attachment.let_go(is_tried_again) {
+    let mut is_retry = false;
+    while let Err(error) = attachment.release_if_unused(is_retry) {
         if attachment.engine().is_cut() {
             return;
         }
-        if !std::mem::replace(&mut is_tried_again, true) {
+        if !std::mem::replace(&mut is_retry, true) {
             let reason = error_chain(&error).join(": ");
             terminal.note(&format!(
                 "{reason}\nIt stays attached until nobody uses it, and then ends. What was written so far is \

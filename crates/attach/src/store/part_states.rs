@@ -8,46 +8,50 @@ use std::collections::BTreeSet;
 
 /// State of a part of a block in the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum PartState {
     /// As on the flash.
-    Usual,
+    AsOnFlash,
     /// Erased on the flash, with its records and data still in the image. They may be removed when all writes
     /// up to `stamp` are durable.
     Erased { stamp: u64 },
     /// Erased, without records, with data that still takes up space.
-    Bare,
+    DataOnly,
 }
 
 /// State of all parts.
 #[derive(Debug)]
-pub(super) struct Parts {
-    parts: Vec<Part>,
+pub(super) struct PartStates {
+    parts: Vec<PartState>,
     erased: BTreeSet<(u64, u32)>,
-    bare: BTreeSet<u32>,
+    data_only: BTreeSet<u32>,
 }
 
-impl Parts {
+impl PartStates {
     /// Returns the state of `count` parts, all of them as on the flash.
-    pub(super) fn new(count: usize) -> Parts {
-        Parts { parts: vec![Part::Usual; count], erased: BTreeSet::new(), bare: BTreeSet::new() }
+    pub(super) fn new(count: usize) -> PartStates {
+        PartStates {
+            parts: vec![PartState::AsOnFlash; count],
+            erased: BTreeSet::new(),
+            data_only: BTreeSet::new(),
+        }
     }
 
     /// Returns the state of `part`.
-    pub(super) fn get(&self, part: u32) -> Part {
+    pub(super) fn get(&self, part: u32) -> PartState {
         self.parts[part as usize]
     }
 
     /// Sets the state of `part` to `now`.
-    pub(super) fn set(&mut self, part: u32, now: Part) {
+    pub(super) fn set(&mut self, part: u32, now: PartState) {
         match std::mem::replace(&mut self.parts[part as usize], now) {
-            Part::Usual => {}
-            Part::Erased { stamp } => drop(self.erased.remove(&(stamp, part))),
-            Part::Bare => drop(self.bare.remove(&part)),
+            PartState::AsOnFlash => {}
+            PartState::Erased { stamp } => drop(self.erased.remove(&(stamp, part))),
+            PartState::DataOnly => drop(self.data_only.remove(&part)),
         }
         match now {
-            Part::Usual => {}
-            Part::Erased { stamp } => drop(self.erased.insert((stamp, part))),
-            Part::Bare => drop(self.bare.insert(part)),
+            PartState::AsOnFlash => {}
+            PartState::Erased { stamp } => drop(self.erased.insert((stamp, part))),
+            PartState::DataOnly => drop(self.data_only.insert(part)),
         }
     }
 
@@ -57,7 +61,7 @@ impl Parts {
     }
 
     /// Returns a part of which only data is left; `None` if there is none.
-    pub(super) fn first_bare(&self) -> Option<u32> {
-        self.bare.first().copied()
+    pub(super) fn first_data_only(&self) -> Option<u32> {
+        self.data_only.first().copied()
     }
 }

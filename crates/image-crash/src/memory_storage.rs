@@ -70,7 +70,7 @@ impl Event {
 
 /// A storage in memory.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryStorage {
     contents: Mutex<Contents>,
     #[cfg(feature = "stepped")]
     is_stepped: bool,
@@ -83,19 +83,19 @@ struct Contents {
     syncs: u32,
 }
 
-impl Memory {
+impl MemoryStorage {
     /// Returns a storage with those contents, without a record.
-    pub fn new(pages: Pages) -> Memory {
-        Memory::with(Contents { pages, log: None, syncs: 0 })
+    pub fn new(pages: Pages) -> MemoryStorage {
+        MemoryStorage::with(Contents { pages, log: None, syncs: 0 })
     }
 
     /// Returns a storage that records all events.
-    pub fn recording(pages: Pages) -> Memory {
-        Memory::with(Contents { pages, log: Some(Vec::new()), syncs: 0 })
+    pub fn recording(pages: Pages) -> MemoryStorage {
+        MemoryStorage::with(Contents { pages, log: Some(Vec::new()), syncs: 0 })
     }
 
-    fn with(contents: Contents) -> Memory {
-        Memory {
+    fn with(contents: Contents) -> MemoryStorage {
+        MemoryStorage {
             contents: Mutex::new(contents),
             #[cfg(feature = "stepped")]
             is_stepped: false,
@@ -104,8 +104,8 @@ impl Memory {
 
     /// Returns a storage that lets other threads run between the beginning and the end of a sync.
     #[cfg(feature = "stepped")]
-    pub fn stepped(pages: Pages) -> Memory {
-        Memory { is_stepped: true, ..Memory::recording(pages) }
+    pub fn stepped(pages: Pages) -> MemoryStorage {
+        MemoryStorage { is_stepped: true, ..MemoryStorage::recording(pages) }
     }
 
     /// Lets other threads run, if the storage is stepped.
@@ -158,7 +158,7 @@ impl Contents {
     }
 }
 
-impl Storage for Memory {
+impl Storage for MemoryStorage {
     fn read(&self, data: &mut [u8], at: u64) -> io::Result<usize> {
         Ok(self.lock().pages.read(data, at))
     }

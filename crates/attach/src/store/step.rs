@@ -1,13 +1,13 @@
 //! One step of carrying out flash operations on the image.
 //!
 //! A step holds all that it needs and uses nothing of the store. So the holder of the drive's lock begins it
-//! ([`super::Store::begin_next`]), releases the lock, carries it out, and takes the lock again to note the
+//! ([`super::Store::begin_next_step`]), releases the lock, carries it out, and takes the lock again to note the
 //! outcome. Another thread that needs the outcome meanwhile waits for it in a shared slot.
 
 use std::io;
 use std::sync::{Arc, PoisonError};
 
-use super::happened::Happened;
+use super::op_queue::FlashOp;
 use super::{Staged, read_sums};
 use crate::image::host::HostFile;
 use crate::image::spare::Record;
@@ -19,27 +19,27 @@ pub(super) type Region = (u64, u64);
 
 /// Source of a unit's data when its program unit is written.
 #[derive(Debug)]
-pub(super) enum From {
+pub(super) enum UnitSource {
     /// Padding: no data.
     Padding,
     /// The data was written ahead to its place.
-    Ahead { sum: u32 },
+    WrittenAhead { sum: u32 },
     /// The data is staged with the program unit.
-    Here { sum: u32 },
+    Staged { sum: u32 },
     /// The data was staged with another program unit.
-    Ram { data: Box<[u8]>, sum: u32 },
+    StagedElsewhere { data: Box<[u8]>, sum: u32 },
     /// The data is copied within the image. If its checksum is not known (0), `record` has the places of both
     /// copies of its record and its index there.
     Image { at: u64, sum: u32, record: Option<([u64; 2], u32)> },
     /// The model filled the unit with the value of unmapped bytes.
-    Blank { byte: u8 },
+    Unmapped { byte: u8 },
 }
 
 /// A program unit to be written to the image.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) staged: Arc<Staged>,
-    pub(super) units: Vec<From>,
+    pub(super) units: Vec<UnitSource>,
     /// The record for the spare area, without checksums.
     pub(super) record: Record,
     /// Place of the data in the image; `records_at` are those of the copies of the record.
@@ -55,7 +55,7 @@ pub(super) struct Program {
 pub(super) enum Task {
     Program(Box<Program>),
     /// Writes the erase count of a part.
-    Count {
+    WriteEraseCount {
         at: [u64; 2],
         part: u32,
         erases: u32,
@@ -74,7 +74,7 @@ pub(super) enum Task {
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// A flash operation; it is repeated if it fails.
-    Happened(Happened),
+    FlashOp(FlashOp),
     /// All writes up to this stamp become durable.
     Sync { stamp: u64 },
     /// A part of a block loses its records, and its data too if `with_data` is set.
@@ -86,7 +86,7 @@ type Outcome = io::Result<Vec<u32>>;
 
 /// A step in flight, as the store keeps it.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct StepInFlight {
     pub(super) purpose: Purpose,
     outcome: Arc<Slot>,
 }
@@ -94,12 +94,12 @@ pub(super) struct UnderWay {
 #[derive(Debug, Default)]
 struct Slot {
     outcome: Mutex<Option<Outcome>>,
-    is_there: Condvar,
+    done: Condvar,
 }
 
 /// A step in flight, for the thread that carries it out.
 #[derive(Debug)]
-pub struct Work {
+pub struct Step {
     task: Task,
     outcome: Arc<Slot>,
     gate: Arc<RwLock<()>>,
@@ -107,22 +107,22 @@ pub struct Work {
 
 /// Buffers of a thread that carries out steps, kept to avoid allocation.
 #[derive(Debug, Default)]
-pub struct Hands {
+pub struct StepBuffers {
     data: Vec<u8>,
     record: Vec<u8>,
 }
 
-impl UnderWay {
+impl StepInFlight {
     /// Returns a step that does `task` for `purpose`: the store's part of it and that of the thread that
     /// carries it out.
-    pub(super) fn new(purpose: Purpose, task: Task, gate: Arc<RwLock<()>>) -> (UnderWay, Work) {
+    pub(super) fn new(purpose: Purpose, task: Task, gate: Arc<RwLock<()>>) -> (StepInFlight, Step) {
         let slot = Arc::<Slot>::default();
-        (UnderWay { purpose, outcome: slot.clone() }, Work { task, outcome: slot, gate })
+        (StepInFlight { purpose, outcome: slot.clone() }, Step { task, outcome: slot, gate })
     }
 
     /// Returns true if the step carries out a flash operation.
-    pub(super) fn is_of_drive(&self) -> bool {
-        matches!(self.purpose, Purpose::Happened(_))
+    pub(super) fn is_flash_op(&self) -> bool {
+        matches!(self.purpose, Purpose::FlashOp(_))
     }
 
     /// Returns true if the step clears `part`.
@@ -137,18 +137,18 @@ impl UnderWay {
             if let Some(outcome) = outcome.take() {
                 return (self.purpose, outcome);
             }
-            outcome = self.outcome.is_there.wait(outcome).unwrap_or_else(PoisonError::into_inner);
+            outcome = self.outcome.done.wait(outcome).unwrap_or_else(PoisonError::into_inner);
         }
     }
 }
 
-impl Work {
+impl Step {
     /// Carries out the step on `file`, and reports the outcome to the store.
-    pub fn carry_out(self, file: &HostFile, hands: &mut Hands) {
-        let Work { task, outcome: slot, gate } = self;
+    pub fn carry_out(self, file: &HostFile, buffers: &mut StepBuffers) {
+        let Step { task, outcome: slot, gate } = self;
         let outcome = match &task {
-            Task::Program(program) => program.write(file, &gate, hands),
-            &Task::Count { at, part, erases } => {
+            Task::Program(program) => program.write(file, &gate, buffers),
+            &Task::WriteEraseCount { at, part, erases } => {
                 table::write_at(file, at, part, erases).map(|()| Vec::new())
             }
             Task::Sync => file.sync_data().map(|()| Vec::new()),
@@ -162,7 +162,7 @@ impl Work {
         // The store needs sole ownership of the staged data before it learns of the outcome.
         drop(task);
         *slot.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-        slot.is_there.notify_all();
+        slot.done.notify_all();
     }
 }
 
@@ -174,11 +174,11 @@ fn wait_for_readers(gate: &RwLock<()>) {
 }
 
 impl Program {
-    fn write(&self, file: &HostFile, gate: &RwLock<()>, hands: &mut Hands) -> Outcome {
-        let Hands { data: scratch, record: bytes } = hands;
+    fn write(&self, file: &HostFile, gate: &RwLock<()>, buffers: &mut StepBuffers) -> Outcome {
+        let StepBuffers { data: scratch, record: bytes } = buffers;
         let (mut sums, mut is_plain) = (Vec::with_capacity(self.units.len()), true);
         for from in &self.units {
-            is_plain &= matches!(from, From::Here { .. } | From::Ahead { .. });
+            is_plain &= matches!(from, UnitSource::Staged { .. } | UnitSource::WrittenAhead { .. });
         }
         if !is_plain {
             scratch.resize(self.units.len() * self.unit, 0);
@@ -188,12 +188,12 @@ impl Program {
         for (index, from) in self.units.iter().enumerate() {
             let range = index * self.unit..(index + 1) * self.unit;
             let place = if is_plain { &mut [] } else { &mut scratch[range.clone()] };
-            sums.push(self.bring(from, &self.staged.data[range], place, file)?);
+            sums.push(self.load_unit(from, &self.staged.data[range], place, file)?);
             match (from, stretches.last_mut()) {
-                (From::Ahead { .. }, _) => {}
+                (UnitSource::WrittenAhead { .. }, _) => {}
                 // Padding between units is written only if nothing of the program unit was written ahead.
-                (From::Padding, _) => {}
-                (_, Some(last)) if !self.staged.is_ahead || last.end == index => {
+                (UnitSource::Padding, _) => {}
+                (_, Some(last)) if !self.staged.is_written_ahead || last.end == index => {
                     last.end = index + 1;
                 }
                 _ => stretches.push(index..index + 1),
@@ -216,30 +216,30 @@ impl Program {
     }
 
     /// Copies the data of a unit to `place`, unless that is empty; returns its checksum.
-    fn bring(
+    fn load_unit(
         &self,
-        from: &From,
+        from: &UnitSource,
         staged: &[u8],
         place: &mut [u8],
         file: &HostFile,
     ) -> io::Result<u32> {
         Ok(match *from {
-            From::Padding => {
+            UnitSource::Padding => {
                 place.fill(0);
                 0
             }
-            From::Ahead { sum } => sum,
-            From::Here { sum } => {
+            UnitSource::WrittenAhead { sum } => sum,
+            UnitSource::Staged { sum } => {
                 if !place.is_empty() {
                     place.copy_from_slice(staged);
                 }
                 sum
             }
-            From::Ram { ref data, sum } => {
+            UnitSource::StagedElsewhere { ref data, sum } => {
                 place.copy_from_slice(data);
                 sum
             }
-            From::Image { at, sum, record } => {
+            UnitSource::Image { at, sum, record } => {
                 file.read_exact_at(place, at)?;
                 match record {
                     Some((at, index)) if sum == 0 => {
@@ -249,7 +249,7 @@ impl Program {
                     _ => sum,
                 }
             }
-            From::Blank { byte } => {
+            UnitSource::Unmapped { byte } => {
                 place.fill(byte);
                 crc32fast::hash(place)
             }

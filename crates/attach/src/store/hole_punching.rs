@@ -5,36 +5,36 @@
 use std::io;
 
 use super::Store;
-use super::parts::Part;
-use super::work::{Purpose, Task, Work};
+use super::part_states::PartState;
+use super::step::{Purpose, Step, Task};
 
 impl Store {
     /// Returns an erased part of the block of `part` that still has its records, `part` itself or another one,
     /// with its stamp; `None` if there is none. With such a part, the block would look full to a recovery after
     /// a crash: the free space in it would be lost, and a full drive could not run gc. So no part of a block is
     /// programmed while one has old records.
-    pub(super) fn erased_beside(&self, part: u32) -> Option<(u32, u64)> {
+    pub(super) fn erased_part_in_block(&self, part: u32) -> Option<(u32, u64)> {
         let first = part - part % self.layout.stripe;
-        (first..first + self.layout.stripe).find_map(|it| match self.parts.get(it) {
-            Part::Erased { stamp } => Some((it, stamp)),
-            Part::Usual | Part::Bare => None,
+        (first..first + self.layout.stripe).find_map(|it| match self.part_states.get(it) {
+            PartState::Erased { stamp } => Some((it, stamp)),
+            PartState::AsOnFlash | PartState::DataOnly => None,
         })
     }
 
     /// Returns true if `part`, which has just been erased, belongs to a block whose other parts were erased
     /// before and may be programmed already.
-    pub(super) fn is_late(&self, part: u32) -> bool {
+    pub(super) fn is_erased_late(&self, part: u32) -> bool {
         let first = part - part % self.layout.stripe;
         (first..first + self.layout.stripe).any(|it| {
             self.erases[it as usize] == self.erases[part as usize]
-                && !matches!(self.parts.get(it), Part::Erased { .. })
+                && !matches!(self.part_states.get(it), PartState::Erased { .. })
         })
     }
 
     /// Begins to clear a part of a block that was erased late; `None` if there is none.
-    pub(super) fn begin_clearing_late(&mut self) -> Option<Work> {
+    pub(super) fn begin_clearing_late(&mut self) -> Option<Step> {
         while let Some(&part) = self.erased_late.last() {
-            if let Part::Erased { stamp } = self.parts.get(part) {
+            if let PartState::Erased { stamp } = self.part_states.get(part) {
                 return Some(self.begin_clearing(part, stamp));
             }
             self.erased_late.pop();
@@ -44,14 +44,14 @@ impl Store {
 
     /// Begins to clear `part`, which is erased, so that it can be programmed. Begins a sync instead if the
     /// erase is not durable.
-    pub(super) fn begin_clearing(&mut self, part: u32, erased: u64) -> Work {
-        if erased > self.progress.durable() {
+    pub(super) fn begin_clearing(&mut self, part: u32, erased: u64) -> Step {
+        if erased > self.stamps.durable() {
             return self.begin(Purpose::Sync { stamp: self.stamp() }, Task::Sync);
         }
         let records = Some(self.layout.records_of_part(part));
         // Data that is overwritten in place need not be punched out first: punching takes long, and the system
         // has to allocate space again afterwards. But lent pages may be on their way to a client.
-        let is_lent = !self.is_helped && self.lent[part as usize];
+        let is_lent = !self.has_helper && self.is_spliced[part as usize];
         let data = is_lent.then(|| self.layout.data_of_part(part));
         let purpose = Purpose::Clear { part, with_data: data.is_some() };
         self.begin(purpose, Task::Clear { records, data })
@@ -60,21 +60,21 @@ impl Store {
     /// Notes that the page cache's pages of this stretch of the image are sent to a client without a copy. Once
     /// the part of the block is erased, its data is punched out, not overwritten, so the sent pages keep their
     /// contents.
-    pub fn lend(&mut self, at: u64, length: u64) {
+    pub fn note_spliced(&mut self, at: u64, length: u64) {
         let size = self.layout.data_of_part(0).1;
         let part_of = |at: u64| ((at - self.layout.data) / size) as usize;
-        self.lent[part_of(at)..=part_of(at + length - 1)].fill(true);
+        self.is_spliced[part_of(at)..=part_of(at + length - 1)].fill(true);
     }
 
     /// Begins to clear an erased part, or to punch out its data; `None` if there is nothing to punch out.
-    pub fn begin_punching(&mut self) -> Option<Work> {
-        debug_assert!(self.under_way.is_none(), "one step after the other");
-        if let Some((stamp, part)) = self.parts.first_erased()
-            && stamp <= self.progress.durable()
+    pub fn begin_punching(&mut self) -> Option<Step> {
+        debug_assert!(self.step_in_flight.is_none(), "one step after the other");
+        if let Some((stamp, part)) = self.part_states.first_erased()
+            && stamp <= self.stamps.durable()
         {
             return Some(self.begin_clearing(part, stamp));
         }
-        let part = self.parts.first_bare()?;
+        let part = self.part_states.first_data_only()?;
         let data = Some(self.layout.data_of_part(part));
         let purpose = Purpose::Clear { part, with_data: true };
         Some(self.begin(purpose, Task::Clear { records: None, data }))
@@ -86,14 +86,14 @@ impl Store {
     /// # Errors
     /// Returns an error if that cannot be recorded, or if erased data cannot be punched out.
     pub fn note_durable(&mut self, stamp: u64) -> io::Result<()> {
-        self.vouch(stamp)?;
-        if self.is_helped {
+        self.record_durable(stamp)?;
+        if self.has_helper {
             return Ok(());
         }
         loop {
-            self.finish_under_way()?;
-            let Some(work) = self.begin_punching() else { return Ok(()) };
-            self.do_it(work);
+            self.finish_step()?;
+            let Some(step) = self.begin_punching() else { return Ok(()) };
+            self.run_step(step);
         }
     }
 }
@@ -123,7 +123,7 @@ mod tests {
             profile.set("flash.pages_per_block", "12").expect("pages");
             let image = Image::create(path, &profile, false).expect("an image");
             let mut store = Store::new(image);
-            store.set_helped(true);
+            store.set_has_helper(true);
             assert!(store.layout.stripe > 1, "a block lies on several dies");
             Bench { store, number: 0 }
         }
@@ -198,18 +198,22 @@ mod tests {
     fn erased_data_is_written_over_where_it_lies_unless_its_pages_were_sent() {
         let directory = tempfile::tempdir().expect("a directory");
         let mut bench = Bench::new(&directory.path().join("disk.ssd"));
-        bench.store.set_helped(false);
+        bench.store.set_has_helper(false);
         bench.fill();
         let (at, length) = bench.store.layout.data_of_part(1);
-        bench.store.lend(at + length - 1, 1);
+        bench.store.note_spliced(at + length - 1, 1);
         bench.announce(0);
         (0..bench.store.layout.stripe).for_each(|part| bench.erase(part));
         bench.program(0, 0);
         bench.done();
-        let parts: Vec<Part> = (1..4).map(|part| bench.store.parts.get(part)).collect();
-        assert_eq!(parts, [Part::Usual, Part::Bare, Part::Bare]);
+        let parts: Vec<PartState> = (1..4).map(|part| bench.store.part_states.get(part)).collect();
+        assert_eq!(parts, [PartState::AsOnFlash, PartState::DataOnly, PartState::DataOnly]);
         bench.store.sync().expect("it is durable");
-        assert_eq!(bench.store.parts.get(2), Part::Usual, "nobody has written over it since");
+        assert_eq!(
+            bench.store.part_states.get(2),
+            PartState::AsOnFlash,
+            "nobody has written over it since"
+        );
     }
 
     #[test]

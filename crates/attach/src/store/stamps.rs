@@ -13,7 +13,7 @@ use crate::image::trims::TrimPosition;
 
 /// Ends of the log of trims and of the buffer dumps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ends {
+pub(super) struct LogEnds {
     /// End of the log of trims.
     pub(super) trims: TrimPosition,
     /// Generation of the latest buffer dump.
@@ -22,20 +22,20 @@ pub(super) struct Ends {
 
 /// The latest stamp, and the stamp up to which everything is durable.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct Stamps {
     stamp: u64,
     durable: u64,
     /// Ends of the logs at the durable stamp.
-    ends: Ends,
+    ends: LogEnds,
     /// Later ends of the logs with their stamps, the smallest first.
-    later: VecDeque<(u64, Ends)>,
+    later: VecDeque<(u64, LogEnds)>,
 }
 
-impl Progress {
+impl Stamps {
     /// Returns the progress that `state` vouches for.
-    pub(super) fn new(state: State) -> Progress {
-        let ends = Ends { trims: state.trims, dump: state.dump };
-        Progress { stamp: state.stamp, durable: state.stamp, ends, later: VecDeque::new() }
+    pub(super) fn new(state: State) -> Stamps {
+        let ends = LogEnds { trims: state.trims, dump: state.dump };
+        Stamps { stamp: state.stamp, durable: state.stamp, ends, later: VecDeque::new() }
     }
 
     /// Returns the latest stamp.
@@ -49,13 +49,13 @@ impl Progress {
     }
 
     /// Notes a write to the image; returns its stamp.
-    pub(super) fn wrote(&mut self) -> u64 {
+    pub(super) fn next_stamp(&mut self) -> u64 {
         self.stamp += 1;
         self.stamp
     }
 
     /// Notes a write to a log, whose new end `change` sets; returns its stamp.
-    pub(super) fn wrote_log(&mut self, change: impl FnOnce(&mut Ends)) -> u64 {
+    pub(super) fn next_log_stamp(&mut self, change: impl FnOnce(&mut LogEnds)) -> u64 {
         let mut ends = self.latest_ends();
         change(&mut ends);
         self.stamp += 1;
@@ -64,7 +64,7 @@ impl Progress {
     }
 
     /// Returns the ends of the logs, durable or not.
-    pub(super) fn latest_ends(&self) -> Ends {
+    pub(super) fn latest_ends(&self) -> LogEnds {
         self.later.back().map_or(self.ends, |&(_, ends)| ends)
     }
 
@@ -74,26 +74,26 @@ impl Progress {
     }
 
     /// Returns the ends of the logs at `stamp`.
-    fn ends_at(&self, stamp: u64) -> Ends {
+    fn ends_at(&self, stamp: u64) -> LogEnds {
         let until = self.later.iter().take_while(|&&(at, _)| at <= stamp);
         until.last().map_or(self.ends, |&(_, ends)| ends)
     }
 
     /// Notes that everything up to `stamp` is durable.
-    fn confirm(&mut self, stamp: u64) {
+    fn mark_durable(&mut self, stamp: u64) {
         self.ends = self.ends_at(stamp);
         self.later.retain(|&(at, _)| at > stamp);
         self.durable = self.durable.max(stamp);
     }
 
     /// Raises the latest and the durable stamp to those found in an image that was not closed in order.
-    pub(super) fn found(&mut self, stamp: u64, durable: u64) {
+    pub(super) fn raise_to(&mut self, stamp: u64, durable: u64) {
         self.stamp = self.stamp.max(stamp).max(durable);
         self.durable = self.durable.max(durable);
     }
 
     /// Sets the ends of the logs to those found in the image.
-    pub(super) fn found_ends(&mut self, ends: Ends) {
+    pub(super) fn set_log_ends(&mut self, ends: LogEnds) {
         self.ends = ends;
         self.later.clear();
     }
@@ -102,30 +102,30 @@ impl Progress {
 impl Store {
     /// Returns true if all trim records in the image are known to be durable.
     pub fn are_trims_durable(&self) -> bool {
-        self.progress.are_trims_durable()
+        self.stamps.are_trims_durable()
     }
 
     /// Returns the latest stamp: the number of writes to the image so far.
     pub fn stamp(&self) -> u64 {
-        self.progress.stamp()
+        self.stamps.stamp()
     }
 
     /// Records in the image that everything up to `stamp` is durable. The caller has made it durable.
     ///
     /// # Errors
     /// Returns an error if the state cannot be written; then the durable stamp stays as it was.
-    pub(super) fn vouch(&mut self, stamp: u64) -> io::Result<()> {
-        if stamp <= self.progress.durable() {
+    pub(super) fn record_durable(&mut self, stamp: u64) -> io::Result<()> {
+        if stamp <= self.stamps.durable() {
             return Ok(());
         }
-        let Ends { trims, dump } = self.progress.ends_at(stamp);
-        self.image.promise(State { stamp, trims, dump, ..self.image.state() })?;
-        self.confirm(stamp);
+        let LogEnds { trims, dump } = self.stamps.ends_at(stamp);
+        self.image.write_promise_mark(State { stamp, trims, dump, ..self.image.state() })?;
+        self.mark_durable(stamp);
         Ok(())
     }
 
-    fn confirm(&mut self, stamp: u64) {
-        self.progress.confirm(stamp);
+    fn mark_durable(&mut self, stamp: u64) {
+        self.stamps.mark_durable(stamp);
         if let Some(undurable) = &mut self.undurable {
             undurable.forget(stamp);
         }
@@ -136,9 +136,9 @@ impl Store {
     /// # Errors
     /// Returns an error if the sync fails, or if the state cannot be written.
     pub fn sync(&mut self) -> io::Result<()> {
-        self.finish_under_way()?;
+        self.finish_step()?;
         let stamp = self.stamp();
-        if self.progress.durable() < stamp {
+        if self.stamps.durable() < stamp {
             self.image.file().sync_data()?;
         }
         self.note_durable(stamp)
@@ -149,7 +149,7 @@ impl Store {
     /// # Errors
     /// Returns an error if the image cannot be written.
     pub fn set_state(&mut self, state: State) -> io::Result<()> {
-        let ends = self.progress.latest_ends();
+        let ends = self.stamps.latest_ends();
         self.set_state_with(state, ends)
     }
 
@@ -157,12 +157,12 @@ impl Store {
     ///
     /// # Errors
     /// Returns an error if the image cannot be written; then the ends of the logs stay as they were.
-    pub(super) fn set_state_with(&mut self, state: State, ends: Ends) -> io::Result<()> {
-        self.finish_under_way()?;
-        let stamp = self.progress.wrote();
+    pub(super) fn set_state_with(&mut self, state: State, ends: LogEnds) -> io::Result<()> {
+        self.finish_step()?;
+        let stamp = self.stamps.next_stamp();
         self.image.set_state(State { stamp, trims: ends.trims, dump: ends.dump, ..state })?;
-        self.progress.found_ends(ends);
-        self.confirm(stamp);
+        self.stamps.set_log_ends(ends);
+        self.mark_durable(stamp);
         self.note_durable(stamp)
     }
 }
@@ -173,20 +173,20 @@ mod tests {
 
     #[test]
     fn a_stamp_vouches_for_the_ends_that_the_logs_had_then() {
-        let mut progress = Progress::new(State::new());
+        let mut stamps = Stamps::new(State::new());
         let trims = |batches| TrimPosition { batches, ..TrimPosition::default() };
-        progress.wrote();
-        let early = progress.wrote_log(|ends| ends.dump = 1);
-        progress.wrote();
-        let late = progress.wrote_log(|ends| ends.trims = trims(4));
-        assert_eq!(progress.ends_at(early - 1), Ends::default());
-        assert_eq!(progress.ends_at(early), Ends { dump: 1, ..Ends::default() });
-        assert_eq!(progress.ends_at(late - 1), Ends { dump: 1, ..Ends::default() });
-        progress.confirm(late - 1);
-        assert_eq!((progress.durable(), progress.stamp()), (late - 1, late));
-        assert_eq!(progress.ends_at(late), Ends { dump: 1, trims: trims(4) });
-        progress.confirm(late);
-        progress.confirm(early);
-        assert_eq!((progress.durable(), progress.ends), (late, Ends { dump: 1, trims: trims(4) }));
+        stamps.next_stamp();
+        let early = stamps.next_log_stamp(|ends| ends.dump = 1);
+        stamps.next_stamp();
+        let late = stamps.next_log_stamp(|ends| ends.trims = trims(4));
+        assert_eq!(stamps.ends_at(early - 1), LogEnds::default());
+        assert_eq!(stamps.ends_at(early), LogEnds { dump: 1, ..LogEnds::default() });
+        assert_eq!(stamps.ends_at(late - 1), LogEnds { dump: 1, ..LogEnds::default() });
+        stamps.mark_durable(late - 1);
+        assert_eq!((stamps.durable(), stamps.stamp()), (late - 1, late));
+        assert_eq!(stamps.ends_at(late), LogEnds { dump: 1, trims: trims(4) });
+        stamps.mark_durable(late);
+        stamps.mark_durable(early);
+        assert_eq!((stamps.durable(), stamps.ends), (late, LogEnds { dump: 1, trims: trims(4) }));
     }
 }

@@ -2,65 +2,65 @@
 
 /// Scheduling of the current thread, so that it runs as soon as an answer is due.
 #[derive(Debug)]
-pub(crate) struct Prompt {
+pub(crate) struct Scheduling {
     /// True if the thread has real-time priority (`SCHED_FIFO`).
-    goes_first: bool,
+    is_realtime: bool,
 }
 
-impl Prompt {
+impl Scheduling {
     /// Asks the system for prompt scheduling of the calling thread.
-    pub(crate) fn ask() -> Prompt {
+    pub(crate) fn request() -> Scheduling {
         if cfg!(feature = "stepped") {
             // In a test that switches threads, all of them share one thread of the system.
-            return Prompt { goes_first: false };
+            return Scheduling { is_realtime: false };
         }
-        ask_for_fine_timers();
+        set_fine_timer_slack();
         // SAFETY: the calls only read.
         let (policy, nice) =
             unsafe { (libc::sched_getscheduler(0), libc::getpriority(libc::PRIO_PROCESS, 0)) };
         // A policy or nice value that somebody has set on purpose is kept.
         let is_usual = policy == libc::SCHED_OTHER;
-        let goes_first = is_usual && nice == 0 && go_first();
-        if is_usual && !goes_first {
-            ask_for_short_turns(nice);
+        let is_realtime = is_usual && nice == 0 && set_realtime_priority();
+        if is_usual && !is_realtime {
+            set_short_slice(nice);
         }
-        Prompt { goes_first }
+        Scheduling { is_realtime }
     }
 
     /// Returns true if the thread has real-time priority. Such a thread has to sleep when it has nothing to do.
-    pub(crate) fn goes_first(&self) -> bool {
-        self.goes_first
+    pub(crate) fn is_realtime(&self) -> bool {
+        self.is_realtime
     }
 
     /// Does long work without real-time priority, and takes the priority back afterwards.
-    pub(crate) fn meanwhile<T>(&self, work: impl FnOnce() -> T) -> T {
-        if !self.goes_first {
+    pub(crate) fn without_priority<T>(&self, work: impl FnOnce() -> T) -> T {
+        if !self.is_realtime {
             return work();
         }
-        ask_for_short_turns(0);
+        set_short_slice(0);
         let done = work();
-        go_first();
+        set_realtime_priority();
         done
     }
 }
 
 /// Prepares a thread that seldom sleeps: short time slices, no real-time priority.
 #[cfg(feature = "ublk")]
-pub(crate) fn take_short_turns() {
-    ask_for_fine_timers();
+pub(crate) fn use_short_slices() {
+    set_fine_timer_slack();
     // SAFETY: the call only reads.
-    ask_for_short_turns(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) });
+    set_short_slice(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) });
 }
 
 /// Sets the timer slack to 1 ns, so that the thread is woken on time and not up to 50 us later.
-fn ask_for_fine_timers() {
+fn set_fine_timer_slack() {
     // Without it the thread wakes later; nothing else depends on it.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
 /// Asks for the lowest real-time priority (`SCHED_FIFO`, 1), which precedes all normal threads. Returns true if
 /// the system grants it; that takes a privilege.
-fn go_first() -> bool {
+fn set_realtime_priority() -> bool {
     // SAFETY: the structure consists of integers. musl has more than the priority; the kernel reads only that.
     let mut first: libc::sched_param = unsafe { std::mem::zeroed() };
     first.sched_priority = 1;
@@ -70,7 +70,7 @@ fn go_first() -> bool {
 
 /// Asks for time slices of 0.1 ms, the shortest there are. The thread then runs soon after it wakes, before
 /// threads with longer slices, and gets no larger share of the processor.
-fn ask_for_short_turns(nice: i32) {
+fn set_short_slice(nice: i32) {
     /// `sched_attr` of linux/sched/types.h.
     #[repr(C)]
     #[derive(Default)]

@@ -8,7 +8,7 @@ use crate::sync::{Condvar, Mutex};
 
 /// Makes writes to the image durable.
 #[derive(Debug)]
-pub(super) struct Syncer {
+pub(super) struct GroupCommit {
     file: HostFile,
     state: Mutex<State>,
     changed: Condvar,
@@ -23,9 +23,9 @@ struct State {
     is_busy: bool,
 }
 
-impl Syncer {
-    pub(super) fn new(file: HostFile) -> Syncer {
-        Syncer { file, state: Mutex::default(), changed: Condvar::new() }
+impl GroupCommit {
+    pub(super) fn new(file: HostFile) -> GroupCommit {
+        GroupCommit { file, state: Mutex::default(), changed: Condvar::new() }
     }
 
     /// Waits until everything that was written up to `stamp` is durable.

@@ -41,7 +41,7 @@ pub fn cut_power(setup: &Setup, knobs: Knobs, seed: u64) -> Result<CutReport, St
     }
     let geometry = configuration.geometry.clone();
     let units = geometry.logical_units();
-    let knobs = knobs.within(units);
+    let knobs = knobs.clamped(units);
     let mut generator = Lcg64Xsh32::seed_from_u64(seed);
     let map = || PageMap::new(units);
     let mut ssd = Ssd::with(&configuration, map(), Recording::new(&geometry))

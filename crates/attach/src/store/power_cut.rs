@@ -18,8 +18,8 @@ impl Store {
     /// Returns an error if the image cannot be written.
     pub fn cut(&mut self, torn: &[Torn]) -> io::Result<()> {
         // Erased data is punched out by this thread from here on.
-        self.is_helped = false;
-        self.finish_under_way()?;
+        self.has_helper = false;
+        self.finish_step()?;
         self.carry_out()?;
         self.sync()?;
         for &torn in torn {
@@ -28,11 +28,11 @@ impl Store {
                 Torn::Erase(block, die) => self.tear_part(self.layout.part_of(block, die))?,
             }
         }
-        self.erases_owed.fill(0);
-        self.unheard.clear();
-        self.begun.clear();
+        self.erases_in_flight.fill(0);
+        self.op_queue.clear();
+        self.programs_in_flight.clear();
         self.staged.clear();
-        self.older.clear();
+        self.older_generations.clear();
         self.image.file().sync_data()
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant as HostInstant;
 use ssdlab_model::ftl::{Answer as DriveAnswer, Command, RequestTag};
 use ssdlab_units::Instant;
 
-use super::in_flight::{Answered, Completion, Request, Ticket, ToTell};
+use super::in_flight::{Answered, Completion, Notification, Request, Ticket};
 use super::{Answer, Engine, Errno, Inner, Time};
 use crate::store::receive::{Payload, Piece};
 use crate::sync::{MutexGuard, wait_timeout};
@@ -15,7 +15,7 @@ use crate::sync::{MutexGuard, wait_timeout};
 pub(super) const LATEST: Instant = Instant::from_nanos(u64::MAX - 1);
 
 /// Maximum sleep of a thread that waits for an answer.
-const LONG: std::time::Duration = std::time::Duration::from_millis(20);
+const SLEEP_MAX: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Outcome of sending a request.
 #[derive(Debug)]
@@ -32,22 +32,22 @@ impl Inner {
     pub(super) fn send(&mut self, request: Request, command: Command) -> RequestTag {
         let at = request.arrived;
         let tag = self.in_flight.add(request);
-        self.is_looked_for |= self.is_kept_in_time;
+        self.has_answers_to_check |= self.has_clock_thread;
         self.model.submit(at, tag, command);
         tag
     }
 
     /// Lets time pass until a request is answered, but not beyond `until`. Returns true if more may happen
     /// until then.
-    pub(super) fn pass(&mut self, until: Instant) -> bool {
+    pub(super) fn advance_to_answer(&mut self, until: Instant) -> bool {
         let mut answers = std::mem::take(&mut self.answers);
-        let may_go_on = self.model.go_on(until, false, &mut answers);
+        let may_continue = self.model.advance_to_answer(until, false, &mut answers);
         let Inner { model, in_flight, .. } = self;
-        if model.store().wants_data() {
-            let failed = model.store().take_over(|tag| in_flight.payload(tag), None);
+        if model.store().awaits_data() {
+            let failed = model.store().accept_data(|tag| in_flight.payload(tag), None);
             failed.into_iter().for_each(|tag| in_flight.get(tag).has_failed = true);
         }
-        if may_go_on && self.model.store().wants_buffer_saved() {
+        if may_continue && self.model.store().wants_buffer_saved() {
             // A failed write is repeated later, and its error reported then.
             let _ = self.carry_out();
         }
@@ -55,17 +55,17 @@ impl Inner {
             self.note_answer(answer);
         }
         self.answers = answers;
-        may_go_on
+        may_continue
     }
 
     /// Lets the drive's time pass until `until`.
-    pub(super) fn pass_until(&mut self, until: Instant) {
-        while self.pass(until) {}
+    pub(super) fn advance_to(&mut self, until: Instant) {
+        while self.advance_to_answer(until) {}
     }
 
     /// Lets the drive's time pass until no request is in flight.
-    pub(super) fn finish_all(&mut self) {
-        while self.in_flight.count() > 0 && self.pass(LATEST) {}
+    pub(super) fn drain(&mut self) {
+        while self.in_flight.count() > 0 && self.advance_to_answer(LATEST) {}
     }
 
     /// Fails all requests in flight with EIO.
@@ -86,18 +86,18 @@ impl Inner {
         }
         let (kind, bytes, arrived) = (request.kind, request.bytes, request.arrived);
         let has_failed = request.has_failed;
-        let answer = self.end(kind, bytes, arrived, at);
-        let happened = self.model.store().happened();
-        let answered = Answered { answer, happened, latency: at.since(arrived) };
+        let answer = self.record_answer(kind, bytes, arrived, at);
+        let op_count = self.model.store().op_count();
+        let answered = Answered { answer, op_count, latency: at.since(arrived) };
         self.end_request(tag, if has_failed { Err(Errno::IO) } else { Ok(answered) });
     }
 
     fn end_request(&mut self, tag: RequestTag, outcome: Result<Answered, Errno>) {
-        match self.in_flight.end(tag, outcome) {
-            ToTell::WhoeverWaits => self.is_looked_for = true,
-            ToTell::Nobody => {}
-            ToTell::Completion(completion) => {
-                self.to_tell.push((completion, outcome.map(|it| it.answer)));
+        match self.in_flight.complete(tag, outcome) {
+            Notification::WakeWaiter => self.has_answers_to_check = true,
+            Notification::Nobody => {}
+            Notification::Completion(completion) => {
+                self.completions.push((completion, outcome.map(|it| it.answer)));
             }
         }
     }
@@ -108,7 +108,7 @@ impl Inner {
     ///
     /// # Errors
     /// Returns an error if a read-modify-write of the request cannot read the old data.
-    pub(super) fn carry_through(
+    pub(super) fn execute(
         &mut self,
         at: Instant,
         command: Command,
@@ -119,15 +119,15 @@ impl Inner {
         let mut has_failed = false;
         self.model.submit(at, RequestTag(0), command);
         while answers.is_empty() {
-            let may_go_on = self.model.go_on(LATEST, true, &mut answers);
-            assert!(may_go_on, "every request is answered");
+            let may_continue = self.model.advance_to_answer(LATEST, true, &mut answers);
+            assert!(may_continue, "every request is answered");
             let is_over = !answers.is_empty();
             let store = self.model.store();
             if let Some(payload) = payload
-                && store.wants_data()
+                && store.awaits_data()
             {
                 let pieces = if is_over { pieces.take() } else { None };
-                has_failed |= !store.take_over(|_| payload, pieces).is_empty();
+                has_failed |= !store.accept_data(|_| payload, pieces).is_empty();
             }
             if !is_over {
                 // The buffer has to be saved. A failed write is repeated later, and its error reported then.
@@ -143,15 +143,15 @@ impl Inner {
 impl Engine {
     /// Releases the lock, wakes waiting threads, and calls completions of answered requests.
     pub(super) fn release(&self, mut inner: MutexGuard<'_, Inner>) {
-        if std::mem::take(&mut inner.is_looked_for) {
+        if std::mem::take(&mut inner.has_answers_to_check) {
             self.answered.notify_all();
         }
-        if inner.to_tell.is_empty() {
+        if inner.completions.is_empty() {
             return;
         }
-        let to_tell = std::mem::take(&mut inner.to_tell);
+        let completions = std::mem::take(&mut inner.completions);
         drop(inner);
-        for (completion, outcome) in to_tell {
+        for (completion, outcome) in completions {
             completion(outcome.map(|answer| self.host_time(answer)));
         }
     }
@@ -161,15 +161,16 @@ impl Engine {
         self.deadline(answer).unwrap_or_else(HostInstant::now)
     }
 
-    /// Calls `act` under the lock, with the drive's time for a request that arrived at `came`. Then notifies
+    /// Calls `act` under the lock, with the drive's time for a request that arrived at `host_arrival`. Then notifies
     /// those whose requests are answered by that time.
     pub(super) fn at_arrival<R>(
         &self,
-        came: HostInstant,
+        host_arrival: HostInstant,
         act: impl FnOnce(&mut Inner, Instant) -> Result<R, Errno>,
     ) -> Result<R, Errno> {
         let mut inner = self.lock();
-        let outcome = inner.begin(self, came).and_then(|arrived| act(&mut inner, arrived));
+        let outcome =
+            inner.begin_request(self, host_arrival).and_then(|arrived| act(&mut inner, arrived));
         self.release(inner);
         outcome
     }
@@ -185,7 +186,7 @@ impl Engine {
             return None;
         }
         let now = self.clock.now(inner.busy_until);
-        inner.pass_until(now);
+        inner.advance_to(now);
         let due = inner.model.next_due().and_then(|at| self.clock.deadline(at));
         self.release(inner);
         due
@@ -193,7 +194,7 @@ impl Engine {
 
     /// Lets the drive's time pass with the host's until the drive is closed or loses power. Needed for
     /// completions, where no thread waits or calls `Engine::advance`. Call it in a thread of its own.
-    pub fn keep_time(&self) {
+    pub fn run_clock(&self) {
         if self.clock.time() != Time::Real {
             return;
         }
@@ -203,10 +204,11 @@ impl Engine {
             if inner.is_cut || inner.is_closed {
                 return;
             }
-            inner.is_kept_in_time = true;
+            inner.has_clock_thread = true;
             let now = HostInstant::now();
-            let left = due.map_or(LONG, |due| due.saturating_duration_since(now)).min(LONG);
-            if !left.is_zero() && !inner.is_looked_for {
+            let left =
+                due.map_or(SLEEP_MAX, |due| due.saturating_duration_since(now)).min(SLEEP_MAX);
+            if !left.is_zero() && !inner.has_answers_to_check {
                 let woken = wait_timeout(&self.answered, &self.inner, inner, left);
                 inner = woken.expect("no request has panicked");
             }
@@ -230,8 +232,8 @@ impl Engine {
         match submitted {
             Submitted::Answered(answer) => completion(Ok(self.host_time(answer))),
             Submitted::Waiting(ticket) => {
-                let told = self.lock().in_flight.tell(&ticket, completion);
-                if let Some((completion, outcome)) = told {
+                let answered = self.lock().in_flight.register_completion(&ticket, completion);
+                if let Some((completion, outcome)) = answered {
                     completion(outcome.map(|it| self.host_time(it.answer)));
                 }
             }
@@ -246,27 +248,28 @@ impl Engine {
         loop {
             if let Some(outcome) = inner.in_flight.take_outcome(ticket) {
                 if let Ok(answered) = outcome
-                    && self.clock.is_told()
+                    && self.clock.runs_on_arrivals()
                 {
                     self.clock.note_wait(answered.latency);
                 }
                 self.release(inner);
                 return outcome;
             }
-            if self.clock.is_told() {
-                inner.pass(LATEST);
+            if self.clock.runs_on_arrivals() {
+                inner.advance_to_answer(LATEST);
                 continue;
             }
             let now = self.clock.now(inner.busy_until);
-            inner.pass_until(now);
-            if inner.is_looked_for || !inner.to_tell.is_empty() {
+            inner.advance_to(now);
+            if inner.has_answers_to_check || !inner.completions.is_empty() {
                 self.release(inner);
                 inner = self.lock();
                 continue;
             }
             let due = inner.model.next_due().and_then(|at| self.clock.deadline(at));
-            let left = due.map_or(LONG, |due| due.saturating_duration_since(HostInstant::now()));
-            let woken = wait_timeout(&self.answered, &self.inner, inner, left.min(LONG));
+            let left =
+                due.map_or(SLEEP_MAX, |due| due.saturating_duration_since(HostInstant::now()));
+            let woken = wait_timeout(&self.answered, &self.inner, inner, left.min(SLEEP_MAX));
             inner = woken.expect("no request has panicked");
         }
     }

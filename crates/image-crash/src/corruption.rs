@@ -16,7 +16,7 @@ use ssdlab_attach::image::layout::Layout;
 
 use crate::crash::Region;
 use crate::history::{History, Step, UNIT, far_ahead};
-use crate::memory::Memory;
+use crate::memory_storage::MemoryStorage;
 use crate::oracle::{Change, Contents, Oracle, fill, read_contents};
 use crate::pages::{PAGE, Pages, SECTOR};
 use crate::setup::{Setup, open};
@@ -40,7 +40,7 @@ impl Damage {
     }
 
     /// Applies the damage to `pages`; returns true if that changed anything.
-    pub fn strike(self, pages: &mut Pages) -> bool {
+    pub fn apply_to(self, pages: &mut Pages) -> bool {
         let (at, length) = match self {
             Damage::Bit(at, _) => (at, 1),
             Damage::Zeroed(at) => (at, SECTOR),
@@ -65,15 +65,15 @@ pub enum Verdict {
     /// All data is there; `check` may report damage or not.
     Right,
     /// Some sectors cannot be read, or the drive cannot be opened, and `check` reports damage.
-    Told,
+    Reported,
     /// Some sectors cannot be read, or the drive cannot be opened, and `check` reports nothing.
-    Untold(String),
+    Unreported(String),
     /// A sector reads as data that is not allowed.
-    Wrong {
+    WrongData {
         /// Description of the wrong data.
         what: String,
         /// True if `check` reports damage.
-        is_told: bool,
+        is_reported: bool,
     },
 }
 
@@ -91,7 +91,7 @@ impl Case {
     /// program was killed, mostly right after a flush.
     ///
     /// # Errors
-    /// As [`History::of`].
+    /// As [`History::record`].
     pub fn numbered(setup: Setup, number: u64) -> Result<Case> {
         let mut steps = setup.steps(number)?;
         match number % 4 {
@@ -99,21 +99,21 @@ impl Case {
             1 => steps.push(Step::Flush),
             _ => {}
         }
-        Case::of(setup, &steps, number)
+        Case::from_steps(setup, &steps, number)
     }
 
     /// Returns the image that these steps leave.
     ///
     /// # Errors
-    /// As [`History::of`].
-    pub fn of(setup: Setup, steps: &[Step], seed: u64) -> Result<Case> {
-        let history = History::of(setup, steps)?;
-        let oracle = history.oracle();
+    /// As [`History::record`].
+    pub fn from_steps(setup: Setup, steps: &[Step], seed: u64) -> Result<Case> {
+        let history = History::record(setup, steps)?;
+        let oracle = history.final_oracle();
         Ok(Case { image: history.end, layout: history.layout, oracle, seed })
     }
 
     /// Returns random damages, no more than `most`, with equal numbers in each region as far as possible.
-    pub fn chosen(&self, most: u64) -> Vec<Damage> {
+    pub fn sample(&self, most: u64) -> Vec<Damage> {
         let mut by_region: BTreeMap<Region, Vec<Damage>> = BTreeMap::new();
         for damage in damages(&self.image, &self.layout, 64, self.seed) {
             by_region.entry(self.region(damage)).or_default().push(damage);
@@ -139,14 +139,14 @@ impl Case {
 
     /// Damages the image, opens it, and judges the outcome.
     pub fn examine(&self, damage: Damage) -> Verdict {
-        self.examine_as(damage, |_, _| {})
+        self.examine_with(damage, |_, _| {})
     }
 
     /// Examines a damage as `Case::examine` does, after `seen` has changed the image: it stands for a reader
     /// that does not check something.
-    pub fn examine_as(&self, damage: Damage, seen: impl Fn(&mut Pages, &Layout)) -> Verdict {
+    pub fn examine_with(&self, damage: Damage, seen: impl Fn(&mut Pages, &Layout)) -> Verdict {
         let mut image = self.image.clone();
-        damage.strike(&mut image);
+        damage.apply_to(&mut image);
         seen(&mut image, &self.layout);
         examine(image, &self.oracle, self.seed ^ damage.at())
     }
@@ -156,23 +156,25 @@ impl Case {
 /// that follows from `seed`.
 fn examine(image: Pages, oracle: &Oracle, seed: u64) -> Verdict {
     let path = Path::new("memory");
-    let checked = Image::open_storage(Arc::new(Memory::new(image.clone())), path)
+    let checked = Image::open_storage(Arc::new(MemoryStorage::new(image.clone())), path)
         .and_then(check_image)
         .map(|report| report.problems);
-    let is_told = !matches!(&checked, Ok(problems) if problems.is_empty());
-    let verdict = |untold: String| if is_told { Verdict::Told } else { Verdict::Untold(untold) };
-    let storage = Arc::new(Memory::new(image));
+    let is_reported = !matches!(&checked, Ok(problems) if problems.is_empty());
+    let verdict = |unreported: String| {
+        if is_reported { Verdict::Reported } else { Verdict::Unreported(unreported) }
+    };
+    let storage = Arc::new(MemoryStorage::new(image));
     let engine = match open(storage.clone(), Time::Fast, far_ahead()) {
         Ok((engine, _)) => engine,
         Err(error) => return verdict(format!("it cannot be opened: {error:#}")),
     };
     let Reading { found, failed } = read_all(&engine);
     if let Err(wrong) = oracle.check_readable(found.iter().copied()) {
-        return Verdict::Wrong { what: wrong.to_string(), is_told };
+        return Verdict::WrongData { what: wrong.to_string(), is_reported };
     }
-    match live_on(&storage, engine, found, oracle, seed) {
+    match continue_after_damage(&storage, engine, found, oracle, seed) {
         Ok(None) => failed.map_or(Verdict::Right, verdict),
-        Ok(Some(what)) => Verdict::Wrong { what: format!("{what}, later on"), is_told },
+        Ok(Some(what)) => Verdict::WrongData { what: format!("{what}, later on"), is_reported },
         Err(error) => verdict(format!("it fails later on: {error:#}")),
     }
 }
@@ -200,13 +202,13 @@ fn read_all(engine: &Engine) -> Reading {
 }
 
 /// Number of the first write after the damage; the history has smaller ones.
-const LATER: u64 = 1 << 40;
+const FIRST_LATER_WRITE: u64 = 1 << 40;
 
 /// Lets the host write some units of the drive in `storage`, which held `found`, and flush; then kills its
 /// program. Opens the drive again and returns a description of what is wrong: each sector has to hold the new
 /// write, or what it held.
-fn live_on(
-    storage: &Arc<Memory>,
+fn continue_after_damage(
+    storage: &Arc<MemoryStorage>,
     engine: Engine,
     mut found: Vec<Option<Contents>>,
     oracle: &Oracle,
@@ -217,7 +219,7 @@ fn live_on(
     for number in 0..2 {
         let count = generator.random_range(1..=4);
         let first = generator.random_range(0..=units - count) as u32 * UNIT;
-        let change = Change::write(LATER + number);
+        let change = Change::write(FIRST_LATER_WRITE + number);
         let mut data = vec![0; count * UNIT as usize * SECTOR];
         fill(&mut data, first, change);
         let _ = engine.write(far_ahead(), u64::from(first) * SECTOR as u64, &data, false)?;
@@ -227,15 +229,16 @@ fn live_on(
     }
     drop(engine);
     let (engine, _) = open(storage.clone(), Time::Fast, far_ahead())?;
-    let later = read_all(&engine).found;
+    let move_after_sync = read_all(&engine).found;
     let differs =
         |(before, now): (&Option<Contents>, &Option<Contents>)| before.is_some() && before != now;
-    if let Some(sector) = found.iter().zip(&later).position(differs) {
-        let (before, now) = (found[sector], later[sector]);
+    if let Some(sector) = found.iter().zip(&move_after_sync).position(differs) {
+        let (before, now) = (found[sector], move_after_sync[sector]);
         return Ok(Some(format!("sector {sector} holds {now:?}, not {before:?}")));
     }
     // Sectors that could not be read before may be readable now.
-    let is_new = found.iter().zip(later).map(|(before, now)| now.filter(|_| before.is_none()));
+    let is_new =
+        found.iter().zip(move_after_sync).map(|(before, now)| now.filter(|_| before.is_none()));
     Ok(oracle.check_readable(is_new).err().map(|wrong| wrong.to_string()))
 }
 

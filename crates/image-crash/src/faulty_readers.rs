@@ -18,7 +18,7 @@ fn read(image: &Pages, at: u64, length: usize) -> Vec<u8> {
 }
 
 /// Makes the checksums in buffer dumps right, those of heads and units: the reader accepts any dump.
-pub fn believe_dumps(image: &mut Pages, layout: &Layout) {
+pub fn accept_any_dump(image: &mut Pages, layout: &Layout) {
     for slot in 0..2 {
         let first = layout.dump + slot * layout.dump_size;
         for head_at in [first, first + layout.dump_head] {
@@ -47,7 +47,7 @@ const STATE: usize = 116;
 
 /// Replaces a state with a damaged copy by one that is older than the state before it, in both copies: the
 /// reader falls back to the state before, with its tables.
-pub fn fall_back(image: &mut Pages, layout: &Layout) {
+pub fn use_older_state(image: &mut Pages, layout: &Layout) {
     let slots = [0, 1, 2, 3].map(|slot| read(image, layout.state + slot * STATE_SIZE, STATE));
     let holds = |slot: usize| {
         let (numbers, sum) = slots[slot].split_at(STATE - 4);

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use super::carry_out::carry_out;
 use super::protocol::*;
-use super::reply::Agreed;
+use super::reply::Negotiated;
 use super::request::{HEADER, LARGE, Request};
 use super::{Shared, Stream};
 use crate::pipe::Pipe;
@@ -30,7 +30,7 @@ struct Input {
     until: usize,
     /// Bytes that are read at a time: after a large write only a request, so that data behind it need not be
     /// copied from this buffer.
-    at_a_time: usize,
+    read_size: usize,
     /// True if nothing more is read.
     is_over: bool,
 }
@@ -38,7 +38,7 @@ struct Input {
 impl Input {
     fn new(stream: Stream) -> Input {
         let bytes = vec![0; INPUT].into();
-        Input { stream, bytes, from: 0, until: 0, at_a_time: INPUT, is_over: false }
+        Input { stream, bytes, from: 0, until: 0, read_size: INPUT, is_over: false }
     }
 
     fn left(&self) -> usize {
@@ -52,7 +52,7 @@ impl Input {
         let mut filled = ready;
         while filled < into.len() {
             let rest = into.len() - filled;
-            if rest >= LARGE as usize || self.at_a_time < INPUT {
+            if rest >= LARGE as usize || self.read_size < INPUT {
                 // The rest is read into its place directly.
                 self.stream.read_exact(&mut into[filled..])?;
                 return Ok(());
@@ -70,7 +70,7 @@ impl Input {
     fn fill(&mut self) -> io::Result<()> {
         (self.from, self.until) = (0, 0);
         self.until = loop {
-            match self.stream.read(&mut self.bytes[..self.at_a_time]) {
+            match self.stream.read(&mut self.bytes[..self.read_size]) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => break count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -84,14 +84,14 @@ impl Input {
 /// State that the threads of a connection share.
 struct Connection<'a> {
     shared: &'a Shared,
-    agreed: Agreed,
+    negotiated: Negotiated,
     input: Mutex<Input>,
     writer: Mutex<Stream>,
 }
 
 /// State of one thread.
 #[derive(Default)]
-struct Own {
+struct ThreadBuffers {
     /// Replies that are not sent yet.
     output: Vec<u8>,
     data: Vec<u8>,
@@ -99,9 +99,10 @@ struct Own {
 }
 
 /// Serves requests until the client disconnects.
-pub(super) fn serve(stream: Stream, agreed: Agreed, shared: &Shared) -> io::Result<()> {
+pub(super) fn serve(stream: Stream, negotiated: Negotiated, shared: &Shared) -> io::Result<()> {
     let writer = Mutex::new(stream.try_clone()?);
-    let connection = Connection { shared, agreed, input: Mutex::new(Input::new(stream)), writer };
+    let connection =
+        Connection { shared, negotiated, input: Mutex::new(Input::new(stream)), writer };
     std::thread::scope(|scope| {
         let helper = std::thread::Builder::new().name("nbd client".to_owned());
         // If no second thread can be started, one does all of it.
@@ -112,9 +113,9 @@ pub(super) fn serve(stream: Stream, agreed: Agreed, shared: &Shared) -> io::Resu
 
 impl Connection<'_> {
     fn work(&self) -> io::Result<()> {
-        let mut own = Own::default();
+        let mut buffers = ThreadBuffers::default();
         loop {
-            match self.take_turn(&mut own) {
+            match self.serve_turn(&mut buffers) {
                 Ok(true) => {}
                 Ok(false) => return Ok(()),
                 Err(error) => {
@@ -128,33 +129,37 @@ impl Connection<'_> {
 
     /// Carries out small requests up to a large one, and that one while the other thread reads on. Returns
     /// false at the end of the connection.
-    fn take_turn(&self, own: &mut Own) -> io::Result<bool> {
+    fn serve_turn(&self, buffers: &mut ThreadBuffers) -> io::Result<bool> {
         let mut input = lock(&self.input);
         if input.is_over {
             return Ok(false);
         }
-        let Some(request) = self.carry_out_small(&mut input, own)? else {
+        let Some(request) = self.carry_out_small(&mut input, buffers)? else {
             input.is_over = true;
-            send(&self.writer, &mut own.output)?;
+            send(&self.writer, &mut buffers.output)?;
             return Ok(false);
         };
         drop(input);
-        send(&self.writer, &mut own.output)?;
+        send(&self.writer, &mut buffers.output)?;
         if request.kind == CMD_READ {
-            self.read_large(&request, own)?;
+            self.read_large(&request, buffers)?;
         } else {
-            self.carry_out(&request, own);
-            send(&self.writer, &mut own.output)?;
+            self.carry_out(&request, buffers);
+            send(&self.writer, &mut buffers.output)?;
         }
         Ok(true)
     }
 
-    /// Carries out requests until there is a large one; returns that, with its data in `own`. `None` if the
+    /// Carries out requests until there is a large one; returns that, with its data in `buffers`. `None` if the
     /// client disconnects.
-    fn carry_out_small(&self, input: &mut Input, own: &mut Own) -> io::Result<Option<Request>> {
+    fn carry_out_small(
+        &self,
+        input: &mut Input,
+        buffers: &mut ThreadBuffers,
+    ) -> io::Result<Option<Request>> {
         loop {
-            if input.left() < HEADER || own.output.len() >= OUTPUT_MAX {
-                send(&self.writer, &mut own.output)?;
+            if input.left() < HEADER || buffers.output.len() >= OUTPUT_MAX {
+                send(&self.writer, &mut buffers.output)?;
             }
             let mut header = [0; HEADER];
             input.take(&mut header)?;
@@ -165,46 +170,46 @@ impl Connection<'_> {
             let is_large = request.is_large();
             if request.kind == CMD_WRITE {
                 if input.left() < request.length as usize {
-                    send(&self.writer, &mut own.output)?;
+                    send(&self.writer, &mut buffers.output)?;
                 }
-                own.data.resize(request.length as usize, 0);
-                input.take(&mut own.data)?;
+                buffers.data.resize(request.length as usize, 0);
+                input.take(&mut buffers.data)?;
             }
             let next_is_large = is_large && request.kind == CMD_WRITE;
-            input.at_a_time = if next_is_large { HEADER } else { INPUT };
+            input.read_size = if next_is_large { HEADER } else { INPUT };
             if is_large {
                 return Ok(Some(request));
             }
-            self.carry_out(&request, own);
+            self.carry_out(&request, buffers);
         }
     }
 
-    /// Carries out a request, and appends its reply to `own`.
-    fn carry_out(&self, request: &Request, own: &mut Own) {
-        let Own { output, data, .. } = own;
+    /// Carries out a request, and appends its reply to `buffers`.
+    fn carry_out(&self, request: &Request, buffers: &mut ThreadBuffers) {
+        let ThreadBuffers { output, data, .. } = buffers;
         let engine = &self.shared.engine;
         // In fast time there is no deadline to wait for.
-        let _ = carry_out(engine, self.agreed, request, Instant::now(), data, output);
+        let _ = carry_out(engine, self.negotiated, request, Instant::now(), data, output);
     }
 
     /// Carries out a large read and sends its reply.
-    fn read_large(&self, request: &Request, own: &mut Own) -> io::Result<()> {
-        if self.agreed.may_leave_out_holes(request) && self.has_holes(request) {
-            self.carry_out(request, own);
-            return send(&self.writer, &mut own.output);
+    fn read_large(&self, request: &Request, buffers: &mut ThreadBuffers) -> io::Result<()> {
+        if self.negotiated.may_leave_out_holes(request) && self.has_holes(request) {
+            self.carry_out(request, buffers);
+            return send(&self.writer, &mut buffers.output);
         }
-        let Own { data, pipe, output } = own;
+        let ThreadBuffers { data, pipe, output } = buffers;
         data.resize(request.length as usize, 0);
         let pipe = match pipe {
             Some(pipe) => pipe,
             None => pipe.insert(Pipe::new()?),
         };
         let engine = &self.shared.engine;
-        if let Err(error) = engine.read_to(Instant::now(), request.offset, data, pipe) {
-            self.agreed.failed(request, error, output);
+        if let Err(error) = engine.read_into_pipe(Instant::now(), request.offset, data, pipe) {
+            self.negotiated.failed(request, error, output);
             return send(&self.writer, output);
         }
-        let head = self.agreed.before_data(request);
+        let head = self.negotiated.before_data(request);
         let mut writer = lock(&self.writer);
         if pipe.filled() > 0 {
             writer.write_all(head.bytes())?;

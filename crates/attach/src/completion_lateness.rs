@@ -24,22 +24,24 @@ pub struct Lateness {
 
 /// Histogram of the lateness of answers.
 #[derive(Debug)]
-pub struct Recorder(Mutex<Histogram<u32>>);
+pub struct LatenessHistogram(Mutex<Histogram<u32>>);
 
-impl Default for Recorder {
-    fn default() -> Recorder {
+impl Default for LatenessHistogram {
+    fn default() -> LatenessHistogram {
         let longest = Duration::from_secs(60).as_nanos() as u64;
-        Recorder(Mutex::new(Histogram::new_with_bounds(1, longest, 2).expect("sound bounds")))
+        LatenessHistogram(Mutex::new(
+            Histogram::new_with_bounds(1, longest, 2).expect("sound bounds"),
+        ))
     }
 }
 
-impl Recorder {
+impl LatenessHistogram {
     fn lock(&self) -> std::sync::MutexGuard<'_, Histogram<u32>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records answers that were due at `deadlines` and were sent at `sent`.
-    pub fn note(&self, sent: Instant, deadlines: impl IntoIterator<Item = Instant>) {
+    pub fn record(&self, sent: Instant, deadlines: impl IntoIterator<Item = Instant>) {
         let mut histogram = self.lock();
         for deadline in deadlines {
             let late = sent.saturating_duration_since(deadline).as_nanos() as u64;
@@ -48,7 +50,7 @@ impl Recorder {
     }
 
     /// Returns the figures so far.
-    pub fn figures(&self) -> Lateness {
+    pub fn summary(&self) -> Lateness {
         let histogram = self.lock();
         Lateness {
             answers: histogram.len(),

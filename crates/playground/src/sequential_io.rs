@@ -9,7 +9,7 @@ const REQUEST_UNITS: u32 = 32;
 
 /// Result of reading a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct ReadReport {
     /// Bytes in the file.
     pub bytes: f64,
     /// Bytes per second.
@@ -27,12 +27,12 @@ fn requests(units: u32) -> impl Iterator<Item = (LogicalUnit, u32)> {
 }
 
 /// Reads the first `units` units in order from `at`. Returns the instant of the last answer, and the result.
-pub(crate) fn read(ssd: &mut Ssd, at: Instant, units: u32) -> (Instant, Reading) {
+pub(crate) fn read(ssd: &mut Ssd, at: Instant, units: u32) -> (Instant, ReadReport) {
     let before = ssd.counters();
     let end = requests(units).fold(at, |at, (first, count)| ssd.read(at, first, count));
     let pages = ssd.counters().since(&before).flash_page_reads_host;
     let bytes = (ssd.geometry().unit_size() * u64::from(units)).bytes() as f64;
-    let reading = Reading {
+    let reading = ReadReport {
         bytes,
         bytes_per_second: bytes * 1e9 / end.since(at).nanos() as f64,
         pages_per_request: pages as f64 / f64::from(units.div_ceil(REQUEST_UNITS)),

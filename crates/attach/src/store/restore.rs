@@ -6,7 +6,7 @@ use std::io;
 use ssdlab_model::media::{SequenceNumber, TrimRecord};
 use ssdlab_units::{LogicalUnit, PhysicalUnit};
 
-use super::contents::Found;
+use super::contents::FoundContents;
 use super::{Source, Store};
 use crate::image::dump::{Content, Dump, FoundDump, SavedUnit};
 
@@ -19,7 +19,7 @@ impl Store {
     pub(super) fn read_dump(&mut self) -> io::Result<(Option<FoundDump>, bool)> {
         let state = self.image.state();
         let found = Dump::read(self.image.file(), &self.layout, state.dump)?;
-        self.dumps.found(&found);
+        self.dumps.adopt(&found);
         let newest = found.newest.filter(|it| it.dump.generation > state.dumps_void);
         let is_there = newest.as_ref().is_some_and(|it| it.dump.generation >= state.dump);
         let is_missing = state.dump > state.dumps_void && !is_there;
@@ -33,7 +33,7 @@ impl Store {
     /// Returns an error if the image cannot be read.
     pub(super) fn choose_saved(
         &mut self,
-        found: &mut Found,
+        found: &mut FoundContents,
         FoundDump { dump, slot, .. }: &FoundDump,
     ) -> io::Result<u64> {
         let mut saved: HashMap<LogicalUnit, (usize, SavedUnit)> = HashMap::new();
@@ -93,7 +93,7 @@ impl Store {
         staged.units[within] = match data {
             Some((data, sum)) => {
                 place.copy_from_slice(&data);
-                Source::Here { logical, sum }
+                Source::Staged { logical, sum }
             }
             None => {
                 place.fill(0);

@@ -15,20 +15,20 @@ use crate::device::{backing_file, run};
 use crate::error::AttachError;
 use crate::users;
 
-/// Source of the FUSE mount of a drive in the mount table; `KINDS` are its file system types. Root's mounts
+/// Source of the FUSE mount of a drive in the mount table; `FILE_SYSTEM_TYPES` are its file system types. Root's mounts
 /// have no subtype.
 const SOURCE: &str = "ssdlab";
-const KINDS: [&str; 2] = ["fuse", "fuse.ssdlab"];
+const FILE_SYSTEM_TYPES: [&str; 2] = ["fuse", "fuse.ssdlab"];
 
 /// Unmounts the file of a drive at `directory` if its program has ended. Returns true if it did; every other
 /// mount stays.
 ///
 /// # Errors
 /// Returns an error if the system refuses to unmount it.
-pub(crate) fn unmount_dead(directory: &Path) -> io::Result<bool> {
+pub(crate) fn unmount_stale(directory: &Path) -> io::Result<bool> {
     let user = rustix::process::geteuid();
     let found = users::mount_at(directory).is_some_and(|mount| is_ours(&mount, user.as_raw()));
-    if !found || !is_dead(directory) {
+    if !found || !is_stale(directory) {
         return Ok(false);
     }
     if user.is_root() {
@@ -55,13 +55,14 @@ pub(crate) fn unmount_dead(directory: &Path) -> io::Result<bool> {
 /// Returns true if `mount` is of the kind that this program makes, and was made by `user`.
 fn is_ours(mount: &Mount, user: u32) -> bool {
     let by_user = format!("user_id={user}");
-    let is_drive = mount.source == Path::new(SOURCE) && KINDS.contains(&mount.file_system.as_str());
+    let is_drive = mount.source == Path::new(SOURCE)
+        && FILE_SYSTEM_TYPES.contains(&mount.file_system.as_str());
     is_drive && mount.options.contains(&by_user)
 }
 
 /// Returns true if no process answers any more for the FUSE mount of `path`. Uses `statfs`, which the kernel
 /// does not cache, unlike `stat`.
-pub(crate) fn is_dead(path: &Path) -> bool {
+pub(crate) fn is_stale(path: &Path) -> bool {
     rustix::fs::statfs(path).is_err_and(|error| error == rustix::io::Errno::NOTCONN)
 }
 
@@ -105,8 +106,8 @@ mod tests {
     #[test]
     fn what_is_no_mount_stays() {
         let directory = tempfile::tempdir().expect("a directory");
-        assert!(!unmount_dead(directory.path()).expect("nothing is done"));
-        assert!(!unmount_dead(Path::new("/proc")).expect("nothing is done"));
+        assert!(!unmount_stale(directory.path()).expect("nothing is done"));
+        assert!(!unmount_stale(Path::new("/proc")).expect("nothing is done"));
         assert!(std::fs::metadata("/proc/self").is_ok());
     }
 }

@@ -9,7 +9,7 @@ use super::Kind;
 
 /// A recording.
 #[derive(Debug)]
-pub(super) struct Trace {
+pub(super) struct Iolog {
     out: BufWriter<std::fs::File>,
     began: Instant,
     failed: Option<io::Error>,
@@ -18,13 +18,13 @@ pub(super) struct Trace {
 /// Name of the drive in the recording.
 const NAME: &str = "/ssdlab";
 
-impl Trace {
+impl Iolog {
     /// Begins a recording in a new file at `path`.
-    pub(super) fn begin(path: &Path) -> io::Result<Trace> {
+    pub(super) fn begin(path: &Path) -> io::Result<Iolog> {
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
         let mut out = BufWriter::with_capacity(1 << 16, file);
         writeln!(out, "fio version 3 iolog\n0 {NAME} add\n0 {NAME} open")?;
-        Ok(Trace { out, began: Instant::now(), failed: None })
+        Ok(Iolog { out, began: Instant::now(), failed: None })
     }
 
     /// Adds a request that arrives now. Times are in microseconds, as in fio's format.

@@ -35,7 +35,7 @@ impl Dumps {
     }
 
     /// Takes generation and slot from the dumps found in an image.
-    pub(super) fn found(&mut self, found: &FoundDumps) {
+    pub(super) fn adopt(&mut self, found: &FoundDumps) {
         self.generation = self.generation.max(found.generation);
         self.slot = found.newest.as_ref().map_or(0, |it| it.slot);
     }
@@ -51,7 +51,7 @@ impl Store {
 
     /// Allows all erases that are announced by now to be carried out. The caller has saved the buffer, durably.
     pub fn allow_erases(&mut self) {
-        self.erases_until = self.erases_until.map(|_| self.announced);
+        self.erases_allowed_until = self.erases_allowed_until.map(|_| self.announced);
         self.wants_buffer_saved = false;
     }
 
@@ -71,7 +71,7 @@ impl Store {
     pub fn durable_before_dump(&self) -> Option<u64> {
         let overflowed = self.undurable.as_ref().and_then(|undurable| undurable.overflowed());
         let stamp = self.dumps.stamp.max(overflowed.unwrap_or(0));
-        (stamp > self.progress.durable()).then_some(stamp)
+        (stamp > self.stamps.durable()).then_some(stamp)
     }
 
     /// Returns true if `units` units fit into a dump.
@@ -92,7 +92,7 @@ impl Store {
         latest: SequenceNumber,
     ) -> io::Result<()> {
         debug_assert_eq!(self.durable_before_dump(), None);
-        self.finish_under_way()?;
+        self.finish_step()?;
         if units.is_empty() && trimmed.is_empty() {
             // All that earlier dumps hold is durable elsewhere, or trimmed.
             return Ok(());
@@ -100,7 +100,7 @@ impl Store {
         let size = self.layout.unit as usize;
         let mut dump = Dump {
             generation: self.dumps.generation + 1,
-            durable: self.progress.durable(),
+            durable: self.stamps.durable(),
             units: Vec::with_capacity(units.len()),
         };
         let mut data = vec![0; units.len() * size];
@@ -117,7 +117,7 @@ impl Store {
         }));
         let slot = 1 - self.dumps.slot;
         dump.write(self.image.file(), &self.layout, slot, &data)?;
-        let stamp = self.progress.wrote_log(|ends| ends.dump = dump.generation);
+        let stamp = self.stamps.next_log_stamp(|ends| ends.dump = dump.generation);
         let written = self.dumps.written + 1;
         let units = dump.units.iter().map(|unit| unit.logical).collect();
         self.dumps = Dumps { generation: dump.generation, slot, stamp, written, units };
@@ -126,9 +126,9 @@ impl Store {
 
     /// Returns the units that the host wrote and whose program is not carried out on the image.
     fn in_buffer(&mut self) -> Vec<LogicalUnit> {
-        self.settle_under_way();
+        self.await_step();
         let mut units = Vec::new();
-        for staged in self.staged.values().chain(self.older.values()) {
+        for staged in self.staged.values().chain(self.older_generations.values()) {
             for source in &staged.units {
                 units.extend(source.host_unit());
             }
@@ -141,7 +141,7 @@ impl Store {
     pub fn undurable_units(&mut self) -> Vec<LogicalUnit> {
         let mut units = self.in_buffer();
         units.extend(self.undurable.iter().flat_map(|undurable| undurable.units()));
-        if !self.progress.are_trims_durable() {
+        if !self.stamps.are_trims_durable() {
             units.extend(&self.dumps.units);
         }
         units.sort_unstable_by_key(|unit| unit.0);
@@ -157,8 +157,8 @@ impl Store {
         place: PhysicalUnit,
         latest: SequenceNumber,
     ) -> Option<SequenceNumber> {
-        let (unit, life) = self.origin(place);
-        if life.is_some() {
+        let (unit, generation) = self.origin(place);
+        if generation.is_some() {
             return Some(latest);
         }
         let number = self.undurable.as_ref()?.number(self.layout.program_of(unit))?;
@@ -169,8 +169,8 @@ impl Store {
     /// Returns the logical units in program units that are not carried out on the image, copies included.
     pub fn staged_units(&mut self) -> Vec<LogicalUnit> {
         let mut units = self.in_buffer();
-        for staged in self.staged.values().chain(self.older.values()) {
-            let spare = staged.settled.iter().flat_map(|it| &it.spare);
+        for staged in self.staged.values().chain(self.older_generations.values()) {
+            let spare = staged.sealed.iter().flat_map(|it| &it.spare);
             units.extend(spare.filter_map(|unit| unit.checked_sub(1)).map(LogicalUnit));
         }
         units
