@@ -3,6 +3,8 @@
 use ssdlab_drive::{Amount, Pattern, Phase, Rate};
 use ssdlab_units::Nanoseconds;
 
+use super::Step;
+
 /// Returns the name of a step's job: its number and the name of its phase.
 pub fn step_name(number: usize, phase: &Phase) -> String {
     let plain = |letter: char| {
@@ -15,8 +17,9 @@ pub fn step_name(number: usize, phase: &Phase) -> String {
 
 /// Returns the fio options of a phase as names and values. The engine, the target, and a rate that is a share of
 /// another step's are added by each format. Bytes are written as plain numbers and times in microseconds, so that no
-/// unit can be misunderstood.
-pub(super) fn fio_options_of(phase: &Phase) -> Vec<(&'static str, String)> {
+/// unit can be misunderstood. The drive is flushed at the end if the phase says so, or the step `next` is a flush: fio
+/// flushes only what a job of it has written.
+pub(super) fn fio_options_of(phase: &Phase, next: Option<&Step>) -> Vec<(&'static str, String)> {
     let reads = phase.mix.read_percent;
     let random = !phase.pattern.is_sequential();
     let kind = match (random, reads) {
@@ -64,7 +67,7 @@ pub(super) fn fio_options_of(phase: &Phase) -> Vec<(&'static str, String)> {
         Some(Rate::Open(_)) => options.push(("rate_process", "poisson".to_owned())),
         None => {}
     }
-    if phase.flush_at_end {
+    if phase.flush_at_end || matches!(next, Some(Step::Flush)) {
         options.push(("end_fsync", "1".to_owned()));
     }
     options

@@ -30,7 +30,6 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
         );
     }
     let mut rest = None;
-    let mut pending_flush = false;
     for (number, step) in script.steps.iter().enumerate() {
         match step {
             Step::Work { of_peak: Some(_), .. } => {
@@ -45,12 +44,12 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
                 if let Some(time) = rest.take() {
                     let _ = writeln!(text, "exec_prerun=sleep {time}");
                 }
-                for (name, value) in fio_options_of(phase) {
+                for (name, value) in fio_options_of(phase, script.steps.get(number + 1)) {
                     let _ = writeln!(text, "{name}={value}");
                 }
-                pending_flush = false;
             }
-            Step::Flush => pending_flush = true,
+            // By the work before it.
+            Step::Flush => {}
             Step::Rest(time) => {
                 let seconds = time.nanos().div_ceil(1_000_000_000);
                 rest = Some(rest.unwrap_or(0) + seconds);
@@ -76,7 +75,6 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
             }
         }
     }
-    let _ = pending_flush;
     Ok(text)
 }
 

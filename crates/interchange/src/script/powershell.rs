@@ -36,19 +36,20 @@ pub(super) fn render(script: &Script) -> String {
     text.push_str(if script.is_device { DEVICE } else { FILE });
     text.push_str(RUN);
     text.push_str("\ntry {\n");
-    for (number, step) in script.steps.iter().enumerate() {
-        push_step(&mut text, number, step, script.is_device);
+    for number in 0..script.steps.len() {
+        push_step(&mut text, script, number);
     }
     text.push_str("    Write-Host \"Done. Where ssdlab is: ssdlab import $Results/*.json\"\n}\n");
     text.push_str("finally {\n    Remove-Own\n}\n");
     text
 }
 
-fn push_step(text: &mut String, number: usize, step: &Step, is_device: bool) {
-    match step {
+fn push_step(text: &mut String, script: &Script, number: usize) {
+    let is_device = script.is_device;
+    match &script.steps[number] {
         Step::Work { phase, of_peak } => {
             let _ = write!(text, "    Start-Work {} @(", quoted(&step_name(number, phase)));
-            let mut arguments: Vec<String> = fio_options_of(phase)
+            let mut arguments: Vec<String> = fio_options_of(phase, script.steps.get(number + 1))
                 .into_iter()
                 .map(|(option, value)| quoted(&format!("--{option}={value}")))
                 .collect();
@@ -65,7 +66,7 @@ fn push_step(text: &mut String, number: usize, step: &Step, is_device: bool) {
             }
             let _ = writeln!(text, "\n        {})", arguments.join(",\n        "));
         }
-        // Every job of fio on Windows closes its file, which flushes it.
+        // By the work before it.
         Step::Flush => {}
         Step::Rest(time) => {
             let seconds = time.nanos().div_ceil(1_000_000_000);

@@ -46,7 +46,7 @@ fn push_step(text: &mut String, number: usize, step: &Step) {
             let name = step_name(number, phase);
             let deep = if phase.depth > 1 { "$deep" } else { "psync" };
             let _ = write!(text, "work {name} \"{deep}\"");
-            for (option, value) in fio_options_of(phase) {
+            for (option, value) in fio_options_of(phase, None) {
                 let _ = write!(text, " \\\n    --{option}={value}");
             }
             if let Some(seconds) = status_interval(phase) {
@@ -64,7 +64,7 @@ fn push_step(text: &mut String, number: usize, step: &Step) {
             }
             text.push('\n');
         }
-        Step::Flush => text.push_str("sync\n"),
+        Step::Flush => text.push_str("[ ! -e \"$target\" ] || sync \"$target\"\n"),
         Step::Rest(time) => {
             let _ = writeln!(text, "rest {}", time.nanos().div_ceil(1_000_000_000));
         }

@@ -150,3 +150,21 @@ fn tags_are_read_back() {
     let odd = Tag { set: vec![("file".to_owned(), "a b".to_owned())], ..tag };
     assert_eq!(odd.text(), None);
 }
+
+#[test]
+fn a_flush_is_in_every_format() {
+    let mut unflushed = phase("fill", Pattern::Sequential, Mix::WRITE);
+    unflushed.flush_at_end = false;
+    let text = |steps: &[Step], form| script(false, steps.to_vec()).render(form).unwrap();
+    let work = [work(unflushed)];
+    let flushed = [work[0].clone(), Step::Flush];
+    for (form, words) in [
+        (Form::Fio, "end_fsync=1"),
+        (Form::PowerShell, "--end_fsync=1"),
+        // Of the file or device itself: a disk is flushed by no other.
+        (Form::Sh, "sync \"$target\""),
+    ] {
+        assert!(!text(&work, form).contains(words), "{words}");
+        assert!(text(&flushed, form).contains(words), "{words}");
+    }
+}
