@@ -133,14 +133,14 @@ pub fn gate(
     if !is_block_device(path) {
         return Ok(Gate::NotADevice);
     }
-    if !experiment.takes_devices() {
+    if !experiment.accepts_block_devices() {
         // If the device is in use, report that first.
         Candidate::look_at(path).map_err(LabError::from)?;
         return Err(LabError::Unsupported(format!(
             "{} is not done on a raw block device ({} are); give a directory of a file system on \
              {}",
             experiment.name(),
-            experiment::on_devices().join(", "),
+            experiment::names_for_block_devices().join(", "),
             path.display()
         ))
         .into());

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ssdlab_blockio::{EXAMINED, PROBE_LENGTH, RealDrive};
 use ssdlab_drive::{Drive, DriveKind};
-use ssdlab_lab::age::Ageing;
 use ssdlab_lab::experiment::Plan;
-use ssdlab_lab::{Target, effort};
+use ssdlab_lab::precondition::Preconditioning;
+use ssdlab_lab::{Target, cpu_estimate};
 use ssdlab_model::Configuration;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
@@ -42,8 +42,11 @@ pub fn announce(
         let whereto = if description.kind == DriveKind::Device {
             format!("the first {} of {place}", plan.space)
         } else {
-            let made = plan.made.clone().unwrap_or_else(|| format!("a file of {}", plan.space));
-            format!("{made} at {place}; it is removed at the end")
+            let files = plan
+                .files_description
+                .clone()
+                .unwrap_or_else(|| format!("a file of {}", plan.space));
+            format!("{files} at {place}; it is removed at the end")
         };
         terminal.note(&format!("This run writes {amount} in all, to {whereto}."));
         if plan.writing > Nanoseconds::ZERO {
@@ -78,7 +81,7 @@ pub fn announce_simulated(
     shorter: bool,
     terminal: &Terminal,
 ) -> Option<Duration> {
-    let all = effort::processor_time(plan, target)?;
+    let all = cpu_estimate::cpu_time(plan, target)?;
     let parallel = threads.min(plan.drives.copies as usize).max(1);
     let expected = all / parallel as u32;
     if all < MIN_ANNOUNCED_TIME {
@@ -104,14 +107,14 @@ pub fn announce_simulated(
 }
 
 /// Prints how long preconditioning will take, if that is long, and returns that time.
-pub fn announce_precondition(
+pub fn announce_preconditioning(
     drive: &Configuration,
-    ageing: &Ageing,
+    preconditioning: &Preconditioning,
     terminal: &Terminal,
 ) -> Option<Duration> {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let amounts = ageing.amounts(drive.geometry.capacity());
-    let expected = effort::of_ageing(drive, &amounts, processors);
+    let amounts = preconditioning.amounts(drive.geometry.capacity());
+    let expected = cpu_estimate::of_preconditioning(drive, &amounts, processors);
     if expected < MIN_ANNOUNCED_TIME {
         return None;
     }
@@ -210,7 +213,7 @@ mod tests {
     fn what_is_no_small_random_write_has_its_own_time() {
         let plan = Plan {
             large_random_writes: ByteLength::new(1_000_000_000),
-            besides: Nanoseconds::from_secs(30),
+            fixed_time: Nanoseconds::from_secs(30),
             ..Plan::default()
         };
         assert!(duration_text(&plan, Some(100e6)).contains("about 50s"));

@@ -32,7 +32,7 @@ use crate::terminal::Terminal;
 static ALLOCATOR: LargePages = LargePages;
 
 fn main() -> ExitCode {
-    if ssdlab_lab::experiment::discard::guard_if_asked() {
+    if ssdlab_lab::experiment::discard::run_guard_if_requested() {
         return ExitCode::SUCCESS;
     }
     completion::complete_if_asked();

@@ -10,25 +10,25 @@ use std::time::Instant;
 use ssdlab_model::age::Workload;
 
 pub use self::load::Load;
-use self::trial::{Tried, profile_of, try_spare};
+use self::trial::{SpareResult, measure_spare, profile_of};
 use crate::error::LabError;
 use crate::experiment::{Record, Watcher};
-use crate::import::empty;
+use crate::import::empty_report;
 use crate::machine;
 use crate::report::{
     Cell, Column, Cost, Fact, Level, Parameter, Report, SCHEMA, Table, Target as Measured,
     TargetKind,
 };
-use crate::target::spare_words;
+use crate::target::spare_description;
 
 /// Default amounts of over-provisioning to try, in percent of physical capacity.
 pub const SPARES: [f64; 7] = [7.0, 10.0, 15.0, 20.0, 28.0, 35.0, 50.0];
 
 /// Erase cycles if the profile has none: the usual rating of client drives with TLC flash.
-const CYCLES_ASSUMED: u32 = 1_000;
+const ASSUMED_CYCLES: u32 = 1_000;
 
 /// Minimum gain of speed per percent of over-provisioning, in percent, that justifies the lost capacity.
-const WORTH: f64 = 2.0;
+const MIN_GAIN_PERCENT: f64 = 2.0;
 
 /// Parameters of the advice.
 #[derive(Clone, Debug)]
@@ -59,15 +59,15 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
     let started = jiff::Timestamp::now();
     let (whole, _) = profile_of(&request.target, request.seed)?;
     let cycles = whole.configuration()?.mechanisms.wear.pe_cycles;
-    let used = request.cycles.or(cycles).unwrap_or(CYCLES_ASSUMED);
-    let mut tried = Vec::new();
+    let used = request.cycles.or(cycles).unwrap_or(ASSUMED_CYCLES);
+    let mut results = Vec::new();
     for &spare in &request.spares {
-        tried.push(try_spare(request, spare, used, request.spares.len(), watcher)?);
+        results.push(measure_spare(request, spare, used, request.spares.len(), watcher)?);
     }
     let mut record = Record::default();
-    conclude(&tried, request.workload, &mut record);
+    conclude(&results, request.workload, &mut record);
     if request.cycles.or(cycles).is_none() {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "cycles-assumed",
             format!(
@@ -77,8 +77,8 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
             ),
         );
     }
-    if tried.iter().any(|it| it.scatter.is_none()) {
-        record.find(
+    if results.iter().any(|it| it.scatter.is_none()) {
+        record.add_finding(
             Level::Info,
             "scatter-left-out",
             "The drive was simulated as a smaller one, with erase blocks as many times smaller. \
@@ -89,11 +89,11 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
         );
     }
     for (number, step) in (1..).zip(&request.how) {
-        record.find(Level::Info, "how", format!("{number}. {step}"));
+        record.add_finding(Level::Info, "how", format!("{number}. {step}"));
     }
-    record.tables.push(table(&tried));
-    let curve = |of: fn(&Tried) -> f64| -> Vec<(f64, f64)> {
-        tried.iter().map(|it| (it.spare, of(it))).collect()
+    record.tables.push(table(&results));
+    let curve = |of: fn(&SpareResult) -> f64| -> Vec<(f64, f64)> {
+        results.iter().map(|it| (it.spare, of(it))).collect()
     };
     let percent = "% of physical";
     record.add_series(
@@ -117,7 +117,7 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
                 Fact { name: "profile".to_owned(), value: whole.summary().to_owned() },
                 Fact {
                     name: "over-provisioning as sold".to_owned(),
-                    value: spare_words(&geometry),
+                    value: spare_description(&geometry),
                 },
             ],
         },
@@ -131,12 +131,12 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
         cost: Cost {
             wall_seconds: wall.elapsed().as_secs_f64(),
             cpu_seconds: machine::cpu_seconds() - cpu,
-            simulated_seconds: Some(tried.iter().map(|it| it.simulated).sum()),
-            requests: tried.iter().map(|it| it.requests).sum(),
-            units: tried.iter().map(|it| it.requests).sum(),
+            simulated_seconds: Some(results.iter().map(|it| it.simulated).sum()),
+            requests: results.iter().map(|it| it.requests).sum(),
+            units: results.iter().map(|it| it.requests).sum(),
             peak_rss_bytes: machine::peak_memory().bytes(),
         },
-        ..empty()
+        ..empty_report()
     })
 }
 
@@ -154,7 +154,7 @@ fn parameters(request: &Request, cycles: u32) -> Vec<Parameter> {
     all.into_iter().map(|(name, value)| Parameter { name, value, changed: false }).collect()
 }
 
-fn table(tried: &[Tried]) -> Table {
+fn table(results: &[SpareResult]) -> Table {
     let columns = [
         ("spare", "%"),
         ("capacity", "GB"),
@@ -166,16 +166,16 @@ fn table(tried: &[Tried]) -> Table {
         ("p99", "us"),
         ("life", "TB"),
     ];
-    let rows = tried.iter().map(|it| {
+    let rows = results.iter().map(|it| {
         vec![
             it.spare.into(),
             shown(it).capacity_gb.into(),
-            rounded(it.write_amplification, 3).into(),
-            it.theory.map(|theory| rounded(theory, 3)).into(),
+            round_to_places(it.write_amplification, 3).into(),
+            it.theory.map(|theory| round_to_places(theory, 3)).into(),
             shown(it).iops.into(),
-            rounded(it.mean_us, 1).into(),
-            it.scatter.map(|scatter| rounded(scatter.deviation_us, 1)).into(),
-            it.scatter.map(|scatter| rounded(scatter.p99_us, 1)).into(),
+            round_to_places(it.mean_us, 1).into(),
+            it.scatter.map(|scatter| round_to_places(scatter.deviation_us, 1)).into(),
+            it.scatter.map(|scatter| round_to_places(scatter.p99_us, 1)).into(),
             shown(it).life_tb.into(),
         ]
     });
@@ -194,39 +194,44 @@ struct Shown {
     life_tb: f64,
 }
 
-fn shown(it: &Tried) -> Shown {
+fn shown(it: &SpareResult) -> Shown {
     Shown {
-        capacity_gb: significant_digits(it.capacity / 1e9),
-        iops: significant_digits(it.iops),
-        life_tb: significant_digits(it.life / 1e12),
+        capacity_gb: round_to_shown_digits(it.capacity / 1e9),
+        iops: round_to_shown_digits(it.iops),
+        life_tb: round_to_shown_digits(it.life / 1e12),
     }
 }
 
 /// Rounds `value` to the three digits that outputs show, or to a whole number if that has more digits.
-fn significant_digits(value: f64) -> f64 {
+fn round_to_shown_digits(value: f64) -> f64 {
     if value <= 0.0 {
         return value;
     }
-    rounded(value, (2 - value.log10().floor() as i32).max(0))
+    round_to_places(value, (2 - value.log10().floor() as i32).max(0))
 }
 
-fn rounded(value: f64, places: i32) -> f64 {
+fn round_to_places(value: f64, places: i32) -> f64 {
     let scale = 10_f64.powi(places);
     (value * scale).round() / scale
 }
 
 /// Returns the index of the row after which more over-provisioning brings too little per percent.
-fn enough(tried: &[Tried]) -> usize {
-    let per_percent = |pair: &[Tried]| {
+fn last_worthwhile(results: &[SpareResult]) -> usize {
+    let per_percent = |pair: &[SpareResult]| {
         let percents = pair[1].spare - pair[0].spare;
         ((pair[1].iops / pair[0].iops).powf(1.0 / percents) - 1.0) * 100.0
     };
-    tried.windows(2).rposition(|pair| per_percent(pair) >= WORTH).map_or(0, |at| at + 1)
+    results
+        .windows(2)
+        .rposition(|pair| per_percent(pair) >= MIN_GAIN_PERCENT)
+        .map_or(0, |at| at + 1)
 }
 
-fn conclude(tried: &[Tried], workload: Workload, record: &mut Record) {
-    let (Some(first), Some(best)) = (tried.first(), tried.get(enough(tried))) else { return };
-    let is_last = tried.last().is_some_and(|last| last.spare <= best.spare);
+fn conclude(results: &[SpareResult], workload: Workload, record: &mut Record) {
+    let (Some(first), Some(best)) = (results.first(), results.get(last_worthwhile(results))) else {
+        return;
+    };
+    let is_last = results.last().is_some_and(|last| last.spare <= best.spare);
     let mut text = if is_last {
         format!("{} % of the flash, the most that was tried, is best for this workload", best.spare)
     } else {
@@ -247,13 +252,13 @@ fn conclude(tried: &[Tried], workload: Workload, record: &mut Record) {
     text.push_str(&if is_last {
         ". More may still be worth it: --spare tries other shares.".to_owned()
     } else {
-        format!(". Beyond it a further percent brings less than {WORTH} % more speed.")
+        format!(". Beyond it a further percent brings less than {MIN_GAIN_PERCENT} % more speed.")
     });
-    record.find(Level::Notice, "spare-enough", text);
-    let gap = |it: &Tried| it.theory.map(|theory| (it.of_data / theory - 1.0) * 100.0);
-    let gaps: Vec<f64> = tried.iter().filter_map(gap).collect();
+    record.add_finding(Level::Notice, "spare-enough", text);
+    let gap = |it: &SpareResult| it.theory.map(|theory| (it.of_data / theory - 1.0) * 100.0);
+    let gaps: Vec<f64> = results.iter().filter_map(gap).collect();
     if let Some(widest) = gaps.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs())) {
-        record.find(
+        record.add_finding(
             Level::Info,
             "against-theory",
             format!(
@@ -273,10 +278,10 @@ mod tests {
     use ssdlab_units::ByteLength;
 
     use super::*;
-    use crate::experiment::Unwatched;
+    use crate::experiment::NullWatcher;
 
-    fn tried(spare: f64, iops: f64) -> Tried {
-        Tried {
+    fn result_of(spare: f64, iops: f64) -> SpareResult {
+        SpareResult {
             spare,
             capacity: 1e9,
             write_amplification: 2.0,
@@ -293,15 +298,20 @@ mod tests {
 
     #[test]
     fn enough_is_where_a_further_percent_brings_little() {
-        let rows = [tried(7.0, 100.0), tried(10.0, 200.0), tried(20.0, 300.0), tried(30.0, 330.0)];
-        assert_eq!(enough(&rows), 2);
-        assert_eq!(enough(&[tried(7.0, 100.0), tried(28.0, 101.0)]), 0);
+        let rows = [
+            result_of(7.0, 100.0),
+            result_of(10.0, 200.0),
+            result_of(20.0, 300.0),
+            result_of(30.0, 330.0),
+        ];
+        assert_eq!(last_worthwhile(&rows), 2);
+        assert_eq!(last_worthwhile(&[result_of(7.0, 100.0), result_of(28.0, 101.0)]), 0);
     }
 
     #[test]
     fn what_is_said_of_two_rows_is_what_they_come_to() {
         // Rounded to a tenth of a TB, these lives would be 0.2 and 0.3.
-        let of = |spare, iops, life| Tried { life, ..tried(spare, iops) };
+        let of = |spare, iops, life| SpareResult { life, ..result_of(spare, iops) };
         let rows = [of(7.0, 1000.4, 0.2049e12), of(28.0, 2449.0, 0.3471e12)];
         let mut record = Record::default();
         conclude(&rows, Workload::Uniform, &mut record);
@@ -322,7 +332,7 @@ mod tests {
         let of = |workload| {
             let target = "sim:,scale=1/512,collection.policy=fifo".to_owned();
             let request = Request { target, workload, spares: vec![28.0], ..request(load.clone()) };
-            advise(&request, &mut Unwatched).unwrap()
+            advise(&request, &mut NullWatcher).unwrap()
         };
         let hot = of(Workload::HotCold { writes: 0.9, pages: 0.1 });
         let uniform = of(Workload::Uniform);
@@ -352,7 +362,7 @@ mod tests {
     fn how_latencies_scatter_is_left_out_where_blocks_were_made_smaller() {
         let load = Load::Units { read_percent: 0, depth: 32 };
         let request = Request { target: "sim:".to_owned(), spares: vec![28.0], ..request(load) };
-        let report = advise(&request, &mut Unwatched).unwrap();
+        let report = advise(&request, &mut NullWatcher).unwrap();
         let table = report.table("spare").unwrap();
         for name in ["deviation", "p99"] {
             assert_eq!(table.rows[0][table.column(name).unwrap()].number(), None, "{name}");
@@ -373,7 +383,7 @@ mod tests {
             read_percent: 0,
             depth: 4,
         };
-        let report = advise(&request(load), &mut Unwatched).unwrap();
+        let report = advise(&request(load), &mut NullWatcher).unwrap();
         for row in 0..2 {
             let found = number(&report, row, "write_amplification");
             assert!(found < 1.1, "{found}");
@@ -386,7 +396,7 @@ mod tests {
     #[test]
     fn more_spare_is_less_work_for_the_flash_and_more_life_as_theory_says() {
         let request = request(Load::Units { read_percent: 0, depth: 32 });
-        let report = advise(&request, &mut Unwatched).unwrap();
+        let report = advise(&request, &mut NullWatcher).unwrap();
         let number = |row, name| number(&report, row, name);
         for row in 0..2 {
             let (found, theory) = (number(row, "write_amplification"), number(row, "theory"));

@@ -139,7 +139,7 @@ impl Comparison {
         let drives = fragmentation::drives(&runs);
         findings.extend(drives.as_ref().and_then(fragmentation::finding));
         let mut tables: Vec<Table> = drives.into_iter().collect();
-        let is_shown = |table: &Table| !tables.is_empty() && fragmentation::shows(table);
+        let is_shown = |table: &Table| !tables.is_empty() && fragmentation::repeats_drives(table);
         let joined: Vec<Table> =
             join::tables(&runs).into_iter().filter(|table| !is_shown(table)).collect();
         tables.extend(joined);
@@ -160,7 +160,7 @@ impl Comparison {
 
     /// Returns the slowdown of each drive by preconditioning as bars; `None` if the experiment does not
     /// measure it.
-    pub(crate) fn ageing(&self) -> Option<Bars> {
+    pub(crate) fn slowdown_bars(&self) -> Option<Bars> {
         self.tables.first().and_then(fragmentation::bars)
     }
 }

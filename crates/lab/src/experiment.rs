@@ -2,26 +2,26 @@
 
 pub mod barrier;
 pub mod blocksize;
-mod course;
 pub mod discard;
-pub(crate) mod figures;
 pub mod fragmentation;
 pub mod job;
+pub(crate) mod job_table;
 pub mod latency;
 pub mod load_latency;
 mod lows;
-pub(crate) mod oracle;
 pub mod overprovision;
+pub(crate) mod parallel;
+mod phase_runner;
 pub mod random_write;
-mod real_files;
 pub mod replay;
 mod rounds;
 mod settings;
-pub(crate) mod side_by_side;
 pub mod steady;
+mod temporary_directory;
+mod text_format;
+pub(crate) mod theory_comparison;
 mod trials;
 pub mod trim_check;
-mod words;
 mod workload;
 pub mod write_cliff;
 
@@ -31,7 +31,7 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::error::LabError;
 use crate::report::{Finding, LatencyHistogram, Level, Parameter, Percentile, Series, Table};
-pub use course::Tally;
+pub use phase_runner::Tally;
 pub use settings::{Kind, ParameterSpec, Settings};
 
 /// A measurement protocol.
@@ -49,18 +49,18 @@ pub trait Experiment: Sync {
     fn parameters(&self) -> &'static [ParameterSpec];
 
     /// Returns true if the target may be a block device. The experiment overwrites all of it.
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         false
     }
 
     /// Returns true if the answers of a real drive are verified after the protocol, which writes to it.
-    fn examines(&self, _settings: &Settings) -> bool {
+    fn checks_plausibility(&self, _settings: &Settings) -> bool {
         true
     }
 
     /// Returns true if the written volume and the measured time follow the size of the drive, so that a quick
     /// run uses a smaller drive instead of a shorter protocol.
-    fn scales_with_the_drive(&self) -> bool {
+    fn scales_with_capacity(&self) -> bool {
         false
     }
 
@@ -74,7 +74,7 @@ pub trait Experiment: Sync {
 
     /// Returns the parameters that replace something which a simulated drive lacks. They have no effect on a
     /// real drive, so setting one there is an error.
-    fn only_simulated(&self) -> &'static [&'static str] {
+    fn simulated_only_parameters(&self) -> &'static [&'static str] {
         &[]
     }
 
@@ -109,8 +109,8 @@ pub fn all() -> &'static [&'static dyn Experiment] {
 }
 
 /// Returns the names of the experiments that may run on a block device.
-pub fn on_devices() -> Vec<&'static str> {
-    all().iter().filter(|one| one.takes_devices()).map(|one| one.name()).collect()
+pub fn names_for_block_devices() -> Vec<&'static str> {
+    all().iter().filter(|one| one.accepts_block_devices()).map(|one| one.name()).collect()
 }
 
 /// Returns the experiment called `name`.
@@ -143,8 +143,8 @@ pub struct Plan {
     /// Time of idling.
     pub rests: Nanoseconds,
     /// Time that does not depend on throughput: flushes, the host's own work.
-    pub besides: Nanoseconds,
-    /// Limit of the time for random writes and for `besides` together: they end unfinished when it is
+    pub fixed_time: Nanoseconds,
+    /// Limit of the time for random writes and for `fixed_time` together: they end unfinished when it is
     /// reached.
     pub limit: Option<Nanoseconds>,
     /// Requests of the time for writing: lengths that share the time evenly, and the queue depth. If there
@@ -156,16 +156,16 @@ pub struct Plan {
     /// Bytes that must be free on the drive.
     pub space: ByteLength,
     /// Description of the files that the run creates, if it creates more than one.
-    pub made: Option<String>,
+    pub files_description: Option<String>,
     /// Lengths of the requests. Each request is aligned to its length.
     pub block_sizes: Vec<ByteLength>,
     /// Number of simulated drives in memory at a time.
-    pub drives: DrivesAtOnce,
+    pub drives: DrivesInMemory,
 }
 
 /// Simulated drives that are in memory at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DrivesAtOnce {
+pub struct DrivesInMemory {
     /// Drives that are in memory for the whole run.
     pub throughout: u32,
     /// Drives of each workload that runs on a copy of its own, side by side with others.
@@ -174,9 +174,9 @@ pub struct DrivesAtOnce {
     pub copies: u32,
 }
 
-impl Default for DrivesAtOnce {
+impl Default for DrivesInMemory {
     fn default() -> Self {
-        DrivesAtOnce { throughout: 1, per_copy: 0, copies: 0 }
+        DrivesInMemory { throughout: 1, per_copy: 0, copies: 0 }
     }
 }
 
@@ -189,7 +189,7 @@ impl Plan {
     }
 
     /// Returns the share of the sequential throughput that the requests of the time for writing reach. Each
-    /// request costs `REQUEST_COSTS` besides its own bytes, and requests in flight share that cost.
+    /// request costs `REQUEST_COST_BYTES` besides its own bytes, and requests in flight share that cost.
     fn timed_share(&self) -> f64 {
         let (lengths, depth) = &self.timed_requests;
         if lengths.is_empty() {
@@ -197,7 +197,7 @@ impl Plan {
         }
         let share = |length: &ByteLength| {
             let in_flight = length.bytes() as f64 * f64::from((*depth).max(1));
-            in_flight / (in_flight + REQUEST_COSTS.bytes() as f64)
+            in_flight / (in_flight + REQUEST_COST_BYTES.bytes() as f64)
         };
         lengths.iter().map(share).sum::<f64>() / lengths.len() as f64
     }
@@ -232,7 +232,7 @@ impl Plan {
         let sequential = (self.sequential_writes + self.sequential_reads).bytes() as f64;
         let random = self.random_writes.bytes() as f64 / RANDOM_WRITE_SHARE
             + self.large_random_writes.bytes() as f64 / LARGE_RANDOM_WRITE_SHARE;
-        let at_random = Nanoseconds::from_secs_f64(random / bytes_per_second) + self.besides;
+        let at_random = Nanoseconds::from_secs_f64(random / bytes_per_second) + self.fixed_time;
         let at_random = self.limit.map_or(at_random, |limit| at_random.min(limit));
         let sequential = Nanoseconds::from_secs_f64(sequential / bytes_per_second);
         sequential + at_random + self.writing + self.reading + self.rests
@@ -245,7 +245,7 @@ pub const RANDOM_WRITE_SHARE: f64 = 0.08;
 
 /// Fixed cost of a request, as the number of bytes that take the same time. With it, 4 KiB writes at queue
 /// depth 1 reach [`RANDOM_WRITE_SHARE`].
-const REQUEST_COSTS: ByteLength = ByteLength::new(47_104);
+const REQUEST_COST_BYTES: ByteLength = ByteLength::new(47_104);
 
 /// Share of the sequential throughput that random writes of 64 KiB reach with several in flight, as an order
 /// of magnitude: all of it on a new drive, a quarter of it in steady state with little over-provisioning (a
@@ -284,9 +284,9 @@ pub enum Sample {
 }
 
 /// A watcher that ignores progress and never ends the run.
-pub struct Unwatched;
+pub struct NullWatcher;
 
-impl Watcher for Unwatched {
+impl Watcher for NullWatcher {
     fn step(&mut self, _: &str, _: f64) {}
     fn progress(&mut self, _: f64) -> Control {
         Control::Continue
@@ -294,19 +294,19 @@ impl Watcher for Unwatched {
 }
 
 /// Passes the progress of one phase of a drive to a watcher.
-pub(crate) struct Watched<'a> {
+pub(crate) struct PhaseObserver<'a> {
     watcher: &'a mut dyn Watcher,
     /// Bytes and time of the phase that were passed on in samples.
     known: (ByteLength, Nanoseconds),
 }
 
-impl<'a> Watched<'a> {
-    pub(crate) fn by(watcher: &'a mut dyn Watcher) -> Watched<'a> {
-        Watched { watcher, known: (ByteLength::ZERO, Nanoseconds::ZERO) }
+impl<'a> PhaseObserver<'a> {
+    pub(crate) fn new(watcher: &'a mut dyn Watcher) -> PhaseObserver<'a> {
+        PhaseObserver { watcher, known: (ByteLength::ZERO, Nanoseconds::ZERO) }
     }
 
     /// Sends a sample of the transfer since the last one. Idle time sends none.
-    fn pass_on(&mut self, progress: &Progress) {
+    fn send_sample(&mut self, progress: &Progress) {
         let (bytes, time) = self.known;
         if progress.bytes_done > bytes && progress.elapsed > time {
             self.known = (progress.bytes_done, progress.elapsed);
@@ -317,9 +317,9 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl Observer for Watched<'_> {
+impl Observer for PhaseObserver<'_> {
     fn progress(&mut self, progress: &Progress) -> Control {
-        self.pass_on(progress);
+        self.send_sample(progress);
         let share = |done: u64, total: u64| done as f64 / total.max(1) as f64;
         let done = match (progress.bytes_total, progress.time_total) {
             (Some(total), _) => share(progress.bytes_done.bytes(), total.bytes()),
@@ -349,7 +349,7 @@ pub struct Record {
 
 impl Record {
     /// Adds a finding.
-    pub fn find(&mut self, level: Level, code: &str, text: String) {
+    pub fn add_finding(&mut self, level: Level, code: &str, text: String) {
         self.findings.push(Finding { level, code: code.to_owned(), text });
     }
 
@@ -363,10 +363,10 @@ impl Record {
     }
 
     /// Adds a finding that says how the figures of a scaled or shortened protocol compare with the full one.
-    pub(crate) fn say_if_shortened(&mut self, settings: &Settings) {
+    pub(crate) fn add_shortened_finding(&mut self, settings: &Settings) {
         let divisor = settings.divisor();
         if divisor > 1 {
-            self.find(
+            self.add_finding(
                 Level::Info,
                 "scaled",
                 format!(
@@ -378,7 +378,7 @@ impl Record {
                 ),
             );
         } else if settings.shortened() {
-            self.find(
+            self.add_finding(
                 Level::Info,
                 "shortened",
                 "The protocol was changed or shortened; compare these figures only with runs of the same \
@@ -419,15 +419,15 @@ impl Record {
 }
 
 /// Longest time that one workload may be measured. A longer one is taken for a typing error.
-const MOST_TIME: Nanoseconds = Phase::LONGEST;
+const MAX_WORKLOAD_TIME: Nanoseconds = Phase::LONGEST;
 
 /// Longest time that the host may spend on one step of its own, such as an insert.
-const MOST_HOST_TIME: Nanoseconds = Nanoseconds::from_secs(10);
+const MAX_HOST_TIME: Nanoseconds = Nanoseconds::from_secs(10);
 
 /// Checks the duration called `name` of a workload.
 fn check_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
     let time = settings.duration(name);
-    if time > Nanoseconds::ZERO && time <= MOST_TIME {
+    if time > Nanoseconds::ZERO && time <= MAX_WORKLOAD_TIME {
         return Ok(());
     }
     Err(LabError::Range {
@@ -439,7 +439,7 @@ fn check_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
 
 /// Checks the parameter called `name`, a time that the host of a simulated drive spends by itself.
 fn check_host_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
-    if settings.duration(name) <= MOST_HOST_TIME {
+    if settings.duration(name) <= MAX_HOST_TIME {
         return Ok(());
     }
     Err(LabError::Range {

@@ -3,7 +3,7 @@
 use ssdlab_interchange::fio::JobFile;
 use ssdlab_interchange::fio::json::{FioJob, FioRun, Side};
 
-use crate::experiment::figures::{self, JobRow, PERCENTILES};
+use crate::experiment::job_table::{self, JobRow, PERCENTILES};
 use crate::experiment::{Experiment, Record, job};
 use crate::report::{
     Cost, Fact, Host, LatencyHistogram, Level, Parameter, Percentile, Report, SCHEMA, Target,
@@ -19,12 +19,12 @@ pub fn report(runs: &[FioRun], origin: &str) -> Report {
     let mut rows = Vec::new();
     let jobs: Vec<(String, &FioJob)> = named(runs);
     for (name, job) in &jobs {
-        tell_job(name, job, &mut rows, &mut record);
-        tell_options(name, job, &mut record);
+        add_job(name, job, &mut rows, &mut record);
+        add_options(name, job, &mut record);
     }
-    record.tables.push(figures::table("jobs", &rows));
-    figures::conclude(&rows, &mut record);
-    tell_doubts(&jobs, &mut record);
+    record.tables.push(job_table::table("jobs", &rows));
+    job_table::conclude(&rows, &mut record);
+    add_doubts(&jobs, &mut record);
     let file = Parameter { name: "file".to_owned(), value: origin.to_owned(), changed: false };
     Report {
         schema: SCHEMA.to_owned(),
@@ -53,12 +53,12 @@ pub fn report(runs: &[FioRun], origin: &str) -> Report {
             units: rows.iter().map(|row| row.bytes.div_ceil(4096)).sum(),
             peak_rss_bytes: 0,
         },
-        ..empty()
+        ..empty_report()
     }
 }
 
 /// Returns an empty report, for the fields that fio's results do not have.
-pub(crate) fn empty() -> Report {
+pub(crate) fn empty_report() -> Report {
     let text = r#"{"schema":"","experiment":"","target":{"kind":"file","name":"","capacity_bytes":0,
         "engine":"","caveats":[],"facts":[]},"seed":0,"parameters":[],"shortened":false,
         "interrupted":false,"host":{"system":"","architecture":"","processors":0,"ssdlab":""},
@@ -85,7 +85,7 @@ fn named(runs: &[FioRun]) -> Vec<(String, &FioJob)> {
     named
 }
 
-fn tell_job(name: &str, job: &FioJob, rows: &mut Vec<JobRow>, record: &mut Record) {
+fn add_job(name: &str, job: &FioJob, rows: &mut Vec<JobRow>, record: &mut Record) {
     let longest = job.sides.iter().map(|side| side.seconds).fold(0.0, f64::max);
     for (side, operation) in job.sides.iter().zip(KINDS) {
         if side.requests == 0 {
@@ -131,10 +131,10 @@ fn histogram(name: &str, side: &Side) -> Option<LatencyHistogram> {
 }
 
 /// Adds the job's options as parameters, in the form of a run of `job` if they are understood.
-fn tell_options(name: &str, job: &FioJob, record: &mut Record) {
+fn add_options(name: &str, job: &FioJob, record: &mut Record) {
     let given = || job.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     match JobFile::job_of_options(name, given()) {
-        Ok(understood) => job::tell_settings(&understood, record),
+        Ok(understood) => job::add_job_parameters(&understood, record),
         Err(_) => record.parameters.extend(given().map(|(key, value)| Parameter {
             name: format!("{name}.{key}"),
             value: value.to_owned(),
@@ -143,10 +143,10 @@ fn tell_options(name: &str, job: &FioJob, record: &mut Record) {
     }
 }
 
-fn tell_doubts(jobs: &[(String, &FioJob)], record: &mut Record) {
+fn add_doubts(jobs: &[(String, &FioJob)], record: &mut Record) {
     for (name, job) in jobs.iter().filter(|(_, job)| job.error != 0) {
         let text = format!("Job {name} ended with error {} of the system.", job.error);
-        record.find(Level::Problem, "not-finished", text);
+        record.add_finding(Level::Problem, "not-finished", text);
     }
     let buffered = |job: &FioJob| {
         let is = |key: &str, value: &str| job.options.get(key).is_some_and(|it| it == value);
@@ -160,13 +160,13 @@ fn tell_doubts(jobs: &[(String, &FioJob)], record: &mut Record) {
              measured is the memory of the machine, at least in part.",
             names.join(", ")
         );
-        record.find(Level::Warning, "page-cache", text);
+        record.add_finding(Level::Warning, "page-cache", text);
     }
     let is_completion = |side: &Side| side.requests > 0 && side.is_completion;
     if jobs.iter().any(|(_, job)| job.sides[..3].iter().any(is_completion)) {
         let text = "Percentiles are fio's clat, which leaves out the time of handing a request \
                     over; means are its lat, which has it.";
-        record.find(Level::Info, "completion-latency", text.to_owned());
+        record.add_finding(Level::Info, "completion-latency", text.to_owned());
     }
 }
 

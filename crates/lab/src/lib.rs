@@ -26,9 +26,8 @@
 //! ```
 
 pub mod advise;
-pub mod age;
 pub mod compare;
-pub mod effort;
+pub mod cpu_estimate;
 mod error;
 pub mod experiment;
 pub mod import;
@@ -36,10 +35,11 @@ pub mod machine;
 pub mod memory;
 pub mod output;
 pub mod power_cut;
+pub mod precondition;
 pub mod quick;
-pub mod rehearsal;
 pub mod report;
 pub mod run;
+pub mod script_export;
 mod sqlite;
 mod steady;
 pub mod store;

@@ -10,7 +10,7 @@ use crate::experiment::Plan;
 use crate::target::Target;
 
 /// Memory of a run besides that of its drives: the program, latencies, the report.
-const BESIDES: ByteLength = ByteLength::new(64 << 20);
+const PROCESS_OVERHEAD: ByteLength = ByteLength::new(64 << 20);
 
 /// Estimated memory of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Need {
         };
         let drives = plan.drives;
         Some(Need {
-            throughout: BESIDES + drive * u64::from(drives.throughout),
+            throughout: PROCESS_OVERHEAD + drive * u64::from(drives.throughout),
             per_copy: drive * u64::from(drives.per_copy),
             copies: drives.copies,
         })
@@ -43,14 +43,14 @@ impl Need {
     /// Returns the memory for opening `target`: a stack may write all of its members to synchronise them.
     /// `None` if opening takes almost no memory, such as for a saved drive, whose file is mapped.
     pub fn of_opening(target: &Target) -> Option<Need> {
-        if let Target::Stack(_) = target { Need::of_ageing(target) } else { None }
+        if let Target::Stack(_) = target { Need::of_preconditioning(target) } else { None }
     }
 
     /// Returns the memory for preconditioning a drive of `target`.
-    pub fn of_ageing(target: &Target) -> Option<Need> {
+    pub fn of_preconditioning(target: &Target) -> Option<Need> {
         let all = ByteLength::new(u64::MAX);
         let drive = target.memory(all, all)?;
-        Some(Need { throughout: BESIDES + drive, per_copy: ByteLength::ZERO, copies: 0 })
+        Some(Need { throughout: PROCESS_OVERHEAD + drive, per_copy: ByteLength::ZERO, copies: 0 })
     }
 
     /// Returns the minimum memory of the run: with one workload after the other.
@@ -62,8 +62,8 @@ impl Need {
     /// there is enough memory, and at least one.
     pub fn threads(&self, available: ByteLength, processors: usize) -> usize {
         let most = processors.max(1) as u64;
-        let room = available.bytes().saturating_sub(self.throughout.bytes());
-        let fit = room.checked_div(self.per_copy.bytes()).unwrap_or(most);
+        let free_memory = available.bytes().saturating_sub(self.throughout.bytes());
+        let fit = free_memory.checked_div(self.per_copy.bytes()).unwrap_or(most);
         fit.clamp(1, most) as usize
     }
 }
@@ -87,11 +87,11 @@ impl Target {
     }
 
     /// Returns the target scaled down just enough that `need` fits into `available`; `None` if no scale fits.
-    pub fn that_fits(&self, need: &Need, available: ByteLength) -> Option<String> {
+    pub fn largest_scale_that_fits(&self, need: &Need, available: ByteLength) -> Option<String> {
         let scales = (1..=12).map(|power| 1_u32 << power);
         let fits = |divisor: &u32| need.least().bytes() / u64::from(*divisor) < available.bytes();
         let divisor = scales.into_iter().find(fits)?;
-        let name = self.at_scale(divisor)?;
+        let name = self.name_at_scale(divisor)?;
         Target::parse(&name).is_ok().then_some(name)
     }
 }
@@ -136,8 +136,8 @@ mod tests {
     fn a_scale_that_fits_is_named_for_drives_and_stacks() {
         let fitting = |text: &str| {
             let target = Target::parse(text).unwrap();
-            let need = Need::of_ageing(&target).unwrap();
-            target.that_fits(&need, ByteLength::new(GIB))
+            let need = Need::of_preconditioning(&target).unwrap();
+            target.largest_scale_that_fits(&need, ByteLength::new(GIB))
         };
         assert_eq!(fitting("sim:toshiba-xg5").as_deref(), Some("sim:toshiba-xg5,scale=1/2"));
         let stack = fitting("raid1(sim:samsung-pm1725b;sim:samsung-pm1725b),sync=none").unwrap();

@@ -4,15 +4,15 @@
 //! All of them read the same [`Report`](crate::report::Report) and know no experiment by name: the layout
 //! follows from names, units and shapes, so that a new experiment needs no code here.
 
+pub(crate) mod axis;
 pub(crate) mod chart;
 pub mod csv;
 pub(crate) mod format;
 pub mod hdr;
 pub mod html;
 pub mod json;
-mod moments;
-pub(crate) mod scale;
+mod recording_table;
 pub mod text;
 
 pub use format::{label, significant, span};
-pub use moments::shades;
+pub use recording_table::shades;

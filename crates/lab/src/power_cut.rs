@@ -172,7 +172,7 @@ pub fn explore(
     watcher: &mut dyn Watcher,
 ) -> Result<Exploration, LabError> {
     let configuration = small_drive(target, profile, request)?;
-    let tested = drive(target, &configuration, request)?;
+    let tested = prepare_drive(target, &configuration, request)?;
     let histories = histories(&request.histories, &configuration, request.seed)?;
     let mut exploration = Exploration {
         schema: SCHEMA.to_owned(),
@@ -201,10 +201,10 @@ pub fn explore(
             Ok(found) => explored = explored.and(found),
             Err(failure) => {
                 if let Finding::Recovery(RecoveryError::Unsupported { .. }) = &failure.finding {
-                    return Err(refused(target, failure.finding.to_string()));
+                    return Err(target_error(target, failure.finding.to_string()));
                 }
                 watcher.step("the shortest history", 0.0);
-                exploration.broken = Some(shorten(&tested, seed, &history));
+                exploration.broken = Some(shortest_broken(&tested, seed, &history));
                 break;
             }
         }
@@ -225,20 +225,20 @@ pub fn explore(
 }
 
 /// Returns the drive before the history.
-fn drive(
+fn prepare_drive(
     target: &str,
     configuration: &Configuration,
     request: &Request,
 ) -> Result<Tested, LabError> {
     let mut tested = Tested::new(configuration, request.fault)
-        .map_err(|error| refused(target, error.to_string()))?;
+        .map_err(|error| target_error(target, error.to_string()))?;
     if !request.is_new {
         tested.age(&mut Pcg64Mcg::seed_from_u64(request.seed));
     }
     Ok(tested)
 }
 
-fn refused(target: &str, why: String) -> LabError {
+fn target_error(target: &str, why: String) -> LabError {
     LabError::Target { text: target.to_owned(), why }
 }
 
@@ -247,13 +247,12 @@ fn small_drive(
     profile: &Profile,
     request: &Request,
 ) -> Result<Configuration, LabError> {
-    let mut configuration = profile
-        .configuration()?
-        .miniature()
-        .map_err(|error| refused(target, format!("it cannot be made small enough: {error}")))?;
+    let mut configuration = profile.configuration()?.miniature().map_err(|error| {
+        target_error(target, format!("it cannot be made small enough: {error}"))
+    })?;
     let flush = &mut configuration.mechanisms.flush;
     if request.lies && configuration.buffer.protected {
-        return Err(refused(
+        return Err(target_error(
             target,
             "capacitors protect what it has answered, so that ignoring a flush is no lie; add \
              controller.power_loss_protection=off"
@@ -267,14 +266,14 @@ fn small_drive(
 }
 
 /// A history, with its seed if it is random.
-type Seeded = (Option<u64>, Vec<Step>);
+type SeededHistory = (Option<u64>, Vec<Step>);
 
 /// Returns the histories.
 fn histories(
     histories: &Histories,
     configuration: &Configuration,
     seed: u64,
-) -> Result<Vec<Seeded>, LabError> {
+) -> Result<Vec<SeededHistory>, LabError> {
     let units = configuration.geometry.logical_units();
     match histories {
         Histories::Given(text) => {
@@ -293,7 +292,7 @@ fn histories(
     }
 }
 
-fn shorten(tested: &Tested, seed: Option<u64>, history: &[Step]) -> Broken {
+fn shortest_broken(tested: &Tested, seed: Option<u64>, history: &[Step]) -> Broken {
     let (shortest, failure) = shortest_failure(tested, history);
     Broken {
         seed,

@@ -7,7 +7,7 @@
 
 use crate::error::LabError;
 use crate::experiment::{Experiment, Settings};
-use crate::target::{Scaled, Target};
+use crate::target::{ScaledTarget, Target};
 
 /// Returns the settings and the drive of a quick run; `set` are the user's parameters.
 ///
@@ -19,14 +19,14 @@ pub fn quick(
     seed: u64,
     set: &[(String, String)],
 ) -> Result<(Settings, Target), LabError> {
-    if !experiment.scales_with_the_drive() {
+    if !experiment.scales_with_capacity() {
         return Ok((Settings::new(experiment, true, set)?, target));
     }
-    if let Some(Scaled { target, divisor }) = target.scaled(seed)? {
-        return Ok((Settings::at_scale(experiment, divisor, set)?, target));
+    if let Some(ScaledTarget { target, divisor }) = target.scaled_down(seed)? {
+        return Ok((Settings::for_scaled_drive(experiment, divisor, set)?, target));
     }
-    let settings = match target.is_small() {
-        true => Settings::of_a_small_drive(experiment, set)?,
+    let settings = match target.is_small_enough() {
+        true => Settings::for_small_drive(experiment, set)?,
         false => Settings::new(experiment, true, set)?,
     };
     Ok((settings, target))

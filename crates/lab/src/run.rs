@@ -8,7 +8,7 @@ use ssdlab_model::health::Health;
 use ssdlab_units::{KIB, Nanoseconds};
 
 use crate::error::LabError;
-use crate::experiment::oracle;
+use crate::experiment::theory_comparison;
 use crate::experiment::{Experiment, Record, Settings, Watcher};
 use crate::machine;
 use crate::report::{
@@ -43,9 +43,9 @@ pub fn run(
     let mut error = experiment.run(settings, seed, drive, &mut record, watcher).err();
     drive.set_measuring(false);
     drive.look_at_health(When::After);
-    if error.is_none() && experiment.examines(settings) {
+    if error.is_none() && experiment.checks_plausibility(settings) {
         for remark in drive.examine() {
-            record.find(Level::Warning, remark.code, remark.text);
+            record.add_finding(Level::Warning, remark.code, remark.text);
         }
     }
     let mut description = drive.description();
@@ -57,12 +57,14 @@ pub fn run(
     let simulated = description.kind == DriveKind::Simulated;
     let mut parameters = settings.parameters(&description);
     if !simulated {
-        parameters.retain(|one| !experiment.only_simulated().contains(&one.name.as_str()));
+        parameters
+            .retain(|one| !experiment.simulated_only_parameters().contains(&one.name.as_str()));
     }
     let simulated_seconds =
-        simulated.then(|| (drive.now().since(drive_time) + record.tally.time_of_copies).seconds());
+        simulated.then(|| (drive.now().since(drive_time) + record.tally.time_on_copies).seconds());
     let recorder = drive.simulated().and_then(|it| it.recorder().cloned());
-    let insides: Vec<Inside> = record.tally.gone.iter().copied().chain(drive.inside()).collect();
+    let insides: Vec<Inside> =
+        record.tally.finished_drives.iter().copied().chain(drive.inside()).collect();
     if let Err(failure) = drive.clean_up()
         && error.is_none()
     {
@@ -70,13 +72,13 @@ pub fn run(
     }
     // A run that ended before it had results gets no finding about theory.
     if error.is_none() || record.tables.iter().any(|table| !table.rows.is_empty()) {
-        oracle::conclude(&record.tally.judged.clone(), &mut record);
+        theory_comparison::conclude(&record.tally.theory_comparisons.clone(), &mut record);
     }
-    if record.tally.forgot_what_was_saved {
+    if record.tally.replaced_saved_drive {
         let text = "The protocol asks for a new drive, and took another one from the factory in place \
                     of the one that was saved: what that went through plays no part there. \
                     --purge none takes it as it is.";
-        record.find(Level::Notice, "saved-state-unused", text.to_owned());
+        record.add_finding(Level::Notice, "saved-state-unused", text.to_owned());
     }
     if let Some(error) = &error {
         record.findings.push(Finding {
@@ -91,7 +93,7 @@ pub fn run(
             "The inside of {} drives was recorded; the report keeps the {RECORDINGS_MAX} longest.",
             tracks.len()
         );
-        record.find(Level::Notice, "recordings-left-out", text);
+        record.add_finding(Level::Notice, "recordings-left-out", text);
     }
     let health = health_of_the_most_written(&insides);
     note_warnings(health, &mut record);
@@ -200,13 +202,13 @@ fn note_warnings(health: Option<Health>, record: &mut Record) {
     if critical_warning & READ_ONLY != 0 {
         let text = "The drive has become read-only: blocks of its flash went bad, and none is left \
                     to replace the next. What was written before can be read.";
-        record.find(Level::Problem, "end-of-life", text.to_owned());
+        record.add_finding(Level::Problem, "end-of-life", text.to_owned());
     } else if critical_warning != 0 {
         let text = format!(
             "Only {spare} % of the drive's spare blocks are left, and it becomes read-only when they \
              are used up."
         );
-        record.find(Level::Warning, "spare-low", text);
+        record.add_finding(Level::Warning, "spare-low", text);
     }
 }
 

@@ -20,7 +20,7 @@ use ssdlab_units::Nanoseconds;
 use crate::error::LabError;
 
 /// State that the calls of one VFS share. SQLite is used from one thread at a time, and calls do not nest.
-struct Shared<'a, 'd> {
+struct VfsState<'a, 'd> {
     files: RefCell<&'a mut FileSystem<'d>>,
     /// Shared memory of the connections to a database in WAL mode.
     regions: RefCell<Vec<Box<[u64]>>>,
@@ -31,7 +31,7 @@ struct Shared<'a, 'd> {
 /// A database on a simulated file system.
 pub(crate) struct Database<'s> {
     connection: &'s Connection,
-    shared: *const Shared<'s, 's>,
+    shared: *const VfsState<'s, 's>,
     lifetime: PhantomData<&'s ()>,
 }
 
@@ -50,19 +50,19 @@ impl Database<'_> {
     }
 
     /// Lets virtual time pass for work of the host.
-    pub(crate) fn spend(&self, duration: Nanoseconds) -> Result<(), LabError> {
+    pub(crate) fn advance_time(&self, duration: Nanoseconds) -> Result<(), LabError> {
         Ok(self.with_files(|files| files.spend(duration))?)
     }
 }
 
 /// A VFS that is registered with SQLite for the lifetime of this value.
-struct Registered {
+struct RegisteredVfs {
     vfs: Box<ffi::sqlite3_vfs>,
     name: CString,
 }
 
-impl Registered {
-    fn new(shared: &Shared<'_, '_>) -> Registered {
+impl RegisteredVfs {
+    fn new(shared: &VfsState<'_, '_>) -> RegisteredVfs {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = CString::new(format!("ssdlab-{number}")).expect("no zero in it");
@@ -72,11 +72,11 @@ impl Registered {
         // SAFETY: the structure stays at its address in the box until it is unregistered.
         let outcome = unsafe { ffi::sqlite3_vfs_register(&mut *vfs, 0) };
         assert_eq!(outcome, ffi::SQLITE_OK, "SQLite has room for another VFS");
-        Registered { vfs, name }
+        RegisteredVfs { vfs, name }
     }
 }
 
-impl Drop for Registered {
+impl Drop for RegisteredVfs {
     fn drop(&mut self) {
         // SAFETY: the VFS was registered, and every connection through it is closed.
         unsafe { ffi::sqlite3_vfs_unregister(&mut *self.vfs) };
@@ -93,12 +93,12 @@ pub(crate) fn with_database<R>(
     name: &str,
     work: impl FnOnce(&Database<'_>) -> Result<R, LabError>,
 ) -> Result<R, LabError> {
-    let shared = Shared {
+    let shared = VfsState {
         files: RefCell::new(files),
         regions: RefCell::default(),
         failure: RefCell::default(),
     };
-    let registered = Registered::new(&shared);
+    let registered = RegisteredVfs::new(&shared);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
     let outcome = (|| {
         let connection =
@@ -124,7 +124,7 @@ pub(crate) fn with_database<R>(
 #[repr(C)]
 struct OpenFile {
     base: ffi::sqlite3_file,
-    shared: *const Shared<'static, 'static>,
+    shared: *const VfsState<'static, 'static>,
     file: FileNumber,
     /// True until the first sync of a new journal, which also syncs the directory.
     is_new_journal: bool,
@@ -195,7 +195,7 @@ mod tests {
                     set_up(database, "wal");
                     for _ in 0..50 {
                         database.connection().execute("insert into t(b) values('x')", [])?;
-                        database.spend(Nanoseconds::from_millis(1))?;
+                        database.advance_time(Nanoseconds::from_millis(1))?;
                     }
                     Ok(())
                 })

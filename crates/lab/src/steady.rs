@@ -52,16 +52,16 @@ pub struct Steady {
 
 /// Result for a series that is not steady.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Moving {
+pub struct NotSteady {
     /// Condition that is not met.
-    pub why: Why,
+    pub why: UnmetCondition,
     /// Estimated number of further rounds; `None` if no end can be forecast.
     pub more_rounds: Option<usize>,
 }
 
 /// Condition of steady state that is not met.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Why {
+pub enum UnmetCondition {
     /// There are too few rounds to say anything.
     TooFew,
     /// The drive was written too little.
@@ -79,25 +79,26 @@ pub enum Why {
 /// Judges the rounds measured so far, all of the same length.
 ///
 /// `rounds_to_write` is the number of further rounds until enough was written; zero if enough was written.
-pub fn judge(rounds: &[f64], rounds_to_write: usize) -> Result<Steady, Moving> {
+pub fn judge(rounds: &[f64], rounds_to_write: usize) -> Result<Steady, NotSteady> {
     let window = rounds.len() / 2..rounds.len();
     if window.len() < ROUNDS_MIN {
         let more = (2 * ROUNDS_MIN - rounds.len()).max(rounds_to_write);
-        return Err(Moving { why: Why::TooFew, more_rounds: Some(more) });
+        return Err(NotSteady { why: UnmetCondition::TooFew, more_rounds: Some(more) });
     }
     let values = &rounds[window.clone()];
     let trend = trend_of(values);
     if trend.mean <= 0.0 {
-        return Err(Moving { why: Why::TooFew, more_rounds: None });
+        return Err(NotSteady { why: UnmetCondition::TooFew, more_rounds: None });
     }
     let before = &rounds[rounds.len() / 4..window.start];
-    let why = objection(values, window.start, &trend).or_else(|| goes_on(before, &trend));
+    let why =
+        unmet_condition(values, window.start, &trend).or_else(|| persistent_drift(before, &trend));
     if let Some(why) = why {
         let more = forecast(rounds, &trend, why);
-        return Err(Moving { why, more_rounds: more.map(|more| more.max(rounds_to_write)) });
+        return Err(NotSteady { why, more_rounds: more.map(|more| more.max(rounds_to_write)) });
     }
     if rounds_to_write > 0 {
-        return Err(Moving { why: Why::Written, more_rounds: Some(rounds_to_write) });
+        return Err(NotSteady { why: UnmetCondition::Written, more_rounds: Some(rounds_to_write) });
     }
     Ok(Steady { window, mean: trend.mean, half_width: trend.mean_bound, drift: trend.drift })
 }
@@ -122,46 +123,49 @@ fn trend_of(values: &[f64]) -> Trend {
     }
 }
 
-fn objection(values: &[f64], first: usize, trend: &Trend) -> Option<Why> {
+fn unmet_condition(values: &[f64], first: usize, trend: &Trend) -> Option<UnmetCondition> {
     if trend.drift.abs() > DRIFT_MAX {
-        return Some(Why::Drift(trend.drift));
+        return Some(UnmetCondition::Drift(trend.drift));
     }
     if trend.drift.abs() + trend.drift_bound > DRIFT_MAX {
-        return Some(Why::Scatter(trend.drift.abs() + trend.drift_bound));
+        return Some(UnmetCondition::Scatter(trend.drift.abs() + trend.drift_bound));
     }
     // These compare all pairs of rounds, so they come last.
     if let Some(place) = change::level(values, LEVEL_MAX * trend.mean) {
-        return Some(Why::Change(first + place));
+        return Some(UnmetCondition::Change(first + place));
     }
     let period = trend::period(values, &Trend::of(values), values.len() * 2 / 3);
-    period.filter(|period| period * PERIODS_MIN > values.len()).map(Why::Swing)
+    period.filter(|period| period * PERIODS_MIN > values.len()).map(UnmetCondition::Swing)
 }
 
-/// Returns an objection if the drift is certain, has the same sign as in the window before (half as long),
+/// Returns the unmet condition if the drift is certain, has the same sign as in the window before (half as long),
 /// and is no smaller than there: such a series goes on changing.
-fn goes_on(before: &[f64], trend: &Trend) -> Option<Why> {
+fn persistent_drift(before: &[f64], trend: &Trend) -> Option<UnmetCondition> {
     let before = Trend::of(before);
     let is_certain = |trend: &Trend| trend.drift.abs() > trend.drift_bound;
     let is_the_same =
         before.drift.signum() == trend.drift.signum() && trend.drift.abs() >= before.drift.abs();
-    (is_certain(trend) && is_certain(&before) && is_the_same).then_some(Why::Drift(trend.drift))
+    (is_certain(trend) && is_certain(&before) && is_the_same)
+        .then_some(UnmetCondition::Drift(trend.drift))
 }
 
 /// Returns the estimated number of further rounds. A drift is taken for the end of an exponential decay. A
 /// scatter averages out with the square root of the number of rounds.
-fn forecast(rounds: &[f64], trend: &Trend, why: Why) -> Option<usize> {
+fn forecast(rounds: &[f64], trend: &Trend, why: UnmetCondition) -> Option<usize> {
     let count = rounds.len();
     match why {
-        Why::Drift(drift) => decay(rounds, drift).map(|more| more.clamp(1, 20 * count)),
-        Why::Scatter(_) => {
-            let room = DRIFT_MAX - trend.drift.abs().min(DRIFT_MAX / 2.0);
-            let factor = (trend.drift_bound / room).powi(2);
+        UnmetCondition::Drift(drift) => decay(rounds, drift).map(|more| more.clamp(1, 20 * count)),
+        UnmetCondition::Scatter(_) => {
+            let margin = DRIFT_MAX - trend.drift.abs().min(DRIFT_MAX / 2.0);
+            let factor = (trend.drift_bound / margin).powi(2);
             Some(((factor - 1.0).max(0.1) * count as f64).ceil() as usize)
         }
         // The change has to leave the window, which is the later half.
-        Why::Change(place) => Some((2 * place).saturating_sub(count).max(ROUNDS_MIN)),
-        Why::Swing(period) => Some((2 * PERIODS_MIN * period).saturating_sub(count).max(1)),
-        Why::TooFew | Why::Written => None,
+        UnmetCondition::Change(place) => Some((2 * place).saturating_sub(count).max(ROUNDS_MIN)),
+        UnmetCondition::Swing(period) => {
+            Some((2 * PERIODS_MIN * period).saturating_sub(count).max(1))
+        }
+        UnmetCondition::TooFew | UnmetCondition::Written => None,
     }
 }
 

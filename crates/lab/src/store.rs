@@ -39,13 +39,13 @@ use crate::report::Report;
 /// Application ID in the file's header: "ssdl".
 const APPLICATION_ID: i32 = 0x7373_646c;
 /// Offset of the application ID in the header (SQLite, Database File Format, 1.3).
-const MARK: Range<usize> = 68..72;
+const APPLICATION_ID_BYTES: Range<usize> = 68..72;
 /// Version of the layout that is written.
 const VERSION: i32 = 1;
 /// Default time to wait for a lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-const LAYOUT: &str = "
+const SCHEMA_SQL: &str = "
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     started TEXT NOT NULL,
@@ -243,8 +243,8 @@ impl Store {
         if store.run(|connection| connection.is_readonly("main"))? {
             return Err(StoreError::ReadOnly { path: path.to_owned() });
         }
-        if !store.is_ours()? {
-            store.lay_out()?;
+        if !store.is_store()? {
+            store.create_schema()?;
         }
         Ok(store)
     }
@@ -257,11 +257,11 @@ impl Store {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
             _ => {}
         }
-        let store = match Store::to_read(path) {
-            Err(StoreError::HalfWritten { .. }) if has_our_mark(path) => {
+        let store = match Store::open_existing(path) {
+            Err(StoreError::HalfWritten { .. }) if has_application_id(path) => {
                 // With write permission, the first read rolls back the interrupted transaction.
-                Store::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, false)?.is_ours()?;
-                Store::to_read(path)?
+                Store::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, false)?.is_store()?;
+                Store::open_existing(path)?
             }
             opened => opened?,
         };
@@ -269,9 +269,9 @@ impl Store {
     }
 
     /// Opens a file read-only; `None` if it is empty.
-    fn to_read(path: &Path) -> Result<Option<Store>, StoreError> {
+    fn open_existing(path: &Path) -> Result<Option<Store>, StoreError> {
         let store = Store::connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, true)?;
-        Ok(store.is_ours()?.then_some(store))
+        Ok(store.is_store()?.then_some(store))
     }
 
     fn connect(path: &Path, flags: OpenFlags, is_read_only: bool) -> Result<Store, StoreError> {
@@ -292,27 +292,27 @@ impl Store {
 
     /// Returns true if the file has our layout, false if it is empty. It is read in one transaction, since
     /// another process may be creating the layout.
-    fn is_ours(&self) -> Result<bool, StoreError> {
-        let identity = self.run(|connection| {
-            let moment = connection.unchecked_transaction()?;
-            let identity = identify(&moment)?;
-            moment.commit()?;
-            Ok(identity)
+    fn is_store(&self) -> Result<bool, StoreError> {
+        let file_identity = self.run(|connection| {
+            let snapshot = connection.unchecked_transaction()?;
+            let file_identity = identify(&snapshot)?;
+            snapshot.commit()?;
+            Ok(file_identity)
         })?;
-        identity.verdict(&self.path)
+        file_identity.is_store(&self.path)
     }
 
     /// Creates the layout in an empty file. If another process does so at the same time, the second one to
     /// get the lock finds it done.
-    fn lay_out(&mut self) -> Result<(), StoreError> {
+    fn create_schema(&mut self) -> Result<(), StoreError> {
         let path = &self.path;
         let fail = |error| classify(error, path);
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(fail)?;
-        if !identify(&transaction).map_err(fail)?.verdict(path)? {
-            transaction.execute_batch(LAYOUT).map_err(fail)?;
+        if !identify(&transaction).map_err(fail)?.is_store(path)? {
+            transaction.execute_batch(SCHEMA_SQL).map_err(fail)?;
             transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(fail)?;
             transaction.pragma_update(None, "user_version", VERSION).map_err(fail)?;
         }
@@ -432,28 +432,29 @@ fn digits(text: &str) -> Option<i64> {
 
 /// Returns true if the header of the file, which may be half written, has our application ID, or if the file
 /// is empty.
-fn has_our_mark(path: &Path) -> bool {
-    let mut header = Vec::with_capacity(MARK.end);
-    let read = File::open(path).and_then(|it| it.take(MARK.end as u64).read_to_end(&mut header));
-    let mark = header.get(MARK).unwrap_or(&[]);
+fn has_application_id(path: &Path) -> bool {
+    let mut header = Vec::with_capacity(APPLICATION_ID_BYTES.end);
+    let read = File::open(path)
+        .and_then(|it| it.take(APPLICATION_ID_BYTES.end as u64).read_to_end(&mut header));
+    let mark = header.get(APPLICATION_ID_BYTES).unwrap_or(&[]);
     read.is_ok() && (header.is_empty() || mark == APPLICATION_ID.to_be_bytes())
 }
 
 /// Identification of a database file: its header and its schema.
-struct Identity {
+struct FileIdentity {
     application_id: i32,
     version: i32,
     objects: i64,
     has_runs: bool,
 }
 
-fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
+fn identify(connection: &Connection) -> rusqlite::Result<FileIdentity> {
     let pragma = |name: &str| connection.pragma_query_value(None, name, |row| row.get(0));
     let catalogue = "SELECT count(*), coalesce(max(name = 'runs' AND type = 'table'), 0)
                      FROM sqlite_schema";
     let (objects, has_runs) =
         connection.query_row(catalogue, (), |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(Identity {
+    Ok(FileIdentity {
         application_id: pragma("application_id")?,
         version: pragma("user_version")?,
         objects,
@@ -461,9 +462,9 @@ fn identify(connection: &Connection) -> rusqlite::Result<Identity> {
     })
 }
 
-impl Identity {
+impl FileIdentity {
     /// Returns true if the file is a store, false if it is empty.
-    fn verdict(&self, path: &Path) -> Result<bool, StoreError> {
+    fn is_store(&self, path: &Path) -> Result<bool, StoreError> {
         let path = path.to_owned();
         match (self.application_id, self.version) {
             (0, 0) if self.objects == 0 => Ok(false),

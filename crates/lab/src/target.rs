@@ -4,13 +4,13 @@
 //! `sim:./my.toml` one with the user's own profile, `sim:./aged.ssd` a saved drive; `raid1(sim:a;sim:b)` and
 //! the like are stacks of simulated drives. Any other target is a path.
 
+mod identity;
 pub(crate) mod scaled;
 mod simulated;
 mod stack;
-mod varied;
 
-pub use scaled::Scaled;
-pub(crate) use simulated::spare_words;
+pub use scaled::ScaledTarget;
+pub(crate) use simulated::spare_description;
 pub use stack::{StackKind, StackOption, StackTarget, stacks};
 
 use std::path::{Path, PathBuf};
@@ -62,11 +62,11 @@ impl Target {
                 why: "name a simulated drive (sim:PROFILE) or a path".to_owned(),
             });
         }
-        let is_simulated = sim_in_any_case(text).is_some();
+        let is_simulated = strip_sim_prefix(text).is_some();
         if (is_simulated || !text.contains(std::path::is_separator))
             && Path::new(text).symlink_metadata().is_err()
         {
-            return Err(LabError::Target { text: text.to_owned(), why: slip_words(text) });
+            return Err(LabError::Target { text: text.to_owned(), why: unknown_target_hint(text) });
         }
         Ok(Target::Path(PathBuf::from(text)))
     }
@@ -113,19 +113,19 @@ impl Target {
 }
 
 /// Returns the text behind `sim:`, in upper or lower case.
-fn sim_in_any_case(text: &str) -> Option<&str> {
+fn strip_sim_prefix(text: &str) -> Option<&str> {
     let (prefix, rest) = text.split_at_checked(4)?;
     prefix.eq_ignore_ascii_case("sim:").then_some(rest)
 }
 
 /// Returns the error for a bare word that names no file: it suggests the nearest target. A word is never
 /// taken for a file to create, because it may be a mistyped profile.
-fn slip_words(text: &str) -> String {
-    let word = sim_in_any_case(text).unwrap_or(text);
+fn unknown_target_hint(text: &str) -> String {
+    let word = strip_sim_prefix(text).unwrap_or(text);
     let (name, changes) = word.split_at(word.find(',').unwrap_or(word.len()));
     let profiles = profile::embedded().iter().map(|(known, _)| *known);
     let nearest = nearest(name, profiles).first().copied();
-    let simulated = match (nearest, sim_in_any_case(text)) {
+    let simulated = match (nearest, strip_sim_prefix(text)) {
         (Some(known), _) => format!("sim:{known}{changes} for the simulated drive"),
         (None, Some(rest)) => format!("sim:{rest} for a simulated drive"),
         (None, None) => "sim:PROFILE for a simulated drive".to_owned(),

@@ -12,8 +12,8 @@ use ssdlab_blockio::RealOptions;
 use ssdlab_units::ByteLength;
 
 use crate::error::LabError;
-use crate::experiment::{self, Experiment, Record, Settings, Watcher, side_by_side};
-use crate::import::empty;
+use crate::experiment::{self, Experiment, Record, Settings, Watcher, parallel};
+use crate::import::empty_report;
 use crate::machine;
 use crate::memory::{self, Need};
 use crate::output::format::significant;
@@ -60,7 +60,7 @@ const BUNDLED: [(&str, &str); 32] = [
 ];
 
 /// Errors larger than this, in percent, are named in a finding.
-const FAR_OFF: f64 = 10.0;
+const MAX_ERROR_PERCENT: f64 = 10.0;
 
 /// The published figures of one drive.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ enum Use {
 }
 
 impl Use {
-    fn words(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Use::Fitted => "fitted",
             Use::HeldOut => "held out",
@@ -166,13 +166,13 @@ impl Published {
 }
 
 /// A published figure with the model's value.
-struct Compared<'a> {
+struct ComparedFigure<'a> {
     drive: &'a str,
     figure: &'a Figure,
     model: f64,
 }
 
-impl Compared<'_> {
+impl ComparedFigure<'_> {
     /// Returns the error of the model, in percent of the published figure.
     fn error(&self) -> f64 {
         (self.model / self.figure.published - 1.0) * 100.0
@@ -192,21 +192,25 @@ pub fn compare(
     let runs = all_runs(drives, seed)?;
     watcher.step(&format!("{} experiments on {}", runs.len(), names(drives)), 1.0);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = threads_in(&runs, memory::available(), processors)?;
-    let weight = |run: &Prepared| run.memory.bytes() as f64;
+    let threads = threads_that_fit(&runs, memory::available(), processors)?;
+    let weight = |run: &PreparedRun| run.memory.bytes() as f64;
     let (found, outcome) =
-        side_by_side::run(&runs, weight, threads, watcher, &|run, watcher| match run
-            .carry_out(seed, watcher)
+        parallel::run(&runs, weight, threads, watcher, &|run, watcher| match run
+            .execute(seed, watcher)
         {
             Ok(found) => (found, Ok(())),
-            Err(error) => (Found::default(), Err(error)),
+            Err(error) => (ModelValues::default(), Err(error)),
         });
     outcome?;
     let requests = found.iter().map(|it| it.requests).sum();
     let mut compared = Vec::new();
     for (run, found) in runs.iter().zip(found) {
         let both = run.figures.iter().zip(found.figures);
-        compared.extend(both.map(|(figure, model)| Compared { drive: run.drive, figure, model }));
+        compared.extend(both.map(|(figure, model)| ComparedFigure {
+            drive: run.drive,
+            figure,
+            model,
+        }));
     }
     let mut record = Record::default();
     conclude(&compared, &mut record);
@@ -239,7 +243,7 @@ pub fn compare(
             units: requests,
             peak_rss_bytes: machine::peak_memory().bytes(),
         },
-        ..empty()
+        ..empty_report()
     })
 }
 
@@ -251,7 +255,7 @@ fn names(drives: &[Published]) -> String {
 }
 
 /// A run that figures are published of, ready to start.
-struct Prepared<'a> {
+struct PreparedRun<'a> {
     drive: &'a str,
     figures: &'a [Figure],
     experiment: &'static dyn Experiment,
@@ -263,13 +267,13 @@ struct Prepared<'a> {
 
 /// Returns the number of threads for `runs`: as many as there are processors, if that many of the largest
 /// runs fit into the memory that is `available`.
-fn threads_in(
-    runs: &[Prepared],
+fn threads_that_fit(
+    runs: &[PreparedRun],
     available: Option<ByteLength>,
     processors: usize,
 ) -> Result<usize, LabError> {
     let Some(available) = available else { return Ok(processors) };
-    let mut by_memory: Vec<&Prepared> = runs.iter().collect();
+    let mut by_memory: Vec<&PreparedRun> = runs.iter().collect();
     by_memory.sort_by_key(|it| Reverse(it.memory));
     let mut together = ByteLength::ZERO;
     for (count, run) in by_memory.iter().enumerate().take(processors) {
@@ -293,13 +297,13 @@ fn threads_in(
 }
 
 /// Prepares all runs of `drives` without starting any.
-fn all_runs(drives: &[Published], seed: u64) -> Result<Vec<Prepared<'_>>, LabError> {
+fn all_runs(drives: &[Published], seed: u64) -> Result<Vec<PreparedRun<'_>>, LabError> {
     let of_drive = |drive| drive_runs(drive, seed);
-    let runs: Vec<Vec<Prepared>> = drives.iter().map(of_drive).collect::<Result<_, _>>()?;
+    let runs: Vec<Vec<PreparedRun>> = drives.iter().map(of_drive).collect::<Result<_, _>>()?;
     Ok(runs.into_iter().flatten().collect())
 }
 
-fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<Prepared<'_>>, LabError> {
+fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<PreparedRun<'_>>, LabError> {
     let wrong = |why| LabError::Figures { name: drive.name.clone(), why };
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.to_owned())),
@@ -324,7 +328,14 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<Prepared<'_>>, LabErro
         settings.set_threads(1);
         let figures = &run.figure;
         let memory = memory_of(experiment, &settings, &target).map_err(named)?;
-        runs.push(Prepared { drive: &drive.name, figures, experiment, settings, target, memory });
+        runs.push(PreparedRun {
+            drive: &drive.name,
+            figures,
+            experiment,
+            settings,
+            target,
+            memory,
+        });
     }
     Ok(runs)
 }
@@ -348,13 +359,13 @@ fn memory_of(
 
 /// Values of the model for the figures of a run, in their order, and the number of requests.
 #[derive(Debug, Default)]
-struct Found {
+struct ModelValues {
     figures: Vec<f64>,
     requests: u64,
 }
 
-impl Prepared<'_> {
-    fn carry_out(&self, seed: u64, watcher: &mut dyn Watcher) -> Result<Found, LabError> {
+impl PreparedRun<'_> {
+    fn execute(&self, seed: u64, watcher: &mut dyn Watcher) -> Result<ModelValues, LabError> {
         let mut drive = self.target.open(&RealOptions::default())?;
         let outcome =
             crate::run::run(self.experiment, &self.settings, seed, drive.as_mut(), watcher);
@@ -365,7 +376,7 @@ impl Prepared<'_> {
         let figures = self.figures.iter().map(value).collect::<Result<_, _>>();
         let figures =
             figures.map_err(|why| LabError::Figures { name: self.drive.to_owned(), why })?;
-        Ok(Found { figures, requests: outcome.report.cost.requests })
+        Ok(ModelValues { figures, requests: outcome.report.cost.requests })
     }
 }
 
@@ -394,13 +405,13 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
     let value = column(&figure.column)?;
     let unit = &table.columns[value].unit;
     if figure.against.is_empty()
-        && MEASURES.contains(&measure(unit))
-        && measure(unit) != measure(&figure.unit)
+        && COMPARABLE_UNITS.contains(&published_unit(unit))
+        && published_unit(unit) != published_unit(&figure.unit)
     {
         return Err(format!(
             "{named}: column '{}' is in {}, and not in '{}'",
             figure.column,
-            measure(unit),
+            published_unit(unit),
             figure.unit
         ));
     }
@@ -445,10 +456,10 @@ fn shown(cell: &Cell) -> String {
 }
 
 /// Units of columns that published figures use.
-const MEASURES: [&str; 5] = ["IOPS", "MB/s", "us", "ms", "s"];
+const COMPARABLE_UNITS: [&str; 5] = ["IOPS", "MB/s", "us", "ms", "s"];
 
 /// Returns the unit in the notation of published figures.
-fn measure(unit: &str) -> &str {
+fn published_unit(unit: &str) -> &str {
     if unit == "1/s" { "IOPS" } else { unit }
 }
 
@@ -463,7 +474,7 @@ fn is_same(cell: &Cell, value: &toml::Value) -> bool {
     }
 }
 
-fn table(compared: &[Compared]) -> Table {
+fn table(compared: &[ComparedFigure]) -> Table {
     let columns = [
         ("drive", ""),
         ("figure", ""),
@@ -473,7 +484,7 @@ fn table(compared: &[Compared]) -> Table {
         ("error_percent", "%"),
         ("use", ""),
     ];
-    let row = |one: &Compared| {
+    let row = |one: &ComparedFigure| {
         vec![
             Cell::from(one.drive),
             Cell::from(one.figure.name.clone()),
@@ -481,7 +492,7 @@ fn table(compared: &[Compared]) -> Table {
             Cell::from(one.figure.published),
             Cell::from(one.model),
             Cell::from(one.error()),
-            Cell::from(one.figure.r#use.words()),
+            Cell::from(one.figure.r#use.name()),
         ]
     };
     Table {
@@ -491,7 +502,7 @@ fn table(compared: &[Compared]) -> Table {
     }
 }
 
-fn sources(compared: &[Compared]) -> Table {
+fn sources(compared: &[ComparedFigure]) -> Table {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for one in compared {
         let row = vec![Cell::from(one.drive), Cell::from(one.figure.source.clone())];
@@ -503,27 +514,27 @@ fn sources(compared: &[Compared]) -> Table {
     Table { name: "sources".to_owned(), columns, rows }
 }
 
-fn conclude(compared: &[Compared], record: &mut Record) {
+fn conclude(compared: &[ComparedFigure], record: &mut Record) {
     let part = |what: Use| {
         let errors: Vec<f64> = (compared.iter())
             .filter(|one| one.figure.r#use == what)
             .map(|one| one.error().abs())
             .collect();
-        let near = errors.iter().filter(|error| **error <= FAR_OFF).count();
+        let near = errors.iter().filter(|error| **error <= MAX_ERROR_PERCENT).count();
         (!errors.is_empty()).then(|| {
             format!(
-                "{near} of {} figures that were {} are met within {FAR_OFF} %",
+                "{near} of {} figures that were {} are met within {MAX_ERROR_PERCENT} %",
                 errors.len(),
-                what.words()
+                what.name()
             )
         })
     };
     let parts: Vec<String> = [Use::Fitted, Use::HeldOut].into_iter().filter_map(part).collect();
     if !parts.is_empty() {
-        record.find(Level::Info, "truth", format!("{}.", parts.join("; ")));
+        record.add_finding(Level::Info, "truth", format!("{}.", parts.join("; ")));
     }
-    let mut far: Vec<&Compared> =
-        compared.iter().filter(|one| one.error().abs() > FAR_OFF).collect();
+    let mut far: Vec<&ComparedFigure> =
+        compared.iter().filter(|one| one.error().abs() > MAX_ERROR_PERCENT).collect();
     far.sort_by(|a, b| b.error().abs().total_cmp(&a.error().abs()));
     for one in far {
         let text = format!(
@@ -535,14 +546,14 @@ fn conclude(compared: &[Compared], record: &mut Record) {
             one.figure.unit,
             one.error()
         );
-        record.find(Level::Notice, "far-off", text);
+        record.add_finding(Level::Notice, "far-off", text);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Unwatched;
+    use crate::experiment::NullWatcher;
 
     const SMALL: &str = r#"
         target = "sim:toshiba-xg5"
@@ -562,13 +573,13 @@ mod tests {
 
     fn error(text: &str) -> String {
         let published = Published::parse("mine", text);
-        published.and_then(|it| compare(&[it], 1, &mut Unwatched)).unwrap_err().to_string()
+        published.and_then(|it| compare(&[it], 1, &mut NullWatcher)).unwrap_err().to_string()
     }
 
     #[test]
     fn a_figure_stands_beside_what_the_model_makes_of_it() {
         let published = Published::parse("mine", SMALL).unwrap();
-        let report = compare(&[published], 1, &mut Unwatched).unwrap();
+        let report = compare(&[published], 1, &mut NullWatcher).unwrap();
         let row = &report.table("figures").unwrap().rows[0];
         assert_eq!(row[0], Cell::from("mine"));
         assert_eq!((row[3].number(), row[4].number()), (Some(0.8), Some(1.0)));
@@ -586,7 +597,7 @@ mod tests {
             .replace("column =", "against = { step = \"fill\" }\ncolumn =");
         let value = |text: &str| {
             let published = Published::parse("mine", text).unwrap();
-            let report = compare(&[published], 1, &mut Unwatched).unwrap();
+            let report = compare(&[published], 1, &mut NullWatcher).unwrap();
             report.table("figures").unwrap().rows[0][4].number().unwrap()
         };
         // The column `slowdown` of the table is that ratio, too.
@@ -630,10 +641,10 @@ mod tests {
             runs.last_mut().unwrap().memory = mib(memory);
         }
         runs.remove(0);
-        let threads = |available| threads_in(&runs, Some(mib(available)), 3).unwrap();
+        let threads = |available| threads_that_fit(&runs, Some(mib(available)), 3).unwrap();
         assert_eq!([300, 499, 500, 599, 600, 6000].map(threads), [1, 1, 2, 2, 3, 3]);
-        assert_eq!(threads_in(&runs, None, 3).unwrap(), 3);
-        let error = threads_in(&runs, Some(mib(299)), 3).unwrap_err().to_string();
+        assert_eq!(threads_that_fit(&runs, None, 3).unwrap(), 3);
+        let error = threads_that_fit(&runs, Some(mib(299)), 3).unwrap_err().to_string();
         assert!(error.contains("mine: fragmentation needs about 0.3 GiB of memory"), "{error}");
     }
 

@@ -1,6 +1,6 @@
 //! Profiles made from data sheets alone, against what others measured of the drives (SSD-iq: Haas et al., PVLDB 18).
 
-use ssdlab_lab::experiment::{self, Unwatched};
+use ssdlab_lab::experiment::{self, NullWatcher};
 use ssdlab_lab::quick::quick;
 use ssdlab_lab::report::Report;
 use ssdlab_lab::target::Target;
@@ -84,7 +84,7 @@ impl Drive {
             set.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let (settings, target) = quick(experiment, target, 1, &set).expect("it can be quick");
         let mut drive = target.open(&Default::default()).expect("a sound drive");
-        let outcome = ssdlab_lab::run(experiment, &settings, 1, drive.as_mut(), &mut Unwatched);
+        let outcome = ssdlab_lab::run(experiment, &settings, 1, drive.as_mut(), &mut NullWatcher);
         assert!(outcome.error.is_none(), "{:?}", outcome.error);
         outcome.report
     }

@@ -6,7 +6,7 @@
 //! which saves time and changes no figure.
 
 use ssdlab_blockio::RealOptions;
-use ssdlab_lab::experiment::{self, Settings, Unwatched};
+use ssdlab_lab::experiment::{self, NullWatcher, Settings};
 use ssdlab_lab::report::{Cell, Report};
 use ssdlab_lab::{Target, run};
 
@@ -16,7 +16,7 @@ fn run_barrier(target: &str) -> Report {
     let changes = changes.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let settings = Settings::new(experiment, false, &changes).unwrap();
     let mut drive = Target::parse(target).unwrap().open(&RealOptions::default()).unwrap();
-    let outcome = run(experiment, &settings, 1, drive.as_mut(), &mut Unwatched);
+    let outcome = run(experiment, &settings, 1, drive.as_mut(), &mut NullWatcher);
     assert!(outcome.error.is_none(), "{:?}", outcome.error);
     outcome.report
 }

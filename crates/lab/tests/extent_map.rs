@@ -5,7 +5,7 @@
 //!     ssdlab run random-write sim:kingston-v-64
 
 use ssdlab_blockio::RealOptions;
-use ssdlab_lab::experiment::{self, Settings, Unwatched};
+use ssdlab_lab::experiment::{self, NullWatcher, Settings};
 use ssdlab_lab::report::{Cell, Report};
 use ssdlab_lab::{Target, run};
 
@@ -16,7 +16,7 @@ fn run_on_kingston(name: &str, changes: &[(&str, &str)]) -> Report {
     let settings = Settings::new(experiment, false, &changes).unwrap();
     let target = Target::parse("sim:kingston-v-64").unwrap();
     let mut drive = target.open(&RealOptions::default()).unwrap();
-    let outcome = run(experiment, &settings, 1, drive.as_mut(), &mut Unwatched);
+    let outcome = run(experiment, &settings, 1, drive.as_mut(), &mut NullWatcher);
     assert!(outcome.error.is_none(), "{:?}", outcome.error);
     outcome.report
 }

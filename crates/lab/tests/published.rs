@@ -7,7 +7,7 @@ mod table;
 use ssdlab_blockio::RealOptions;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
-use ssdlab_lab::experiment::{self, Settings, Unwatched};
+use ssdlab_lab::experiment::{self, NullWatcher, Settings};
 use ssdlab_lab::report::Report;
 use ssdlab_lab::{Target, run};
 use ssdlab_model::profile::Profile;
@@ -18,7 +18,7 @@ fn run_on(target: &str, seed: u64) -> Report {
     let experiment = experiment::named("fragmentation").unwrap();
     let settings = Settings::new(experiment, false, &[]).unwrap();
     let mut drive = Target::parse(target).unwrap().open(&RealOptions::default()).unwrap();
-    let outcome = run(experiment, &settings, seed, drive.as_mut(), &mut Unwatched);
+    let outcome = run(experiment, &settings, seed, drive.as_mut(), &mut NullWatcher);
     assert!(outcome.error.is_none(), "{target}: {:?}", outcome.error);
     outcome.report
 }

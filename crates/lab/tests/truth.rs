@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use ssdlab_lab::experiment::Unwatched;
+use ssdlab_lab::experiment::NullWatcher;
 use ssdlab_lab::report::{Cell, Report};
 use ssdlab_lab::truth::{self, Published};
 
@@ -61,7 +61,7 @@ fn written(page: &str) -> Vec<[String; 6]> {
 
 #[test]
 fn no_figure_is_further_off_than_the_reference_says() {
-    let report = truth::compare(&Published::bundled(), 1, &mut Unwatched).unwrap();
+    let report = truth::compare(&Published::bundled(), 1, &mut NullWatcher).unwrap();
     let rows = rows(&report);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/truth.md");
     if std::env::var_os("SSDLAB_WRITE_REFERENCE").is_some() {

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, TryLockError};
 use pyo3::prelude::*;
 use ssdlab_drive::simulated::{MakeNew, SimulatedDrive};
 use ssdlab_drive::{Drive as _, Region};
-use ssdlab_lab::age::{self, Ageing, CacheFill, State, Workload, Written};
 use ssdlab_lab::memory::Need;
+use ssdlab_lab::precondition::{self, CacheFill, Preconditioning, State, Workload, WriteAmount};
 use ssdlab_lab::report::ReportCounters;
 use ssdlab_lab::run::{attribution_of, counters_of, health_of};
 use ssdlab_lab::{LabError, Outcome, Target, experiment};
@@ -96,7 +96,7 @@ struct Past {
 }
 
 impl Past {
-    fn ageing(&self) -> Result<Ageing, Failure> {
+    fn preconditioning(&self) -> Result<Preconditioning, Failure> {
         let named = |name: &'static str| {
             move |error: QuantityError| Failure::usage(format!("{name}: {error}"))
         };
@@ -118,10 +118,10 @@ impl Past {
         if state != State::Steady && (self.hot.is_some() || self.cache.is_some()) {
             return usage("hot and cache: only a steady drive can be asked for with them");
         }
-        let written = self.written.as_deref().map(Written::parse).transpose();
-        let stored = self.stored_for.as_deref().map(age::parse_stored).transpose();
-        let hot = self.hot.as_deref().map(age::parse_hot).transpose();
-        Ok(Ageing {
+        let written = self.written.as_deref().map(WriteAmount::parse).transpose();
+        let stored = self.stored_for.as_deref().map(precondition::parse_storage_time).transpose();
+        let hot = self.hot.as_deref().map(precondition::parse_hot_cold).transpose();
+        Ok(Preconditioning {
             state,
             written: written.map_err(named("written"))?,
             stored_for: stored.map_err(named("stored_for"))?.unwrap_or(Nanoseconds::ZERO),
@@ -227,7 +227,7 @@ impl Drive {
         callback: Option<Py<PyAny>>,
     ) -> PyResult<()> {
         self.carry_out(py, callback, |held, watch| {
-            let ageing = past.ageing()?;
+            let preconditioning = past.preconditioning()?;
             let profile = match &held.profile {
                 Some(profile) if held.is_untouched => profile.clone(),
                 _ => {
@@ -239,10 +239,12 @@ impl Drive {
                 }
             };
             let target = Target::Simulated { name: held.name.clone(), profile: profile.clone() };
-            if let Some(need) = Need::of_ageing(&target).filter(|_| ageing.state != State::New) {
+            let need = Need::of_preconditioning(&target);
+            if let Some(need) = need.filter(|_| preconditioning.state != State::New) {
                 check_memory(&target, &need)?;
             }
-            let (drive, history) = age::age(&held.name, &profile, ageing, watch)?;
+            let (drive, history) =
+                precondition::precondition(&held.name, &profile, preconditioning, watch)?;
             (held.drive, held.history) = (drive, history);
             held.is_untouched = false;
             Ok(())
@@ -300,7 +302,7 @@ impl Drive {
     /// Stores it without power.
     fn store_away(&self, py: Python<'_>, time: &str) -> PyResult<()> {
         self.carry_out(py, None, |held, _| {
-            let time = age::parse_stored(time)
+            let time = precondition::parse_storage_time(time)
                 .map_err(|error| Failure::usage(format!("time: {error}")))?;
             held.drive.store(time)?;
             held.note("stored without power");
@@ -339,8 +341,8 @@ impl Drive {
                     held.name
                 )));
             };
-            age::check_place(Path::new(&path), replace).map_err(force_in_python)?;
-            Ok(age::save(&mut held.drive, profile, &held.history, &path, replace)?)
+            precondition::check_save_path(Path::new(&path), replace).map_err(force_in_python)?;
+            Ok(precondition::save(&mut held.drive, profile, &held.history, &path, replace)?)
         })
     }
 

@@ -6,7 +6,7 @@ use etcetera::BaseStrategy;
 use pyo3::prelude::*;
 use ssdlab_interchange::fio::json::{self as fio, FioRun};
 use ssdlab_lab::store::Store;
-use ssdlab_lab::{import, rehearsal};
+use ssdlab_lab::{import, script_export};
 
 use crate::failure::Failure;
 use crate::report::Report;
@@ -62,8 +62,8 @@ pub fn from_fio(py: Python<'_>, texts: Vec<String>, origin: &str) -> PyResult<Re
         };
         let runs: Vec<FioRun> = texts.iter().map(read).collect::<Result<_, _>>()?;
         let report = import::report(&runs, origin);
-        match rehearsal::tag_of(&runs) {
-            Some(tag) => Ok(rehearsal::played_back(&tag, &runs, report)?),
+        match script_export::tag_of(&runs) {
+            Some(tag) => Ok(script_export::report_from_results(&tag, &runs, report)?),
             None => Ok(report),
         }
     })?;

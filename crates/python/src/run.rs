@@ -113,7 +113,7 @@ pub fn check_memory(target: &Target, need: &Need) -> Result<usize, Failure> {
     if need.least() <= available {
         return Ok(need.threads(available, processors));
     }
-    let way_out = match target.that_fits(need, available) {
+    let way_out = match target.largest_scale_that_fits(need, available) {
         Some(smaller) => format!("; a smaller drive of the same kind fits: {smaller}"),
         None => String::new(),
     };

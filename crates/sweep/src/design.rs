@@ -10,7 +10,7 @@ use ssdlab_blockio::RealOptions;
 use ssdlab_lab::experiment::{Experiment, Plan, Settings};
 use ssdlab_lab::memory::Need;
 use ssdlab_lab::quick::quick;
-use ssdlab_lab::{LabError, Target, effort, target};
+use ssdlab_lab::{LabError, Target, cpu_estimate, target};
 use ssdlab_model::profile::{SHORT_KEYS, parameter_keys};
 use ssdlab_units::text::hint;
 
@@ -409,7 +409,7 @@ fn requirements_of(experiment: &dyn Experiment, case: &RunSetup) -> Result<Cost,
     let plan = plan(experiment, case)?;
     Ok(Cost {
         memory: Need::of(&case.target, &plan),
-        processor: effort::processor_time(&plan, &case.target),
+        processor: cpu_estimate::cpu_time(&plan, &case.target),
     })
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use ssdlab_drive::Pattern;
 use ssdlab_host::{LayerKind, Live, Stack, layers};
 use ssdlab_lab::advise::{self, Load, Request};
-use ssdlab_lab::age::{self, Workload};
 use ssdlab_lab::output::{html, text};
+use ssdlab_lab::precondition::{self, Workload};
 use ssdlab_units::ByteLength;
 use ssdlab_units::text::{parse_length, parse_percent};
 
@@ -37,9 +37,8 @@ pub fn advise(arguments: &AdviseArguments, terminal: &Terminal) -> Result<(), Fa
         spares: parse_over_provisioning(&arguments.spare)?,
         workload: match &arguments.hot {
             None => Workload::Uniform,
-            Some(text) => {
-                age::parse_hot(text).map_err(|error| Failure::usage(format!("--hot: {error}")))?
-            }
+            Some(text) => precondition::parse_hot_cold(text)
+                .map_err(|error| Failure::usage(format!("--hot: {error}")))?,
         },
         load: parse_load(arguments)?,
         cycles: arguments.cycles,

@@ -2,7 +2,7 @@
 
 use ssdlab_interchange::script::{Form, Tag};
 use ssdlab_lab::experiment::{self, Settings};
-use ssdlab_lab::rehearsal::{self, Elsewhere};
+use ssdlab_lab::script_export::{self, ScriptTarget};
 use ssdlab_units::ByteLength;
 use ssdlab_units::text::parse_length;
 
@@ -17,21 +17,21 @@ const LARGEST_FILE: ByteLength = ByteLength::new(1 << 50);
 /// Writes an experiment as a job file or a script.
 pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Failure> {
     let experiment = experiment::named(&arguments.experiment)?;
-    rehearsal::check(experiment)?;
+    script_export::check(experiment)?;
     let settings = Settings::new(experiment, arguments.protocol.quick, &arguments.protocol.set)?;
-    let remote_target = remote_target(arguments)?;
+    let script_target = script_target(arguments)?;
     let tag = Tag {
         experiment: experiment.name().to_owned(),
         seed: arguments.protocol.seed.number,
         quick: arguments.protocol.quick,
-        capacity: remote_target.capacity,
+        capacity: script_target.capacity,
         set: arguments.protocol.set.clone(),
     };
-    let script = rehearsal::script(
+    let script = script_export::script(
         experiment,
         &settings,
         arguments.protocol.seed.number,
-        &remote_target,
+        &script_target,
         tag,
     )?;
     let form = match arguments.format {
@@ -62,7 +62,7 @@ pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Fa
 }
 
 /// Returns the target, which is on another machine and is not looked for here.
-fn remote_target(arguments: &ExportArguments) -> Result<Elsewhere, Failure> {
+fn script_target(arguments: &ExportArguments) -> Result<ScriptTarget, Failure> {
     let name = &arguments.target;
     if name.starts_with("sim:") || name.contains("(sim:") {
         return Err(Failure::usage(format!(
@@ -85,5 +85,5 @@ fn remote_target(arguments: &ExportArguments) -> Result<Elsewhere, Failure> {
             )));
         }
     };
-    Ok(Elsewhere { name: name.clone(), is_device, capacity })
+    Ok(ScriptTarget { name: name.clone(), is_device, capacity })
 }

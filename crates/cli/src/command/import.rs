@@ -5,7 +5,7 @@ use std::path::Path;
 use ssdlab_interchange::fio::json::{self as fio, FioRun};
 use ssdlab_lab::LabError;
 use ssdlab_lab::output::{html, json, text};
-use ssdlab_lab::{import, rehearsal};
+use ssdlab_lab::{import, script_export};
 
 use crate::cli::ImportArguments;
 use crate::failure::{Exit, Failure};
@@ -24,8 +24,8 @@ pub fn import(arguments: &ImportArguments, terminal: &Terminal) -> Result<(), Fa
         _ => names.concat(),
     };
     let mut report = import::report(&runs, &origin);
-    if let Some(tag) = rehearsal::tag_of(&runs) {
-        report = rehearsal::played_back(&tag, &runs, report)?;
+    if let Some(tag) = script_export::tag_of(&runs) {
+        report = script_export::report_from_results(&tag, &runs, report)?;
     }
     let kept = match arguments.no_store {
         true => None,

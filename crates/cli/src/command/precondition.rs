@@ -1,7 +1,7 @@
 //! `precondition`: makes a preconditioned drive, and saves it.
 
-use ssdlab_lab::age::{self, Ageing, CacheFill, State, Workload, Written};
 use ssdlab_lab::memory::Need;
+use ssdlab_lab::precondition::{self, CacheFill, Preconditioning, State, Workload, WriteAmount};
 use ssdlab_lab::{LabError, Target};
 use ssdlab_units::Nanoseconds;
 
@@ -28,7 +28,8 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
     };
     let written = match &arguments.written {
         Some(text) => Some(
-            Written::parse(text).map_err(|error| Failure::usage(format!("--written: {error}")))?,
+            WriteAmount::parse(text)
+                .map_err(|error| Failure::usage(format!("--written: {error}")))?,
         ),
         None => None,
     };
@@ -46,9 +47,8 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
         Some(_) if state != State::Steady => {
             return Err(Failure::usage("--hot: only a steady drive can be asked for".to_owned()));
         }
-        Some(text) => {
-            age::parse_hot(text).map_err(|error| Failure::usage(format!("--hot: {error}")))?
-        }
+        Some(text) => precondition::parse_hot_cold(text)
+            .map_err(|error| Failure::usage(format!("--hot: {error}")))?,
     };
     let cache = match arguments.cache {
         None | Some(PreconditionCache::Empty) => CacheFill::Empty,
@@ -59,32 +59,38 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
     }
     let stored_for = match &arguments.stored_for {
         None => Nanoseconds::ZERO,
-        Some(text) => age::parse_stored(text)
+        Some(text) => precondition::parse_storage_time(text)
             .map_err(|error| Failure::usage(format!("--stored-for: {error}")))?,
     };
     let _directories = CreatedDirectories::create_parent(&arguments.output).map_err(|source| {
         let what = format!("--output {}: it cannot be written there", arguments.output.display());
         Failure::system(Exit::Usage, what, source)
     })?;
-    age::check_place(&arguments.output, arguments.force)?;
-    if let Some(need) = Need::of_ageing(&target).filter(|_| state != State::New) {
+    precondition::check_save_path(&arguments.output, arguments.force)?;
+    if let Some(need) = Need::of_preconditioning(&target).filter(|_| state != State::New) {
         memory::check(&target, &need)?;
         memory::announce(&need, terminal);
     }
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
-    let ageing =
-        Ageing { state, written, stored_for, workload, cache, seed: arguments.seed.number };
+    let preconditioning = Preconditioning {
+        state,
+        written,
+        stored_for,
+        workload,
+        cache,
+        seed: arguments.seed.number,
+    };
     let expected = {
         let drive = profile.configuration().map_err(LabError::from)?;
-        estimate::announce_precondition(&drive, &ageing, terminal)
+        estimate::announce_preconditioning(&drive, &preconditioning, terminal)
     };
     let mut progress = Progress::new(terminal, interrupt, expected);
-    let outcome = age::age(name, profile, ageing, &mut progress);
+    let outcome = precondition::precondition(name, profile, preconditioning, &mut progress);
     progress.finish();
     let (mut drive, history) = outcome?;
-    age::save(&mut drive, profile, &history, &arguments.output, arguments.force)?;
+    precondition::save(&mut drive, profile, &history, &arguments.output, arguments.force)?;
     let path = arguments.output.display().to_string();
     let place =
         if path.contains(std::path::is_separator) { path.clone() } else { format!("./{path}") };

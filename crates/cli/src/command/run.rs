@@ -157,7 +157,7 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
     let interrupt = Interrupt::listen().map_err(|source| {
         Failure::system(Exit::Failed, "cannot listen for Ctrl-C".to_owned(), source)
     })?;
-    for done in experiment::discard::undo_what_was_left() {
+    for done in experiment::discard::restore_leftover_mounts() {
         terminal.note(&done);
     }
     let (mut drive, expected) = open(&mut request, gate, terminal)?;
@@ -204,7 +204,7 @@ fn open(
             request.settings.set_threads(memory::check(&request.target, &need)?);
             memory::announce(&need, terminal);
         }
-        let shorter = request.experiment.scales_with_the_drive() && request.settings.divisor() == 1;
+        let shorter = request.experiment.scales_with_capacity() && request.settings.divisor() == 1;
         let threads = request.settings.threads();
         let expected =
             estimate::announce_simulated(&plan, &request.target, threads, shorter, terminal);
@@ -223,7 +223,7 @@ fn open(
         run_store::warn_if_unusable(store, terminal);
     }
     drive.look_at_health(When::Before);
-    let examined = request.experiment.examines(&request.settings);
+    let examined = request.experiment.checks_plausibility(&request.settings);
     let expected = estimate::announce(&plan, &mut drive, examined, terminal);
     Ok((Box::new(drive), expected))
 }

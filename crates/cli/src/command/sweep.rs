@@ -248,7 +248,7 @@ impl RealOpener {
             let plan = self.experiment.plan(&case.settings, &drive.description())?;
             plan.check_blocks(&drive.description())?;
             drive.prepare(plan.space).map_err(LabError::from)?;
-            let examined = self.experiment.examines(&case.settings);
+            let examined = self.experiment.checks_plausibility(&case.settings);
             longest = longest.max(estimate::announce(&plan, &mut drive, examined, terminal));
             drive.clean_up().map_err(LabError::from)?;
         }

@@ -68,12 +68,12 @@ impl Load {
             let why = "advice is for one job; leave the others out";
             return Err(wrong(InputError::at(other.line, why)));
         }
-        let job = plain(job).map_err(wrong)?;
+        let job = check_job(job).map_err(wrong)?;
         Ok(Load::Job { path: path.to_owned(), job: Box::new(job) })
     }
 
     /// Returns true if closed forms predict the write amplification of the load.
-    pub(super) fn is_of_theory(&self) -> bool {
+    pub(super) fn has_closed_form(&self) -> bool {
         matches!(self, Load::Units { .. })
     }
 
@@ -85,7 +85,7 @@ impl Load {
                 vec![own("read_percent", read_percent.to_string()), own("depth", depth.to_string())]
             }
             Load::Blocks { pattern, block_size, read_percent, depth } => vec![
-                own("pattern", pattern_words(*pattern)),
+                own("pattern", pattern_name(*pattern)),
                 own("block_size", block_size.map_or("unit".to_owned(), |it| it.to_string())),
                 own("read_percent", read_percent.to_string()),
                 own("depth", depth.to_string()),
@@ -155,7 +155,7 @@ impl Load {
 }
 
 /// Returns the order of blocks as it can be typed.
-fn pattern_words(pattern: Pattern) -> String {
+fn pattern_name(pattern: Pattern) -> String {
     match pattern {
         Pattern::Sequential | Pattern::SequentialFrom(_) => "sequential".to_owned(),
         Pattern::Random => "random".to_owned(),
@@ -166,7 +166,7 @@ fn pattern_words(pattern: Pattern) -> String {
 
 /// Returns the job without options that do not matter for advice: its duration, and the work before and after
 /// it.
-fn plain(job: &Job) -> Result<Job, InputError> {
+fn check_job(job: &Job) -> Result<Job, InputError> {
     let refuse = |why: &str| Err(InputError::at(job.line, why));
     match job.direction {
         Direction::Read => {
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(phase.region.length, ByteLength::new(1 << 29));
         assert_eq!((phase.pattern, phase.depth), (Pattern::Random, 32));
         assert_eq!(phase.block_size, ByteLength::new(8192));
-        assert!(!load.is_of_theory());
+        assert!(!load.has_closed_form());
     }
 
     #[test]

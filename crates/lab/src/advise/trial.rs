@@ -8,18 +8,18 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::Request;
 use super::load::Sizes;
-use crate::age::{self, Ageing, State, Written};
 use crate::error::LabError;
-use crate::experiment::{Watched, Watcher};
+use crate::experiment::{PhaseObserver, Watcher};
+use crate::precondition::{self, Preconditioning, State, WriteAmount};
 use crate::target::Target;
-use crate::target::scaled::{CAPACITY_MOST, is_like_the_whole};
+use crate::target::scaled::{MAX_SCALED_CAPACITY, is_representative};
 
 /// Capacities that a workload without a closed form writes before it is measured.
-const WARM_UP: u64 = 2;
+const WARM_UP_CAPACITIES: u64 = 2;
 
 /// Results for one amount of over-provisioning.
 #[derive(Clone, Debug)]
-pub(super) struct Tried {
+pub(super) struct SpareResult {
     /// Over-provisioning in percent of physical capacity.
     pub(super) spare: f64,
     /// Logical capacity of the full-size drive in bytes.
@@ -31,7 +31,7 @@ pub(super) struct Tried {
     pub(super) iops: f64,
     pub(super) mean_us: f64,
     /// Scatter of latencies; `None` if the drive was scaled down.
-    pub(super) scatter: Option<Scatter>,
+    pub(super) scatter: Option<LatencyScatter>,
     /// Bytes that the host can write until the rated cycles are used up.
     pub(super) life: f64,
     pub(super) simulated: f64,
@@ -42,7 +42,7 @@ pub(super) struct Tried {
 /// scales from 1/4 to 1/64 the 99th percentile of one drive varied irregularly between 5 and 13 ms, while
 /// rates, means and write amplification agreed.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scatter {
+pub(super) struct LatencyScatter {
     pub(super) deviation_us: f64,
     pub(super) p99_us: f64,
 }
@@ -67,53 +67,59 @@ struct Simulated {
     profile: Box<Profile>,
     name: String,
     /// True if the drive was scaled down.
-    is_smaller: bool,
+    is_scaled_down: bool,
 }
 
 /// Returns the drive with this over-provisioning, scaled down if it is large. If a scale leaves too few
 /// blocks, or too small ones, the next larger scale is used.
-fn small(text: &str, spare: f64, seed: u64) -> Result<Simulated, LabError> {
+fn scaled_if_large(text: &str, spare: f64, seed: u64) -> Result<Simulated, LabError> {
     let changed = with(text, &format!("spare={spare}%"));
     let (whole, name) = profile_of(&changed, seed)?;
     let capacity = whole.configuration()?.geometry.capacity().bytes();
-    let mut divisor = capacity.div_ceil(CAPACITY_MOST.bytes());
+    let mut divisor = capacity.div_ceil(MAX_SCALED_CAPACITY.bytes());
     while divisor > 1 && !text.contains("scale=") {
         let scaled = with(text, &format!("scale=1/{divisor},spare={spare}%"));
         if let Ok((profile, name)) = profile_of(&scaled, seed)
-            && profile.configuration().is_ok_and(|it| is_like_the_whole(&it.geometry))
+            && profile.configuration().is_ok_and(|it| is_representative(&it.geometry))
         {
-            return Ok(Simulated { profile, name, is_smaller: true });
+            return Ok(Simulated { profile, name, is_scaled_down: true });
         }
         divisor /= 2;
     }
-    Ok(Simulated { profile: whole, name, is_smaller: false })
+    Ok(Simulated { profile: whole, name, is_scaled_down: false })
 }
 
-pub(super) fn try_spare(
+pub(super) fn measure_spare(
     request: &Request,
     spare: f64,
     cycles: u32,
     count: usize,
     watcher: &mut dyn Watcher,
-) -> Result<Tried, LabError> {
-    let Simulated { profile, name, is_smaller } = small(&request.target, spare, request.seed)?;
+) -> Result<SpareResult, LabError> {
+    let Simulated { profile, name, is_scaled_down } =
+        scaled_if_large(&request.target, spare, request.seed)?;
     let (whole, _) = profile_of(&with(&request.target, &format!("spare={spare}%")), request.seed)?;
     let geometry = whole.configuration()?.geometry;
     watcher.step(&format!("{spare} % spare"), 1.0 / count as f64);
-    let ageing = Ageing {
+    let preconditioning = Preconditioning {
         state: State::Steady,
-        written: Some(Written::Capacities(0.25)),
+        written: Some(WriteAmount::Capacities(0.25)),
         stored_for: Nanoseconds::ZERO,
         workload: request.workload,
-        cache: age::CacheFill::Empty,
+        cache: precondition::CacheFill::Empty,
         seed: request.seed,
     };
-    let aged = age::age(&name, &profile, ageing, watcher);
-    let (mut drive, _) = match aged {
+    let preconditioned = precondition::precondition(&name, &profile, preconditioning, watcher);
+    let (mut drive, _) = match preconditioned {
         // If theory has no steady state, the drive is written until it reaches one.
         Err(LabError::Unsupported(_)) if request.workload == Workload::Uniform => {
-            let written = Some(Written::Capacities(3.0));
-            age::age(&name, &profile, Ageing { state: State::Random, written, ..ageing }, watcher)?
+            let written = Some(WriteAmount::Capacities(3.0));
+            precondition::precondition(
+                &name,
+                &profile,
+                Preconditioning { state: State::Random, written, ..preconditioning },
+                watcher,
+            )?
         }
         Err(LabError::Unsupported(_)) => {
             return Err(LabError::Unsupported(format!(
@@ -122,28 +128,28 @@ pub(super) fn try_spare(
                 request.target
             )));
         }
-        aged => aged?,
+        preconditioned => preconditioned?,
     };
     let description = drive.description();
     let sizes = Sizes { unit: geometry.unit_size(), whole: geometry.capacity() };
     let mut load = request.load.phase(&description, sizes, request.seed.wrapping_add(1))?;
-    if request.load.is_of_theory() {
-        load.pattern = age::pattern_of(request.workload);
+    if request.load.has_closed_form() {
+        load.pattern = precondition::write_pattern(request.workload);
     } else {
         // The preconditioning has left the steady state of another workload.
         let phase = Phase { seed: load.seed.wrapping_add(1), ..load.clone() };
-        let phase = writing(&phase, description.capacity * WARM_UP);
-        drive.run_phase(&phase, &mut Watched::by(watcher))?;
+        let phase = phase_writing(&phase, description.capacity * WARM_UP_CAPACITIES);
+        drive.run_phase(&phase, &mut PhaseObserver::new(watcher))?;
     }
     let half = ByteLength::new(description.capacity.bytes() / 2);
     let measured = load.block_size * half.whole(load.block_size);
     // Requests of a closed form read or write half of the capacity in all; others write that much.
-    let phase = match request.load.is_of_theory() {
+    let phase = match request.load.has_closed_form() {
         true => Phase { amount: Amount::Bytes(measured), ..load },
-        false => writing(&load, measured),
+        false => phase_writing(&load, measured),
     };
     let before = drive.inside().expect("a simulated drive shows its inside");
-    let result = drive.run_phase(&phase, &mut Watched::by(watcher))?;
+    let result = drive.run_phase(&phase, &mut PhaseObserver::new(watcher))?;
     let after = drive.inside().expect("a simulated drive shows its inside");
     let counted = after.counters.since(&before.counters);
     let write_amplification = counted.write_amplification().unwrap_or(1.0);
@@ -152,7 +158,7 @@ pub(super) fn try_spare(
     let latencies = &result.write_latencies;
     let us = |it: Option<Nanoseconds>| it.map_or(0.0, Nanoseconds::micros);
     let physical = geometry.unit_size().bytes() as f64 * f64::from(geometry.physical_units());
-    Ok(Tried {
+    Ok(SpareResult {
         spare,
         capacity: geometry.capacity().bytes() as f64,
         write_amplification,
@@ -160,11 +166,11 @@ pub(super) fn try_spare(
         theory: profile
             .configuration()?
             .expectation_under(request.workload)
-            .filter(|_| request.load.is_of_theory())
+            .filter(|_| request.load.has_closed_form())
             .map(|it| it.write_amplification),
         iops: result.requests as f64 / result.elapsed.seconds(),
         mean_us: us(latencies.mean()),
-        scatter: (!is_smaller).then(|| Scatter {
+        scatter: (!is_scaled_down).then(|| LatencyScatter {
             deviation_us: latencies.histogram().stdev() / 1e3,
             p99_us: us(latencies.percentile(99.0)),
         }),
@@ -175,7 +181,7 @@ pub(super) fn try_spare(
 }
 
 /// Returns the phase, long enough to write about this number of bytes.
-fn writing(phase: &Phase, bytes: ByteLength) -> Phase {
+fn phase_writing(phase: &Phase, bytes: ByteLength) -> Phase {
     let writes = 100 - u64::from(phase.mix.read_percent);
     let requests = (bytes.bytes() * 100 / writes).div_ceil(phase.block_size.bytes());
     Phase { amount: Amount::Bytes(phase.block_size * requests), ..phase.clone() }
@@ -188,20 +194,20 @@ mod tests {
     #[test]
     fn the_seed_reaches_the_drive() {
         let target = "sim:generic-tlc,collection.policy=random";
-        let scaled = small(target, 7.0, 5).unwrap();
-        let whole = small(&format!("{target},scale=1/64"), 7.0, 6).unwrap();
+        let scaled = scaled_if_large(target, 7.0, 5).unwrap();
+        let whole = scaled_if_large(&format!("{target},scale=1/64"), 7.0, 6).unwrap();
         let seed = |it: &Simulated| it.profile.configuration().unwrap().mechanisms.seed;
         assert_eq!((seed(&scaled), seed(&whole)), (5, 6));
-        assert_eq!((scaled.is_smaller, whole.is_smaller), (true, false));
+        assert_eq!((scaled.is_scaled_down, whole.is_scaled_down), (true, false));
     }
 
     #[test]
     fn a_drive_made_small_keeps_blocks_of_several_programs() {
-        let small = small("sim:samsung-840-pro-512", 7.0, 1).unwrap();
+        let small = scaled_if_large("sim:samsung-840-pro-512", 7.0, 1).unwrap();
         let geometry = small.profile.configuration().unwrap().geometry;
         let shape = geometry.parameters();
         let programs = shape.pages_per_block / shape.pages_per_shot;
         assert!((8..16).contains(&programs), "{}: {programs}", small.name);
-        assert!(small.is_smaller);
+        assert!(small.is_scaled_down);
     }
 }

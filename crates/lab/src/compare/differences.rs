@@ -18,7 +18,7 @@ const NAME: &str = "differences";
 const CONFIDENCE: f64 = 0.95;
 
 /// Repeated runs: same drive, same parameters.
-struct Repeats<'a> {
+struct RepeatedRuns<'a> {
     label: &'a str,
     runs: Vec<&'a Labelled>,
 }
@@ -51,7 +51,7 @@ pub(super) fn differences(runs: &[Labelled]) -> Option<(Table, Finding)> {
     let (first, others) = groups.split_first()?;
     let mut all = Vec::new();
     for other in others {
-        all.extend(between(first, other));
+        all.extend(differences_between(first, other));
     }
     let compared = all.len();
     all.retain(|one| one.first != one.second);
@@ -68,7 +68,7 @@ pub(super) fn differences(runs: &[Labelled]) -> Option<(Table, Finding)> {
 }
 
 /// Groups runs by drive and parameters. If all are in one group, each run gets a group of its own.
-fn groups(runs: &[Labelled]) -> Vec<Repeats<'_>> {
+fn groups(runs: &[Labelled]) -> Vec<RepeatedRuns<'_>> {
     let same = |one: &Labelled, other: &Labelled| {
         let of = |run: &Labelled| -> Vec<(String, String)> {
             let parameters = run.report.parameters.iter();
@@ -77,34 +77,34 @@ fn groups(runs: &[Labelled]) -> Vec<Repeats<'_>> {
         };
         one.report.target.name == other.report.target.name && of(one) == of(other)
     };
-    let mut groups: Vec<Repeats> = Vec::new();
+    let mut groups: Vec<RepeatedRuns> = Vec::new();
     for run in runs {
         match groups.iter_mut().find(|group| same(group.runs[0], run)) {
             // A simulated drive gives the same result again unless the seed differs.
-            Some(group) if is_again(group, run) => {}
+            Some(group) if repeats_a_seed(group, run) => {}
             Some(group) => group.runs.push(run),
-            None => groups.push(Repeats { label: &run.label, runs: vec![run] }),
+            None => groups.push(RepeatedRuns { label: &run.label, runs: vec![run] }),
         }
     }
     if groups.len() > 1 {
         return groups;
     }
-    runs.iter().map(|run| Repeats { label: &run.label, runs: vec![run] }).collect()
+    runs.iter().map(|run| RepeatedRuns { label: &run.label, runs: vec![run] }).collect()
 }
 
-fn is_again(group: &Repeats, run: &Labelled) -> bool {
+fn repeats_a_seed(group: &RepeatedRuns, run: &Labelled) -> bool {
     run.report.target.kind == TargetKind::Simulated
         && group.runs.iter().any(|known| known.report.seed == run.report.seed)
 }
 
-fn between(first: &Repeats, other: &Repeats) -> Vec<Difference> {
+fn differences_between(first: &RepeatedRuns, other: &RepeatedRuns) -> Vec<Difference> {
     let mut found = Vec::new();
     for table in &first.runs[0].report.tables {
         let keys = table.key_columns();
         for column in table.columns.iter().skip(keys) {
             for row in &table.rows {
                 let key = &row[..keys.min(row.len())];
-                let of = |group: &Repeats| -> Vec<f64> {
+                let of = |group: &RepeatedRuns| -> Vec<f64> {
                     let values = group.runs.iter();
                     values.filter_map(|run| value(run, &table.name, key, column)).collect()
                 };
@@ -118,7 +118,7 @@ fn between(first: &Repeats, other: &Repeats) -> Vec<Difference> {
                 let interval = estimate.and_then(|it| it.interval);
                 found.push(Difference {
                     measurement: format!("{}: {}", table.name, label(&column.name, &column.unit)),
-                    of: key.iter().map(words).collect::<Vec<_>>().join(", "),
+                    of: key.iter().map(cell_text).collect::<Vec<_>>().join(", "),
                     unit: column.unit.clone(),
                     against: other.label.to_owned(),
                     first: a,
@@ -140,7 +140,7 @@ fn value(run: &Labelled, table: &str, key: &[Cell], column: &Column) -> Option<f
     row.get(index)?.number()
 }
 
-fn words(cell: &Cell) -> String {
+fn cell_text(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => text.clone(),
         Cell::Integer(number) => number.to_string(),
@@ -168,7 +168,7 @@ fn welch(one: &[f64], two: &[f64]) -> Option<Estimate> {
     let (a, b) = (variance(one), variance(two));
     let difference = mean(two) - mean(one);
     if a + b == 0.0 {
-        return Some(without_scatter(difference, one.len() + two.len()));
+        return Some(estimate_without_scatter(difference, one.len() + two.len()));
     }
     let part = |variance: f64, count: usize| variance * variance / (count as f64 - 1.0);
     let freedom = (a + b) * (a + b) / (part(a, one.len()) + part(b, two.len()));
@@ -182,20 +182,21 @@ fn welch(one: &[f64], two: &[f64]) -> Option<Estimate> {
 /// Returns the estimate for values without any scatter. Values of a histogram come in steps: if the true
 /// value lies on the edge of two buckets, each run falls into either one at random, and with few runs it is
 /// not rare that all runs of one drive fall into one bucket and all of the other into the other.
-fn without_scatter(difference: f64, runs: usize) -> Estimate {
+fn estimate_without_scatter(difference: f64, runs: usize) -> Estimate {
     let chance = 0.5_f64.powi(runs as i32 - 1);
     let is_known = chance <= 1.0 - CONFIDENCE;
     Estimate { interval: is_known.then_some((difference, difference)), chance }
 }
 
 /// Returns the significant differences, the least likely first (Holm's step-down procedure).
-fn certain(all: &[Difference]) -> Vec<&Difference> {
+fn significant_differences(all: &[Difference]) -> Vec<&Difference> {
     let mut tested: Vec<(&Difference, f64)> =
         all.iter().filter_map(|one| Some((one, one.chance?))).collect();
     tested.sort_by(|one, other| one.1.total_cmp(&other.1));
     let count = tested.len();
-    let holds = |place: usize, chance: f64| chance <= (1.0 - CONFIDENCE) / (count - place) as f64;
-    let kept = tested.iter().enumerate().take_while(|(place, one)| holds(*place, one.1));
+    let passes_holm =
+        |place: usize, chance: f64| chance <= (1.0 - CONFIDENCE) / (count - place) as f64;
+    let kept = tested.iter().enumerate().take_while(|(place, one)| passes_holm(*place, one.1));
     kept.map(|(_, (one, _))| *one).collect()
 }
 
@@ -226,7 +227,7 @@ fn table(all: &[Difference], several: bool) -> Table {
     Table { name: NAME.to_owned(), columns, rows: all.iter().map(row).collect() }
 }
 
-fn finding(groups: &[Repeats], all: &[Difference]) -> Option<Finding> {
+fn finding(groups: &[RepeatedRuns], all: &[Difference]) -> Option<Finding> {
     let has_repeats = all.iter().any(|one| one.chance.is_some());
     let find =
         |level, code: &str, text: String| Some(Finding { level, code: code.to_owned(), text });
@@ -245,9 +246,9 @@ fn finding(groups: &[Repeats], all: &[Difference]) -> Option<Finding> {
     }
     let counts: Vec<String> = groups.iter().map(|group| group.runs.len().to_string()).collect();
     let (repeats, figures) = (counts.join(" and "), all.len());
-    let certain = certain(all);
+    let found = significant_differences(all);
     let size = |one: &Difference| one.percent.abs();
-    let largest = certain.iter().max_by(|one, other| size(one).total_cmp(&size(other)));
+    let largest = found.iter().max_by(|one, other| size(one).total_cmp(&size(other)));
     let text = match largest {
         None => format!(
             "With {repeats} runs, none of {figures} differences is larger than what chance explains. \
@@ -256,7 +257,7 @@ fn finding(groups: &[Repeats], all: &[Difference]) -> Option<Finding> {
         Some(one) => format!(
             "With {repeats} runs, {} of {figures} differences are larger than what chance explains \
              (5 % for all of them together, Holm); the largest is {} of {}: {}{} % on {}{}.",
-            certain.len(),
+            found.len(),
             one.measurement,
             one.of,
             if one.percent > 0.0 { "+" } else { "" },
@@ -317,12 +318,12 @@ mod tests {
     #[test]
     fn what_chance_finds_in_one_of_many_figures_is_no_difference() {
         let alone = [0.04].map(difference);
-        assert_eq!(certain(&alone).len(), 1);
+        assert_eq!(significant_differences(&alone).len(), 1);
         let among = [0.04, 0.3, 0.8].map(difference);
-        assert_eq!(certain(&among).len(), 0);
+        assert_eq!(significant_differences(&among).len(), 0);
         // Each significant difference leaves fewer to be tested.
         let several = [0.001, 0.02, 0.3].map(difference);
-        assert_eq!(certain(&several).len(), 2);
+        assert_eq!(significant_differences(&several).len(), 2);
     }
 
     #[test]
@@ -343,7 +344,7 @@ mod tests {
             let figures: Vec<_> = (0..20).map(figure).collect();
             found[0] += figures.iter().filter(|(_, (low, high))| low * high > 0.0).count();
             let figures: Vec<Difference> = figures.into_iter().map(|(one, _)| one).collect();
-            found[1] += usize::from(!certain(&figures).is_empty());
+            found[1] += usize::from(!significant_differences(&figures).is_empty());
         }
         let share = found.map(|count| count as f64 / COMPARISONS as f64);
         assert!((0.03..0.06).contains(&(share[0] / 20.0)), "of single intervals: {share:?}");

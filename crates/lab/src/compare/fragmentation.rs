@@ -43,7 +43,7 @@ pub(super) fn drives(runs: &[Labelled]) -> Option<Table> {
 }
 
 /// Returns true if a joined table repeats figures of the drives' table.
-pub(super) fn shows(joined: &Table) -> bool {
+pub(super) fn repeats_drives(joined: &Table) -> bool {
     ["best", "slowdown"].iter().any(|column| joined.name == format!("{READS}: {column}"))
 }
 
@@ -80,18 +80,18 @@ fn step_names<'a>(steps: &[Vec<Step<'a>>]) -> Vec<&'a str> {
 /// Returns the time of the read after all writes, before the long rest, divided by that of the first read.
 fn slowdown(steps: &[Step]) -> Option<f64> {
     let new = steps.first()?;
-    let aged = aged(steps)?;
-    let ratio = aged.seconds? / new.seconds?;
+    let last = last_step(steps)?;
+    let ratio = last.seconds? / new.seconds?;
     (steps.len() > 1 && ratio.is_finite()).then_some(ratio)
 }
 
-fn aged<'a, 'b>(steps: &'b [Step<'a>]) -> Option<&'b Step<'a>> {
+fn last_step<'a, 'b>(steps: &'b [Step<'a>]) -> Option<&'b Step<'a>> {
     let most = steps.iter().map(|step| step.written).fold(0.0, f64::max);
     steps.iter().find(|step| step.written == most)
 }
 
 /// Returns label, seconds when new and seconds after all writes, for each row that has all three.
-fn ageing(drives: &Table) -> Vec<(&str, f64, f64)> {
+fn slowdowns(drives: &Table) -> Vec<(&str, f64, f64)> {
     let Some(slowdown) = drives.column("slowdown") else {
         return Vec::new();
     };
@@ -111,13 +111,13 @@ fn ageing(drives: &Table) -> Vec<(&str, f64, f64)> {
 /// Returns the slowdown of each drive as bars.
 pub(super) fn bars(drives: &Table) -> Option<Bars> {
     let is_ours = drives.name == DRIVES;
-    let rows = if is_ours { ageing(drives) } else { Vec::new() };
-    (!rows.is_empty()).then(|| Bars::ageing("Best read after all writes", "s", rows.into_iter()))
+    let rows = if is_ours { slowdowns(drives) } else { Vec::new() };
+    (!rows.is_empty()).then(|| Bars::slowdown("Best read after all writes", "s", rows.into_iter()))
 }
 
 /// Returns the finding about the drives with the largest and the smallest slowdown.
 pub(super) fn finding(drives: &Table) -> Option<Finding> {
-    let mut rows = ageing(drives);
+    let mut rows = slowdowns(drives);
     rows.sort_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)));
     let (least, most) = (rows.first()?, rows.last()?);
     if rows.len() < 2 {

@@ -38,7 +38,7 @@ fn names<'a, Names: Iterator<Item = &'a str>>(
 /// cells.
 type Key<'a> = (&'a [Cell], usize);
 
-fn keyed(table: &Table, keys: usize) -> Vec<(Key<'_>, &Vec<Cell>)> {
+fn rows_by_key(table: &Table, keys: usize) -> Vec<(Key<'_>, &Vec<Cell>)> {
     let key = |index: usize| &table.rows[index][..keys];
     (0..table.rows.len())
         .map(|index| {
@@ -61,7 +61,7 @@ fn join(name: &str, parts: &[(&str, &Table)]) -> Vec<Table> {
         .filter(|(_, table)| table.columns.get(..keys) == first.columns.get(..keys))
         .collect();
     let rows: Vec<Vec<(Key, &Vec<Cell>)>> =
-        parts.iter().map(|(_, table)| keyed(table, keys)).collect();
+        parts.iter().map(|(_, table)| rows_by_key(table, keys)).collect();
     let mut order: Vec<Key> = Vec::new();
     for (key, _) in rows.iter().flatten() {
         if !order.contains(key) {

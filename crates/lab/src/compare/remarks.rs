@@ -43,15 +43,15 @@ pub(super) fn remarks(runs: &[Labelled]) -> Vec<Finding> {
             ),
         ));
     }
-    let asleep = named(&|run| is_real(run) && !was_kept_awake(run));
-    if !asleep.is_empty() && runs.iter().any(was_kept_awake) {
+    let unrestricted = named(&|run| is_real(run) && !had_cpu_idle_restricted(run));
+    if !unrestricted.is_empty() && runs.iter().any(had_cpu_idle_restricted) {
         remarks.push(remark(
             Level::Warning,
             "processors-differ",
             format!(
                 "The processors could go to sleep, as far as is known, in {}, and were kept awake in \
                  the others: latencies at a low depth hold what it took them to wake up.",
-                asleep.join(", ")
+                unrestricted.join(", ")
             ),
         ));
     }
@@ -63,7 +63,7 @@ fn is_real(run: &Labelled) -> bool {
 }
 
 /// Returns true if the report says that CPU idle was restricted (PM QoS) during the measurement.
-fn was_kept_awake(run: &Labelled) -> bool {
+fn had_cpu_idle_restricted(run: &Labelled) -> bool {
     let mut facts = run.report.target.facts.iter();
     facts.any(|fact| fact.name == PROCESSORS && fact.value.starts_with(KEPT_AWAKE))
 }
@@ -81,7 +81,8 @@ fn parameters(runs: &[Labelled]) -> Option<Finding> {
             names.push(&parameter.name);
         }
     }
-    let differing: Vec<String> = names.iter().filter_map(|name| differing(runs, name)).collect();
+    let differing: Vec<String> =
+        names.iter().filter_map(|name| differing_values(runs, name)).collect();
     (!differing.is_empty()).then(|| {
         remark(
             Level::Warning,
@@ -92,7 +93,7 @@ fn parameters(runs: &[Labelled]) -> Option<Finding> {
 }
 
 /// Describes the values of one parameter, each with its runs; `None` if all runs have the same value.
-fn differing(runs: &[Labelled], name: &str) -> Option<String> {
+fn differing_values(runs: &[Labelled], name: &str) -> Option<String> {
     let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
     for run in runs {
         let parameters = &run.report.parameters;

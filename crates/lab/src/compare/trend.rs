@@ -3,12 +3,12 @@
 use crate::report::{Cell, Report, Series, Table};
 
 /// Maximum number of figures in a trend: the first ones of the report.
-const MOST: usize = 12;
+const MAX_FIGURES: usize = 12;
 
 /// Units of the time between runs, each in seconds.
 const UNITS: [(&str, f64); 4] = [("days", 86_400.0), ("hours", 3_600.0), ("min", 60.0), ("s", 1.0)];
 /// Minimum number of units that the time must have for a unit to be used.
-const UNITS_LEAST: f64 = 2.0;
+const MIN_UNITS: f64 = 2.0;
 
 /// Figures of runs of one protocol on one drive, over the time since the first run.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +55,7 @@ impl Trend {
             figures(table).filter(|(_, other)| *other == column).any(|(key, _)| of(&key))
         };
         let changed: Vec<bool> = (0..table.columns.len()).map(has_changed).collect();
-        let figures = figures(table).filter(|(_, column)| changed[*column]).take(MOST);
+        let figures = figures(table).filter(|(_, column)| changed[*column]).take(MAX_FIGURES);
         let series = figures.map(|(key, column)| {
             let value = |report: &Report| in_run(report, key, column);
             let points =
@@ -78,7 +78,7 @@ impl Trend {
 /// Returns the largest unit that suits times of up to `seconds`, and the unit in seconds.
 fn unit(seconds: f64) -> (&'static str, f64) {
     let [.., least] = UNITS;
-    let fits = |(_, unit_s): &(&str, f64)| seconds >= UNITS_LEAST * unit_s;
+    let fits = |(_, unit_s): &(&str, f64)| seconds >= MIN_UNITS * unit_s;
     UNITS.into_iter().find(fits).unwrap_or(least)
 }
 

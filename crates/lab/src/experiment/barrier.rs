@@ -19,14 +19,14 @@ use ssdlab_drive::{
 };
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::course::{Course, Emptied};
-use super::real_files::OwnDirectory;
+use super::phase_runner::{PhaseRunner, PurgeOutcome};
 use super::steady::{FILL_REQUEST, fill};
+use super::temporary_directory::TemporaryDirectory;
 use super::trials::{self, Start, Trial};
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
-use findings::Known;
+use findings::KnownFlush;
 use inserts::Inserts;
 
 /// The experiment `barrier`.
@@ -89,25 +89,20 @@ enum Pattern {
     /// No flush and no FUA.
     Write,
     /// Force unit access.
-    Through,
+    Fua,
     /// A flush after this number of writes.
     Flush(u32),
 }
 
 impl Pattern {
-    const ALL: [Pattern; 5] = [
-        Pattern::Write,
-        Pattern::Flush(1),
-        Pattern::Through,
-        Pattern::Flush(8),
-        Pattern::Flush(64),
-    ];
+    const ALL: [Pattern; 5] =
+        [Pattern::Write, Pattern::Flush(1), Pattern::Fua, Pattern::Flush(8), Pattern::Flush(64)];
 
     /// Returns how many times `writes` writes wait for the flash.
     fn flushes(self, writes: u64) -> u64 {
         match self {
             Pattern::Write => 0,
-            Pattern::Through => writes,
+            Pattern::Fua => writes,
             Pattern::Flush(group) => writes / u64::from(group),
         }
     }
@@ -116,7 +111,7 @@ impl Pattern {
     fn name(self) -> String {
         match self {
             Pattern::Write => "write".to_owned(),
-            Pattern::Through => "fua".to_owned(),
+            Pattern::Fua => "fua".to_owned(),
             Pattern::Flush(1) => "write_flush".to_owned(),
             Pattern::Flush(group) => format!("{group}_writes_flush"),
         }
@@ -190,7 +185,7 @@ impl Protocol {
             sequential_writes: self.area,
             random_writes: small.into_iter().map(each).sum::<ByteLength>() + self.inserts.writes(),
             large_random_writes: large.into_iter().map(each).sum(),
-            besides: FLUSH * flushes,
+            fixed_time: FLUSH * flushes,
             limit: Some(self.time * cases),
             space: self.area,
             block_sizes: self.sizes.iter().copied().chain([FILL_REQUEST]).collect(),
@@ -205,7 +200,7 @@ impl Protocol {
                 trials.push(Trial {
                     name: format!("durable writes, {}, {size}", pattern.name()),
                     weight: 1.0,
-                    what: Case { pattern, size, seed: seed.wrapping_mul(1_000) + size.bytes() },
+                    workload: Case { pattern, size, seed: seed.wrapping_mul(1_000) + size.bytes() },
                 });
             }
         }
@@ -232,34 +227,34 @@ impl Protocol {
     /// Measures SQLite inserts, if the drive is simulated or has a file system.
     fn insert(
         &self,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         record: &mut Record,
         inserted: &mut Vec<(inserts::Case, inserts::Measured)>,
     ) -> Result<(), LabError> {
-        let (trials, done) = if course.drive.simulated().is_some() {
+        let (trials, done) = if runner.drive.simulated().is_some() {
             let trials = Inserts::trials(&[true, false]);
-            let work = |case: &inserts::Case, course: &mut Course, slot: &mut _| {
-                self.inserts.simulate(case, course, slot)
+            let work = |case: &inserts::Case, runner: &mut PhaseRunner, slot: &mut _| {
+                self.inserts.measure_simulated(case, runner, slot)
             };
-            let done = trials::run(course, Start::AsItIs, &trials, &work);
+            let done = trials::run(runner, Start::AsItIs, &trials, &work);
             (trials, done)
-        } else if let Some(directory) = course.drive.directory().map(Path::to_owned) {
+        } else if let Some(directory) = runner.drive.directory().map(Path::to_owned) {
             let place = Place::of(&directory).ok();
             let barrier = !place.as_ref().is_some_and(without_barriers);
             let trials = Inserts::trials(&[barrier]);
-            let own = OwnDirectory::create(&directory)?;
-            let work = |case: &inserts::Case, course: &mut Course, slot: &mut _| {
-                self.inserts.carry_out(case, &own, place.as_ref(), course, slot)
+            let own = TemporaryDirectory::create(&directory)?;
+            let work = |case: &inserts::Case, runner: &mut PhaseRunner, slot: &mut _| {
+                self.inserts.measure_real(case, &own, place.as_ref(), runner, slot)
             };
-            let done = trials::run(course, Start::AsItIs, &trials, &work);
+            let done = trials::run(runner, Start::AsItIs, &trials, &work);
             own.remove()?;
-            findings::about_the_mount(barrier, place.as_ref(), record);
+            findings::barriers_of_one_mount(barrier, place.as_ref(), record);
             (trials, done)
         } else {
-            findings::no_file_system(record);
+            findings::sqlite_left_out(record);
             return Ok(());
         };
-        inserted.extend(trials.into_iter().map(|trial| trial.what).zip(done.results));
+        inserted.extend(trials.into_iter().map(|trial| trial.workload).zip(done.results));
         done.outcome
     }
 
@@ -267,21 +262,21 @@ impl Protocol {
     fn measure(
         &self,
         case: &Case,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         measured: &mut Measured,
     ) -> Result<(), LabError> {
-        course.begin("durable writes", 1.0);
+        runner.begin_step("durable writes", 1.0);
         let mut addresses = Addresses::new(&self.phase(case));
-        let before = course.drive.inside();
+        let before = runner.drive.inside();
         let mut commit = Nanoseconds::ZERO;
         for index in 0..self.operations {
             let place = case.size * addresses.next_request().block;
             let block = Region { offset: place, length: case.size };
             let durability = match case.pattern {
-                Pattern::Through => Durability::Through,
+                Pattern::Fua => Durability::Through,
                 Pattern::Write | Pattern::Flush(_) => Durability::Cached,
             };
-            match course.drive.write_block(block, durability, case.seed.wrapping_add(index)) {
+            match runner.drive.write_block(block, durability, case.seed.wrapping_add(index)) {
                 Ok(took) => commit += took,
                 Err(error) if error.kind() == ErrorKind::Unsupported => {
                     measured.unsupported = true;
@@ -290,17 +285,17 @@ impl Protocol {
                 Err(error) => return Err(error.into()),
             }
             measured.writes += 1;
-            course.tally.requests += 1;
-            course.tally.bytes += case.size;
+            runner.tally.requests += 1;
+            runner.tally.bytes += case.size;
             let is_group = match case.pattern {
                 Pattern::Flush(group) => (index + 1) % u64::from(group) == 0,
-                Pattern::Write | Pattern::Through => true,
+                Pattern::Write | Pattern::Fua => true,
             };
             if !is_group {
                 continue;
             }
             if let Pattern::Flush(_) = case.pattern {
-                let took = course.drive.flush()?;
+                let took = runner.drive.flush()?;
                 measured.flushes.record(took);
                 commit += took;
             }
@@ -309,7 +304,7 @@ impl Protocol {
             commit = Nanoseconds::ZERO;
             if index % 64 == 0 || measured.elapsed > self.time {
                 let done = (index + 1) as f64 / self.operations as f64;
-                if course.watcher.progress(done) == Control::Cancel {
+                if runner.watcher.progress(done) == Control::Cancel {
                     return Err(ssdlab_drive::DriveError::cancelled().into());
                 }
             }
@@ -321,7 +316,7 @@ impl Protocol {
         if let Pattern::Flush(group) = case.pattern {
             measured.writes = measured.commits.count() * u64::from(group);
         }
-        measured.flushes_seen = super::course::since(course.drive.inside(), before)
+        measured.flushes_seen = super::phase_runner::since(runner.drive.inside(), before)
             .map(|inside| inside.counters.flushes);
         Ok(())
     }
@@ -349,7 +344,7 @@ impl Experiment for Barrier {
         super::check_host_time(settings, "host")
     }
 
-    fn only_simulated(&self) -> &'static [&'static str] {
+    fn simulated_only_parameters(&self) -> &'static [&'static str] {
         &["host"]
     }
 
@@ -371,39 +366,39 @@ impl Experiment for Barrier {
         protocol.plan().check_blocks(&description)?;
         let trials = protocol.trials(seed);
         // The SQLite inserts have twelve cases of half the weight.
-        let mut course = Course::new(drive, watcher, trials.len() as f64 + 7.0);
-        let mut emptied = Emptied::New;
-        let known = match course.drive.simulated() {
-            Some(drive) if drive.writes_survive_power_cut() => Known::Lasts,
-            Some(drive) if drive.ignores_flushes() => Known::Ignored,
-            _ => Known::Nothing,
+        let mut runner = PhaseRunner::new(drive, watcher, trials.len() as f64 + 7.0);
+        let mut purge = PurgeOutcome::New;
+        let known = match runner.drive.simulated() {
+            Some(drive) if drive.writes_survive_power_cut() => KnownFlush::NotNeeded,
+            Some(drive) if drive.ignores_flushes() => KnownFlush::Ignored,
+            _ => KnownFlush::Nothing,
         };
         let (mut measured, mut inserted) = (Vec::new(), Vec::new());
         let outcome = (|| {
             let area = Region::first(protocol.area);
-            course.drive.prepare(protocol.area)?;
-            emptied = course.empty(area)?;
+            runner.drive.prepare(protocol.area)?;
+            purge = runner.purge(area)?;
             let amount = FILL_REQUEST * protocol.area.whole(FILL_REQUEST);
-            course.make_ready(&fill(area, amount, seed), 1.0)?;
-            let work = |case: &Case, course: &mut Course, slot: &mut Measured| {
-                protocol.measure(case, course, slot)
+            runner.precondition(&fill(area, amount, seed), 1.0)?;
+            let work = |case: &Case, runner: &mut PhaseRunner, slot: &mut Measured| {
+                protocol.measure(case, runner, slot)
             };
-            let done = trials::run(&mut course, Start::AsItIs, &trials, &work);
+            let done = trials::run(&mut runner, Start::AsItIs, &trials, &work);
             measured = done.results;
             done.outcome?;
-            protocol.insert(&mut course, record, &mut inserted)
+            protocol.insert(&mut runner, record, &mut inserted)
         })();
-        course.end(record);
+        runner.finish(record);
         let cases: Vec<(Case, Measured)> =
-            trials.into_iter().map(|trial| trial.what).zip(measured).collect();
+            trials.into_iter().map(|trial| trial.workload).zip(measured).collect();
         inserts::tabulate(&inserted, record);
         tabulate(&cases, record);
         // Findings about cases left out come after the results.
         let noted = std::mem::take(&mut record.findings);
         findings::conclude(&cases, &inserted, known, record);
         record.findings.extend(noted);
-        emptied.tell(record);
-        record.say_if_shortened(settings);
+        purge.add_finding(record);
+        record.add_shortened_finding(settings);
         outcome
     }
 }
@@ -456,7 +451,7 @@ fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
     });
     for (case, measured) in cases {
         if case.pattern == Pattern::Flush(1) {
-            let size = super::words::size_code(case.size);
+            let size = super::text_format::size_code(case.size);
             record.add_latencies(&format!("flush_after_{size}"), &measured.flushes);
         }
     }

@@ -14,9 +14,9 @@ mod findings;
 use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::course::{Course, Emptied};
+use super::phase_runner::{PhaseRunner, PurgeOutcome};
 use super::trials::{self, Start, Trial};
-use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use super::{DrivesInMemory, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 
@@ -62,10 +62,10 @@ const PARAMETERS: [ParameterSpec; 5] = [
 ];
 
 /// Length of the random writes that precondition the drive.
-const USE_BLOCK: ByteLength = ByteLength::new(64 << 10);
+const PRECONDITIONING_REQUEST: ByteLength = ByteLength::new(64 << 10);
 
 /// Assumed throughput of random writes of 64 KiB, for the progress.
-const USE_BYTES_PER_SECOND: f64 = 100e6;
+const ASSUMED_RANDOM_SPEED: f64 = 100e6;
 
 /// Measured operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Protocol {
             time: settings.duration("time"),
             depth: settings.count("depth"),
             area,
-            used: USE_BLOCK * (used as u64 / USE_BLOCK.bytes()),
+            used: PRECONDITIONING_REQUEST * (used as u64 / PRECONDITIONING_REQUEST.bytes()),
         })
     }
 
@@ -162,26 +162,26 @@ impl Protocol {
             timed_requests: (self.sizes.clone(), self.depth),
             reading: each * 2,
             space: self.area,
-            block_sizes: self.sizes.iter().copied().chain([USE_BLOCK]).collect(),
-            drives: DrivesAtOnce { throughout: 1, per_copy: 1, copies: self.sizes.len() as u32 },
+            block_sizes: self.sizes.iter().copied().chain([PRECONDITIONING_REQUEST]).collect(),
+            drives: DrivesInMemory { throughout: 1, per_copy: 1, copies: self.sizes.len() as u32 },
             ..Plan::default()
         }
     }
 
     fn weights(&self) -> f64 {
         let trials = Operation::ALL.len() * self.sizes.len();
-        self.time.seconds() * trials as f64 + self.weight_of_use()
+        self.time.seconds() * trials as f64 + self.preconditioning_weight()
     }
 
-    fn weight_of_use(&self) -> f64 {
-        self.used.bytes() as f64 / USE_BYTES_PER_SECOND
+    fn preconditioning_weight(&self) -> f64 {
+        self.used.bytes() as f64 / ASSUMED_RANDOM_SPEED
     }
 
-    fn use_up(&self, seed: u64) -> Phase {
+    fn preconditioning_phase(&self, seed: u64) -> Phase {
         Phase {
             name: "random writes, to make it a used drive".to_owned(),
             pattern: Pattern::RandomOnce,
-            block_size: USE_BLOCK,
+            block_size: PRECONDITIONING_REQUEST,
             depth: self.depth,
             mix: Mix::WRITE,
             region: self.region(),
@@ -216,7 +216,7 @@ impl Protocol {
             .map(|phase| Trial {
                 name: phase.name.clone(),
                 weight: self.time.seconds(),
-                what: phase,
+                workload: phase,
             })
             .collect()
     }
@@ -250,11 +250,11 @@ impl Experiment for BlockSize {
         &PARAMETERS
     }
 
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         true
     }
 
-    fn scales_with_the_drive(&self) -> bool {
+    fn scales_with_capacity(&self) -> bool {
         true
     }
 
@@ -275,12 +275,12 @@ impl Experiment for BlockSize {
         watcher: &mut dyn Watcher,
     ) -> Result<(), LabError> {
         let protocol = Protocol::new(settings, &drive.description())?;
-        let mut course =
-            Course::new(drive, watcher, protocol.weights()).with_threads(settings.threads());
+        let mut runner =
+            PhaseRunner::new(drive, watcher, protocol.weights()).with_threads(settings.threads());
         let mut measured = Vec::new();
         let mut state = State::default();
-        let outcome = carry_out(&protocol, seed, &mut course, &mut measured, &mut state);
-        course.end(record);
+        let outcome = execute(&protocol, seed, &mut runner, &mut measured, &mut state);
+        runner.finish(record);
         tabulate(&measured, record);
         if outcome.is_err() {
             // Operations that were not measured with all sizes get no findings.
@@ -300,28 +300,31 @@ impl Experiment for BlockSize {
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     /// Purge before each size; `None` before the first.
-    emptied: Option<Emptied>,
+    purge: Option<PurgeOutcome>,
     /// True if each size was measured on its own copy of the preconditioned drive.
     on_copies: bool,
 }
 
-fn carry_out(
+fn execute(
     protocol: &Protocol,
     seed: u64,
-    course: &mut Course,
+    runner: &mut PhaseRunner,
     measured: &mut Vec<Measured>,
     state: &mut State,
 ) -> Result<(), LabError> {
-    course.drive.prepare(protocol.area)?;
+    runner.drive.prepare(protocol.area)?;
     let new = Start::New(protocol.region());
-    let (emptied, _) = measure(protocol, Operation::SeqWriteNew, seed, new, course, measured)?;
-    state.emptied = Some(emptied);
+    let (purge, _) = measure(protocol, Operation::SeqWriteNew, seed, new, runner, measured)?;
+    state.purge = Some(purge);
     if protocol.used > ByteLength::ZERO {
-        course.make_ready(&protocol.use_up(seed), protocol.weight_of_use())?;
+        runner.precondition(
+            &protocol.preconditioning_phase(seed),
+            protocol.preconditioning_weight(),
+        )?;
     }
     // Reads come first, because they do not change the state of a drive that cannot be copied.
     for operation in [Operation::SeqRead, Operation::RandRead, Operation::SeqWriteUsed] {
-        let (_, on_copies) = measure(protocol, operation, seed, Start::AsItIs, course, measured)?;
+        let (_, on_copies) = measure(protocol, operation, seed, Start::AsItIs, runner, measured)?;
         state.on_copies = on_copies;
     }
     Ok(())
@@ -334,14 +337,14 @@ fn measure(
     operation: Operation,
     seed: u64,
     start: Start,
-    course: &mut Course,
+    runner: &mut PhaseRunner,
     measured: &mut Vec<Measured>,
-) -> Result<(Emptied, bool), LabError> {
+) -> Result<(PurgeOutcome, bool), LabError> {
     let trials = protocol.trials(operation, seed);
-    let work = |phase: &Phase, course: &mut Course, slot: &mut Option<Measured>| {
-        let before = course.drive.inside();
-        let result = course.run(phase, 1.0)?;
-        let both = before.zip(course.drive.inside());
+    let work = |phase: &Phase, runner: &mut PhaseRunner, slot: &mut Option<Measured>| {
+        let before = runner.drive.inside();
+        let result = runner.run(phase, 1.0)?;
+        let both = before.zip(runner.drive.inside());
         *slot = Some(Measured {
             operation,
             size: phase.block_size,
@@ -353,9 +356,9 @@ fn measure(
         });
         Ok(())
     };
-    let done = trials::run(course, start, &trials, &work);
+    let done = trials::run(runner, start, &trials, &work);
     measured.extend(done.results.into_iter().flatten());
-    done.outcome.map(|()| (done.emptied, done.on_copies))
+    done.outcome.map(|()| (done.purge, done.on_copies))
 }
 
 fn tabulate(measured: &[Measured], record: &mut Record) {

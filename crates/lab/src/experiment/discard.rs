@@ -4,24 +4,24 @@
 //! without. The protocol is that of a French how-to on TRIM, which found no difference in unpacking, and
 //! deletion 1.35 times slower with `discard`, on a SanDisk ReadyCache 32 GB.
 
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
 mod findings;
 #[cfg(target_os = "linux")]
-mod guard;
+mod mount_guard;
+#[cfg(target_os = "linux")]
+mod real_tree;
 #[cfg(target_os = "linux")]
 mod remount;
 mod simulated;
 mod tree;
-#[cfg(target_os = "linux")]
-mod unpacked;
-
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{guard_if_asked, undo_what_was_left};
+mod unsupported;
+
 #[cfg(target_os = "linux")]
-pub use guard::guard_if_asked;
+pub use mount_guard::run_guard_if_requested;
 #[cfg(target_os = "linux")]
-pub use remount::undo_what_was_left;
+pub use remount::restore_leftover_mounts;
+#[cfg(not(target_os = "linux"))]
+pub use unsupported::{restore_leftover_mounts, run_guard_if_requested};
 
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{Description, Drive, DriveKind};
 use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 
-use super::course::Course;
+use super::phase_runner::PhaseRunner;
 use super::trials::{self, Start, Trial};
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
@@ -120,7 +120,7 @@ impl Protocol {
         let tarball = tarball(settings);
         let tree = match &tarball {
             Some(archive) => Tree::of_archive(archive)?,
-            None => Tree::made_up(settings.count("entries"), settings.length("size"), seed),
+            None => Tree::synthetic(settings.count("entries"), settings.length("size"), seed),
         };
         Ok(Protocol {
             passes: settings.count("passes"),
@@ -135,7 +135,7 @@ impl Protocol {
         let trial = |discard| Trial {
             name: format!("passes {} discard", if discard { "with" } else { "without" }),
             weight: 1.0,
-            what: Case { discard },
+            workload: Case { discard },
         };
         vec![trial(true), trial(false)]
     }
@@ -148,10 +148,10 @@ impl Protocol {
         Plan {
             sequential_writes: (bytes + KIB * 4 * self.tree.count()) * passes,
             // The host time of a simulated run is about that of a real one.
-            besides: (unpacking + self.remove * self.tree.count()) * passes,
+            fixed_time: (unpacking + self.remove * self.tree.count()) * passes,
             // Partly filled blocks, directories and inodes.
             space: MIB * (bytes + KIB * 8 * self.tree.count()).covering(MIB),
-            made: Some(format!(
+            files_description: Some(format!(
                 "a tree of {} files and directories that is made {} times",
                 self.tree.count(),
                 passes
@@ -184,11 +184,11 @@ impl Experiment for Discard {
         &PARAMETERS
     }
 
-    fn examines(&self, _: &Settings) -> bool {
+    fn checks_plausibility(&self, _: &Settings) -> bool {
         false
     }
 
-    fn only_simulated(&self) -> &'static [&'static str] {
+    fn simulated_only_parameters(&self) -> &'static [&'static str] {
         &["unpack", "remove"]
     }
 
@@ -237,22 +237,22 @@ impl Experiment for Discard {
         let trials = protocol.trials();
         let place = match drive.simulated() {
             Some(_) => None,
-            None => Some(protocol.real_place(drive)?),
+            None => Some(protocol.real_directory(drive)?),
         };
-        let mut course = Course::new(drive, watcher, trials.len() as f64);
-        let work = |case: &Case, course: &mut Course, measured: &mut Measured| match &place {
-            None => protocol.simulate(case, course, measured),
+        let mut runner = PhaseRunner::new(drive, watcher, trials.len() as f64);
+        let work = |case: &Case, runner: &mut PhaseRunner, measured: &mut Measured| match &place {
+            None => protocol.measure_simulated(case, runner, measured),
             Some((directory, place)) => {
-                protocol.carry_out(case, directory, place, course, measured)
+                protocol.measure_real(case, directory, place, runner, measured)
             }
         };
-        let done = trials::run(&mut course, Start::AsItIs, &trials, &work);
-        course.end(record);
+        let done = trials::run(&mut runner, Start::AsItIs, &trials, &work);
+        runner.finish(record);
         let cases: Vec<(Case, Measured)> =
-            trials.into_iter().map(|trial| trial.what).zip(done.results).collect();
+            trials.into_iter().map(|trial| trial.workload).zip(done.results).collect();
         tabulate(&cases, record);
         findings::conclude(&protocol, &cases, place.is_none(), record);
-        record.say_if_shortened(settings);
+        record.add_shortened_finding(settings);
         done.outcome
     }
 }
@@ -260,7 +260,7 @@ impl Experiment for Discard {
 impl Protocol {
     /// Returns the directory of a real drive and its mount, after checking that discards are supported. It
     /// removes the file that the estimate created.
-    fn real_place(&self, drive: &mut dyn Drive) -> Result<(PathBuf, Place), LabError> {
+    fn real_directory(&self, drive: &mut dyn Drive) -> Result<(PathBuf, Place), LabError> {
         let Some(directory) = drive.directory().map(Path::to_owned) else {
             return Err(needs_a_directory(&drive.description().name));
         };
@@ -315,8 +315,8 @@ fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
             numbered.filter_map(|(number, pass)| Some((number, value(pass)?))).collect()
         };
         let name = format!("delete_{with}_discard");
-        let deleting = points(|pass| pass.delete.map(Nanoseconds::seconds));
-        record.add_series(name, ("pass", "s"), &deleting);
+        let delete_times = points(|pass| pass.delete.map(Nanoseconds::seconds));
+        record.add_series(name, ("pass", "s"), &delete_times);
         let name = format!("extract_{with}_discard");
         record.add_series(name, ("pass", "s"), &points(|pass| Some(pass.extract.seconds())));
     }

@@ -12,8 +12,8 @@ mod findings;
 use ssdlab_drive::{Amount, Description, Drive, Latencies, Mix, Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
-use super::course::Course;
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};
+use super::phase_runner::PhaseRunner;
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, text_format};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
 
@@ -61,7 +61,7 @@ const REST_RATIO: u64 = 360;
 
 /// Maximum idle time of a run. A longer one is taken for a typing error, and simulated time is counted in
 /// nanoseconds.
-const MOST_REST: Nanoseconds = Nanoseconds::from_secs(30 * 24 * 3600);
+const MAX_IDLE_TIME: Nanoseconds = Nanoseconds::from_secs(30 * 24 * 3600);
 
 /// Lengths of the random writes and of the reads.
 const WRITE_BLOCK: ByteLength = ByteLength::new(4 << 10);
@@ -99,12 +99,12 @@ impl Protocol {
 
     /// Returns the idle time before read number `index` of a step. It is the same before each read of the
     /// fill, and grows with `index` in later steps, as published.
-    fn rest_before(&self, step: usize, index: u32) -> Nanoseconds {
+    fn idle_time_before(&self, step: usize, index: u32) -> Nanoseconds {
         if step == 0 { self.rest } else { self.rest * u64::from(index + 1) }
     }
 
-    fn all_rests(&self) -> Nanoseconds {
-        let per_step = |step| (0..self.reads).map(|index| self.rest_before(step, index)).sum();
+    fn total_idle_time(&self) -> Nanoseconds {
+        let per_step = |step| (0..self.reads).map(|index| self.idle_time_before(step, index)).sum();
         let steps: Nanoseconds = (0..=self.steps.len()).map(per_step).sum();
         steps + self.long_rest
     }
@@ -115,7 +115,7 @@ impl Protocol {
             sequential_writes: self.file,
             random_writes: self.steps.iter().copied().sum(),
             sequential_reads: self.file * passes,
-            rests: self.all_rests(),
+            rests: self.total_idle_time(),
             space: self.file,
             block_sizes: vec![WRITE_BLOCK, READ_REQUEST],
             ..Plan::default()
@@ -188,7 +188,7 @@ impl Experiment for Fragmentation {
     }
 
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
-        check_rests(settings)?;
+        check_idle_time(settings)?;
         if settings.is_given("rest") && !settings.is_given("long_rest") {
             // An hour to ten seconds, as published; without a short idle time there is no long one.
             let in_proportion = settings.duration("rest") * REST_RATIO;
@@ -221,31 +221,31 @@ impl Experiment for Fragmentation {
         let protocol = Protocol::new(settings);
         protocol.plan().check_blocks(&drive.description())?;
         let mut run = Run::new(&protocol, seed, drive, watcher);
-        let outcome = run.carry_out();
-        let Run { course, reads, writes_curve, .. } = run;
-        course.end(record);
+        let outcome = run.execute();
+        let Run { runner, reads, writes_curve, .. } = run;
+        runner.finish(record);
         let simulated = drive.inside().is_some();
         let inside = match (simulated, drive.description().measures_flash) {
-            (true, _) => findings::Inside::Visible,
-            (false, true) => findings::Inside::Presumed,
-            (false, false) => findings::Inside::Elsewhere,
+            (true, _) => findings::FlashVisibility::Visible,
+            (false, true) => findings::FlashVisibility::Presumed,
+            (false, false) => findings::FlashVisibility::Elsewhere,
         };
         tabulate(&protocol, &reads, simulated, record);
-        show_dies(&reads, record);
+        add_pages_per_die(&reads, record);
         draw(&reads, writes_curve, record);
         findings::conclude(&protocol, &reads, settings, inside, record);
         outcome
     }
 }
 
-/// Returns an error if the idle times add up to more than [`MOST_REST`]. It names the parameter that
+/// Returns an error if the idle times add up to more than [`MAX_IDLE_TIME`]. It names the parameter that
 /// contributes most.
-fn check_rests(settings: &Settings) -> Result<(), LabError> {
+fn check_idle_time(settings: &Settings) -> Result<(), LabError> {
     let (rest, long_rest) = (settings.duration("rest"), settings.duration("long_rest"));
     let reads = f64::from(settings.count("reads"));
     let later_steps = PUBLISHED_STEPS_MIB.len() as f64;
     let short_rests = rest.seconds() * (reads + later_steps * reads * (reads + 1.0) / 2.0);
-    if short_rests + long_rest.seconds() <= MOST_REST.seconds() {
+    if short_rests + long_rest.seconds() <= MAX_IDLE_TIME.seconds() {
         return Ok(());
     }
     let name = if long_rest.seconds() > short_rests { "long_rest" } else { "rest" };
@@ -260,7 +260,7 @@ fn check_rests(settings: &Settings) -> Result<(), LabError> {
 struct Run<'a> {
     protocol: &'a Protocol,
     seed: u64,
-    course: Course<'a>,
+    runner: PhaseRunner<'a>,
     reads: Vec<Reads>,
     writes_curve: Vec<(f64, f64)>,
 }
@@ -285,20 +285,20 @@ impl<'a> Run<'a> {
         Run {
             protocol,
             seed,
-            course: Course::new(drive, watcher, weights),
+            runner: PhaseRunner::new(drive, watcher, weights),
             reads: Vec::new(),
             writes_curve: Vec::new(),
         }
     }
 
-    fn carry_out(&mut self) -> Result<(), LabError> {
-        self.course.drive.prepare(self.protocol.file)?;
+    fn execute(&mut self) -> Result<(), LabError> {
+        self.runner.drive.prepare(self.protocol.file)?;
         let fill = self.protocol.phase("fill", Pattern::Sequential, Mix::WRITE, self.protocol.file);
         self.write(fill)?;
         self.read_step("fill".to_owned(), ByteLength::ZERO)?;
         let mut written = ByteLength::ZERO;
         for (index, &amount) in self.protocol.steps.iter().enumerate() {
-            let name = format!("random writes, {}", words::mib(amount));
+            let name = format!("random writes, {}", text_format::mib(amount));
             let mut phase = self.protocol.phase(
                 &name,
                 Pattern::RandomOnce,
@@ -308,12 +308,12 @@ impl<'a> Run<'a> {
             phase.seed = self.seed.wrapping_mul(1_000).wrapping_add(index as u64 + 1);
             self.write(phase)?;
             written += amount;
-            self.read_step(format!("after {}", words::mib(written)), written)?;
+            self.read_step(format!("after {}", text_format::mib(written)), written)?;
         }
         self.rest(self.protocol.long_rest)?;
         let name = match self.protocol.long_rest {
             Nanoseconds::ZERO => "once more".to_owned(),
-            rest => format!("after {} of rest", words::duration(rest)),
+            rest => format!("after {} of rest", text_format::duration(rest)),
         };
         self.begin_reads(name, written, true);
         self.read_once()
@@ -325,26 +325,26 @@ impl<'a> Run<'a> {
         let bytes = phase.bytes_total().expect("amounts are in bytes");
         phase.seed = phase.seed.wrapping_add(self.seed << 20);
         phase.interval = Nanoseconds::from_millis(100);
-        let result = self.course.run(&phase, bytes.bytes() as f64 / share)?;
+        let result = self.runner.run(&phase, bytes.bytes() as f64 / share)?;
         if phase.pattern != Pattern::Sequential {
-            self.writes_curve = thin(&result);
+            self.writes_curve = thinned_curve(&result);
         }
         Ok(())
     }
 
     fn rest(&mut self, duration: Nanoseconds) -> Result<(), LabError> {
-        let weight = match self.course.drive.inside() {
+        let weight = match self.runner.drive.inside() {
             Some(_) => 0.0,
             None => duration.seconds() * REST_WEIGHT_PER_SECOND,
         };
-        self.course.rest(duration, weight)
+        self.runner.rest(duration, weight)
     }
 
     fn read_step(&mut self, name: String, written: ByteLength) -> Result<(), LabError> {
         let step = self.reads.len();
         self.begin_reads(name, written, false);
         for index in 0..self.protocol.reads {
-            self.rest(self.protocol.rest_before(step, index))?;
+            self.rest(self.protocol.idle_time_before(step, index))?;
             self.read_once()?;
         }
         Ok(())
@@ -360,7 +360,7 @@ impl<'a> Run<'a> {
             seconds: Vec::new(),
             pages_per_request: None,
             latencies: Latencies::default(),
-            pages_by_die: self.course.drive.pages_by_die(request),
+            pages_by_die: self.runner.drive.pages_by_die(request),
             curve: Vec::new(),
         });
     }
@@ -369,17 +369,17 @@ impl<'a> Run<'a> {
         let file = self.protocol.file;
         let mut phase = self.protocol.phase("read", Pattern::Sequential, Mix::READ, file);
         phase.interval = Nanoseconds::from_millis(20);
-        let before = self.course.drive.inside();
-        let result = self.course.run(&phase, file.bytes() as f64)?;
+        let before = self.runner.drive.inside();
+        let result = self.runner.run(&phase, file.bytes() as f64)?;
         let reads = self.reads.last_mut().expect("reads were begun");
-        if let (Some(before), Some(after)) = (before, self.course.drive.inside()) {
+        if let (Some(before), Some(after)) = (before, self.runner.drive.inside()) {
             let pages = after.counters.since(&before.counters).flash_page_reads_host;
             reads.pages_per_request = Some(pages as f64 / result.requests as f64);
         }
         reads.latencies.merge(&result.read_latencies);
         let seconds = result.elapsed.seconds();
         if seconds < reads.best() {
-            reads.curve = thin(&result);
+            reads.curve = thinned_curve(&result);
         }
         reads.seconds.push(seconds);
         Ok(())
@@ -387,7 +387,7 @@ impl<'a> Run<'a> {
 }
 
 /// Returns the throughput curve of a phase, thinned to about [`CURVE_POINTS`] points: seconds, MB/s.
-fn thin(result: &ssdlab_drive::PhaseResult) -> Vec<(f64, f64)> {
+fn thinned_curve(result: &ssdlab_drive::PhaseResult) -> Vec<(f64, f64)> {
     let per_point = (result.throughput.len() as u64).div_ceil(CURVE_POINTS).max(1) as usize;
     result
         .throughput
@@ -436,7 +436,7 @@ fn tabulate(protocol: &Protocol, reads: &[Reads], simulated: bool, record: &mut 
 
 /// Adds a table and curves of the flash pages per die that one request reads after each step. The die with
 /// the most pages determines the latency of the request.
-fn show_dies(reads: &[Reads], record: &mut Record) {
+fn add_pages_per_die(reads: &[Reads], record: &mut Record) {
     let by_step: Vec<(&Reads, &Vec<u32>)> =
         reads.iter().filter_map(|step| Some((step, step.pages_by_die.as_ref()?))).collect();
     if by_step.is_empty() {
@@ -461,7 +461,7 @@ fn show_dies(reads: &[Reads], record: &mut Record) {
         let points: Vec<(f64, f64)> =
             (1..).zip(pages).map(|(die, &pages)| (f64::from(die), f64::from(pages))).collect();
         record.add_series(
-            format!("pages_by_die_{}", words::code(&step.name)),
+            format!("pages_by_die_{}", text_format::series_code(&step.name)),
             ("die", "pages"),
             &points,
         );
@@ -473,10 +473,17 @@ const UNITS: (&str, &str) = ("s", "MB/s");
 
 fn draw(reads: &[Reads], writes_curve: Vec<(f64, f64)>, record: &mut Record) {
     for step in reads {
-        record.add_series(format!("read_{}", words::code(&step.name)), UNITS, &step.curve);
+        record.add_series(
+            format!("read_{}", text_format::series_code(&step.name)),
+            UNITS,
+            &step.curve,
+        );
     }
     record.add_series("write_last_step".to_owned(), UNITS, &writes_curve);
     for step in reads {
-        record.add_latencies(&format!("read_{}", words::code(&step.name)), &step.latencies);
+        record.add_latencies(
+            &format!("read_{}", text_format::series_code(&step.name)),
+            &step.latencies,
+        );
     }
 }

@@ -15,9 +15,9 @@ use ssdlab_interchange::fio::{Direction, Job, JobFile};
 use ssdlab_interchange::{InputError, Remark};
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
-use super::course::Course;
-use super::figures::{self, JobFigures};
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words};
+use super::job_table::{self, JobResults};
+use super::phase_runner::PhaseRunner;
+use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, text_format};
 use crate::error::LabError;
 use crate::output::format;
 use crate::report::{Level, Parameter};
@@ -83,7 +83,7 @@ fn check_copies(file: &JobFile) -> Result<(), InputError> {
             let names: Vec<String> = group.jobs.iter().map(|job| job.name.clone()).collect();
             return Err(InputError::whole(format!(
                 "{copies} copies of {} would run at once (numjobs), and {MOST_LANES} are the most",
-                words::list(&names)
+                text_format::join_names(&names)
             )));
         }
     }
@@ -205,7 +205,7 @@ impl Experiment for FioJob {
         &PARAMETERS
     }
 
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         true
     }
 
@@ -228,32 +228,32 @@ impl Experiment for FioJob {
         let protocol = Protocol::new(settings, &drive.description())?;
         let description = drive.description();
         let weights: f64 = protocol.groups.iter().map(|(_, works)| weight(works)).sum();
-        let mut course = Course::new(drive, watcher, weights + protocol.fill_weight());
-        let mut figures = Vec::new();
-        let outcome = carry_out(&protocol, seed, &mut course, &mut figures);
-        course.end(record);
+        let mut runner = PhaseRunner::new(drive, watcher, weights + protocol.fill_weight());
+        let mut results = Vec::new();
+        let outcome = execute(&protocol, seed, &mut runner, &mut results);
+        runner.finish(record);
         let mut rows = Vec::new();
-        figures.iter().for_each(|one: &JobFigures| one.tell(&mut rows, record));
+        results.iter().for_each(|one: &JobResults| one.add_to(&mut rows, record));
         // A simulated host submits requests without delay.
         if description.kind != DriveKind::Simulated {
-            for (work, one) in protocol.works().zip(&figures) {
-                tell_depth(work.job(), one, &description.engine, record);
+            for (work, one) in protocol.works().zip(&results) {
+                check_depth_reached(work.job(), one, &description.engine, record);
             }
         }
-        for (work, one) in protocol.works().zip(&figures) {
-            tell_rate(work.job(), one, record);
+        for (work, one) in protocol.works().zip(&results) {
+            check_rate_reached(work.job(), one, record);
         }
-        record.tables.push(figures::table("jobs", &rows));
-        figures::conclude(&rows, record);
-        protocol.works().for_each(|work| tell_settings(work.job(), record));
-        tell_remarks(&protocol.remarks, record);
-        record.say_if_shortened(settings);
+        record.tables.push(job_table::table("jobs", &rows));
+        job_table::conclude(&rows, record);
+        protocol.works().for_each(|work| add_job_parameters(work.job(), record));
+        add_remarks(&protocol.remarks, record);
+        record.add_shortened_finding(settings);
         outcome
     }
 }
 
 /// Adds the job's own settings to the report's parameters, so that reports of different jobs differ.
-pub(crate) fn tell_settings(job: &Job, record: &mut Record) {
+pub(crate) fn add_job_parameters(job: &Job, record: &mut Record) {
     let settings = job.settings().into_iter();
     record.parameters.extend(settings.map(|(name, value)| Parameter {
         name: format!("{}.{name}", job.name),
@@ -266,14 +266,14 @@ pub(crate) fn tell_settings(job: &Job, record: &mut Record) {
 const RATE_REACHED: f64 = 0.95;
 
 /// Adds a warning if a job did not reach its rate: its latencies are those of an overloaded drive.
-fn tell_rate(job: &Job, figures: &JobFigures, record: &mut Record) {
+fn check_rate_reached(job: &Job, results: &JobResults, record: &mut Record) {
     let Some(rate) = job.rate else { return };
     let of_one = match rate {
         Rate::RequestsPerSecond(rate) | Rate::Open(rate) => rate,
         Rate::BytesPerSecond(rate) => rate / job.block_size.bytes() as f64,
     };
     let asked = of_one * f64::from(job.copies);
-    let Some(made) = figures.per_second().filter(|made| *made < RATE_REACHED * asked) else {
+    let Some(made) = results.per_second().filter(|made| *made < RATE_REACHED * asked) else {
         return;
     };
     let text = format!(
@@ -283,17 +283,17 @@ fn tell_rate(job: &Job, figures: &JobFigures, record: &mut Record) {
         format::significant(asked),
         format::significant(made)
     );
-    record.find(Level::Warning, "rate-not-reached", text);
+    record.add_finding(Level::Warning, "rate-not-reached", text);
 }
 
 /// Minimum share of the queue depth that a job has to keep in flight.
 const DEEP_ENOUGH: f64 = 0.9;
 
 /// Adds a notice if a job did not reach its queue depth, so that its results are not comparable with fio's.
-fn tell_depth(job: &Job, figures: &JobFigures, engine: &str, record: &mut Record) {
+fn check_depth_reached(job: &Job, results: &JobResults, engine: &str, record: &mut Record) {
     let asked = f64::from(job.depth * job.copies);
     let waits_itself = job.rate.is_some() || job.think.is_some() || job.flush_every.is_some();
-    let Some(in_flight) = figures.in_flight() else { return };
+    let Some(in_flight) = results.in_flight() else { return };
     if job.depth == 1 || waits_itself || in_flight >= DEEP_ENOUGH * asked {
         return;
     }
@@ -304,10 +304,10 @@ fn tell_depth(job: &Job, figures: &JobFigures, engine: &str, record: &mut Record
          libaio or io_uring sends as fio's engine of that name does.",
         job.name
     );
-    record.find(Level::Notice, "job-depth", text);
+    record.add_finding(Level::Notice, "job-depth", text);
 }
 
-fn tell_remarks(remarks: &[Remark], record: &mut Record) {
+fn add_remarks(remarks: &[Remark], record: &mut Record) {
     if remarks.is_empty() {
         return;
     }
@@ -317,30 +317,30 @@ fn tell_remarks(remarks: &[Remark], record: &mut Record) {
     };
     let all: Vec<String> = remarks.iter().map(words).collect();
     let text = format!("Otherwise than fio would do it: {}.", all.join("; "));
-    record.find(Level::Notice, "job-options", text);
+    record.add_finding(Level::Notice, "job-options", text);
 }
 
-fn carry_out(
+fn execute(
     protocol: &Protocol,
     seed: u64,
-    course: &mut Course,
-    figures: &mut Vec<JobFigures>,
+    runner: &mut PhaseRunner,
+    results: &mut Vec<JobResults>,
 ) -> Result<(), LabError> {
-    course.drive.prepare(protocol.space())?;
+    runner.drive.prepare(protocol.space())?;
     let is_empty = protocol.is_file
-        || course.drive.inside().is_some_and(|inside| inside.counters.host_write_units == 0);
+        || runner.drive.inside().is_some_and(|inside| inside.counters.host_write_units == 0);
     if let Some(region) = protocol.filled().filter(|_| is_empty) {
-        course.make_ready(
-            &layout(region, course.drive.description().block_size, seed),
+        runner.precondition(
+            &layout(region, runner.drive.description().block_size, seed),
             protocol.fill_weight(),
         )?;
     }
     let mut number = 0u64;
     for (rest, works) in &protocol.groups {
-        course.rest(*rest, 0.0)?;
+        runner.rest(*rest, 0.0)?;
         let seeds = seed.wrapping_mul(1_000).wrapping_add(number);
         number += works.len() as u64;
-        run_group(works, seeds, course, figures)?;
+        run_group(works, seeds, runner, results)?;
     }
     Ok(())
 }
@@ -370,28 +370,29 @@ pub(super) fn layout(region: Region, unit: ByteLength, seed: u64) -> Phase {
 fn run_group(
     works: &[Work],
     seed: u64,
-    course: &mut Course,
-    figures: &mut Vec<JobFigures>,
+    runner: &mut PhaseRunner,
+    results: &mut Vec<JobResults>,
 ) -> Result<(), LabError> {
     let interval = interval(works);
     let weight = weight(works);
     if let [work] = works
         && let Some(phase) = work.phase(seed, interval)
     {
-        let phase = course.run(&phase, weight)?;
+        let phase = runner.run(&phase, weight)?;
         let none = || (Latencies::default(), ByteLength::ZERO);
         let ((trims, bytes_trimmed), (flushes, _)) = (none(), none());
         let result = LaneResult { phase, trims, bytes_trimmed, flushes };
-        figures.push(JobFigures::new(work.job().name.clone(), vec![result]));
+        results.push(JobResults::new(work.job().name.clone(), vec![result]));
         return Ok(());
     }
     let numbered = works.iter().zip(seed..);
     let lanes = numbered.flat_map(|(work, seed)| work.lanes(seed, interval)).collect();
     let names: Vec<String> = works.iter().map(|work| work.job().name.clone()).collect();
-    let mut results = course.run_lanes(&words::list(&names), lanes, weight)?.into_iter();
+    let mut lane_results =
+        runner.run_lanes(&text_format::join_names(&names), lanes, weight)?.into_iter();
     for work in works {
-        let own = results.by_ref().take(work.job().copies as usize).collect();
-        figures.push(JobFigures::new(work.job().name.clone(), own));
+        let own = lane_results.by_ref().take(work.job().copies as usize).collect();
+        results.push(JobResults::new(work.job().name.clone(), own));
     }
     Ok(())
 }

@@ -9,11 +9,11 @@
 use ssdlab_drive::{Amount, Description, Drive, Latencies, Mix, Pattern, Phase, PhaseResult, Rate};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::course::{Course, Emptied};
+use super::phase_runner::{PhaseRunner, PurgeOutcome};
 use super::steady::fill;
 use super::trials::{self, Start, Trial};
 use super::{
-    DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, workload,
+    DrivesInMemory, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, workload,
 };
 use crate::error::LabError;
 use crate::output::format::{significant, span};
@@ -69,11 +69,11 @@ const PEAK: u64 = 100;
 
 /// Maximum of the time until all requests are completed, as a multiple of the time in which they arrive.
 /// Beyond it the drive has not kept up.
-const BEHIND: f64 = 1.02;
+const MAX_OVERRUN: f64 = 1.02;
 
 /// Assumed bytes per second of the fill and of random writes, for the progress.
-const FILL_SPEED: f64 = 500e6;
-const USE_SPEED: f64 = 100e6;
+const ASSUMED_FILL_SPEED: f64 = 500e6;
+const ASSUMED_RANDOM_SPEED: f64 = 100e6;
 
 struct Protocol {
     phase: Phase,
@@ -110,20 +110,20 @@ impl Protocol {
             timed_requests: (vec![self.phase.block_size], self.phase.depth),
             space: self.phase.region.length,
             block_sizes: vec![self.phase.block_size, super::steady::FILL_REQUEST],
-            drives: DrivesAtOnce { throughout: 1, per_copy: 1, copies: LOADS.len() as u32 },
+            drives: DrivesInMemory { throughout: 1, per_copy: 1, copies: LOADS.len() as u32 },
             ..Plan::default()
         }
     }
 
     fn weights(&self) -> [f64; 3] {
         [
-            self.fill.bytes() as f64 / FILL_SPEED,
-            self.used.bytes() as f64 / USE_SPEED,
+            self.fill.bytes() as f64 / ASSUMED_FILL_SPEED,
+            self.used.bytes() as f64 / ASSUMED_RANDOM_SPEED,
             self.time.seconds() * (LOADS.len() + 1) as f64,
         ]
     }
 
-    fn use_up(&self) -> Phase {
+    fn preconditioning_phase(&self) -> Phase {
         Phase {
             name: "random writes, to make it a used drive".to_owned(),
             // A skewed workload preconditions the drive with the same distribution, so that the same blocks
@@ -146,7 +146,7 @@ impl Protocol {
             .map(|&percent| Trial {
                 name: format!("arrivals, {percent} % of the peak"),
                 weight: self.time.seconds(),
-                what: Phase {
+                workload: Phase {
                     name: format!("arrivals, {percent} % of the peak"),
                     rate: Some(Rate::Open(peak * percent as f64 / 100.0)),
                     seed: self.phase.seed.wrapping_add(percent),
@@ -178,10 +178,10 @@ impl Load {
     /// loop.
     fn kept_up(&self) -> Option<bool> {
         let is_open = self.percent != PEAK;
-        is_open.then(|| self.result.elapsed.seconds() <= self.time.seconds() * BEHIND)
+        is_open.then(|| self.result.elapsed.seconds() <= self.time.seconds() * MAX_OVERRUN)
     }
 
-    fn is_behind(&self) -> bool {
+    fn has_fallen_behind(&self) -> bool {
         self.kept_up() == Some(false)
     }
 }
@@ -203,11 +203,11 @@ impl Experiment for ResponseTime {
         &PARAMETERS
     }
 
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         true
     }
 
-    fn scales_with_the_drive(&self) -> bool {
+    fn scales_with_capacity(&self) -> bool {
         true
     }
 
@@ -228,46 +228,46 @@ impl Experiment for ResponseTime {
         watcher: &mut dyn Watcher,
     ) -> Result<(), LabError> {
         let protocol = Protocol::new(settings, seed, &drive.description())?;
-        let mut course = Course::new(drive, watcher, protocol.weights().iter().sum())
+        let mut runner = PhaseRunner::new(drive, watcher, protocol.weights().iter().sum())
             .with_threads(settings.threads());
         let mut loads = Vec::new();
-        let mut emptied = Emptied::New;
-        let outcome = carry_out(&protocol, &mut course, &mut loads, &mut emptied);
-        course.end(record);
+        let mut purge = PurgeOutcome::New;
+        let outcome = execute(&protocol, &mut runner, &mut loads, &mut purge);
+        runner.finish(record);
         tabulate(&loads, record);
         conclude(&loads, record);
-        emptied.tell(record);
-        record.say_if_shortened(settings);
+        purge.add_finding(record);
+        record.add_shortened_finding(settings);
         outcome
     }
 }
 
-fn carry_out(
+fn execute(
     protocol: &Protocol,
-    course: &mut Course,
+    runner: &mut PhaseRunner,
     loads: &mut Vec<Load>,
-    emptied: &mut Emptied,
+    purge: &mut PurgeOutcome,
 ) -> Result<(), LabError> {
     let region = protocol.phase.region;
-    let [fill_weight, use_weight, _] = protocol.weights();
-    course.drive.prepare(region.length)?;
+    let [fill_weight, preconditioning_weight, _] = protocol.weights();
+    runner.drive.prepare(region.length)?;
     if protocol.fill > ByteLength::ZERO {
-        *emptied = course.empty(region)?;
-        course.make_ready(&fill(region, protocol.fill, protocol.phase.seed), fill_weight)?;
+        *purge = runner.purge(region)?;
+        runner.precondition(&fill(region, protocol.fill, protocol.phase.seed), fill_weight)?;
     }
     if protocol.used > ByteLength::ZERO {
-        course.make_ready(&protocol.use_up(), use_weight)?;
+        runner.precondition(&protocol.preconditioning_phase(), preconditioning_weight)?;
     }
-    let result = course.run(&protocol.phase, protocol.time.seconds())?;
+    let result = runner.run(&protocol.phase, protocol.time.seconds())?;
     let peak = result.requests as f64 / result.elapsed.seconds();
     let time = protocol.time;
     loads.push(Load { percent: PEAK, arrivals: peak, result, time });
     let trials = protocol.trials(peak);
-    let work = |phase: &Phase, course: &mut Course, slot: &mut Option<PhaseResult>| {
-        *slot = Some(course.run(phase, 1.0)?);
+    let work = |phase: &Phase, runner: &mut PhaseRunner, slot: &mut Option<PhaseResult>| {
+        *slot = Some(runner.run(phase, 1.0)?);
         Ok(())
     };
-    let done = trials::run(course, Start::AsItIs, &trials, &work);
+    let done = trials::run(runner, Start::AsItIs, &trials, &work);
     for (percent, result) in LOADS.into_iter().zip(done.results) {
         let arrivals = peak * percent as f64 / 100.0;
         loads.extend(result.map(|result| Load { percent, arrivals, result, time }));
@@ -311,11 +311,11 @@ fn conclude(loads: &[Load], record: &mut Record) {
     let Some((peak, open)) = loads.split_first() else { return };
     let behind: Vec<String> = open
         .iter()
-        .filter(|load| load.is_behind())
+        .filter(|load| load.has_fallen_behind())
         .map(|load| format!("{} %", load.percent))
         .collect();
     if !behind.is_empty() {
-        record.find(
+        record.add_finding(
             Level::Warning,
             "not-kept-up",
             format!(
@@ -323,11 +323,11 @@ fn conclude(loads: &[Load], record: &mut Record) {
                  last, and latencies grew as long as it was measured. Likely cause: a write cache \
                  filled up, or collection began, after the peak had been measured. Measure longer \
                  (--set time), on a drive that `run steady` finds steady.",
-                super::words::list(&behind)
+                super::text_format::join_names(&behind)
             ),
         );
     }
-    let highest = open.iter().rev().find(|load| !load.is_behind());
+    let highest = open.iter().rev().find(|load| !load.has_fallen_behind());
     if let (Some(load), Some(low)) = (highest, open.first())
         && let (Some(p99), Some(at_low)) =
             (load.latencies().percentile(99.0), low.latencies().percentile(99.0))
@@ -336,7 +336,7 @@ fn conclude(loads: &[Load], record: &mut Record) {
             true => String::new(),
             false => format!("; at {} % it is {}", low.percent, span(at_low.seconds())),
         };
-        record.find(
+        record.add_finding(
             Level::Info,
             "response",
             format!(

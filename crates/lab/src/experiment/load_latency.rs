@@ -12,11 +12,12 @@ use ssdlab_drive::{
 };
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::course::{Course, Emptied};
+use super::phase_runner::{PhaseRunner, PurgeOutcome};
 use super::steady::{FILL_REQUEST, fill};
 use super::trials::{self, Start, Trial};
 use super::{
-    DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words, workload,
+    DrivesInMemory, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, text_format,
+    workload,
 };
 use crate::error::LabError;
 use crate::output::format::{significant, span};
@@ -80,11 +81,11 @@ const SHARES: [u32; 7] = [10, 30, 50, 70, 80, 90, 110];
 const PROBES_IN_FLIGHT: u32 = 256;
 
 /// Minimum share of the rate that has to be written; with less, the load has overrun the drive.
-const KEEPS_UP: f64 = 0.98;
+const MIN_RATE_SHARE: f64 = 0.98;
 
 /// Assumed bytes per second of the fill and of random writes, for the progress.
-const FILL_SPEED: f64 = 500e6;
-const USE_SPEED: f64 = 100e6;
+const ASSUMED_FILL_SPEED: f64 = 500e6;
+const ASSUMED_RANDOM_SPEED: f64 = 100e6;
 
 struct Protocol {
     /// Phase that measures the peak: the load in a closed loop.
@@ -99,7 +100,7 @@ struct Protocol {
 }
 
 /// Parses a list such as `10000,50000`; `None` for `auto`.
-fn rates_of(settings: &Settings) -> Result<Option<Vec<f64>>, LabError> {
+fn parse_rates(settings: &Settings) -> Result<Option<Vec<f64>>, LabError> {
     let text = settings.text("rates");
     if text == "auto" {
         return Ok(None);
@@ -124,7 +125,7 @@ impl Protocol {
         let (area, block) = (peak.region.length, peak.block_size);
         let times = |name| ByteLength::new((area.bytes() as f64 * settings.factor(name)) as u64);
         Ok(Protocol {
-            rates: rates_of(settings)?,
+            rates: parse_rates(settings)?,
             probes: f64::from(settings.count("probes")),
             fill: FILL_REQUEST * times("fill").whole(FILL_REQUEST),
             used: block * times("used").whole(block),
@@ -139,7 +140,7 @@ impl Protocol {
     }
 
     /// Returns the time of one rate: the measured time and, before it, a ramp of a quarter of it.
-    fn time_of_a_rate(&self) -> Nanoseconds {
+    fn time_per_rate(&self) -> Nanoseconds {
         self.time + self.ramp()
     }
 
@@ -151,24 +152,24 @@ impl Protocol {
         Plan {
             sequential_writes: self.fill,
             random_writes: self.used,
-            writing: self.time + self.time_of_a_rate() * self.count() as u64,
+            writing: self.time + self.time_per_rate() * self.count() as u64,
             timed_requests: (vec![self.peak.block_size], self.peak.depth),
             space: self.peak.region.length,
             block_sizes: vec![self.peak.block_size, FILL_REQUEST],
-            drives: DrivesAtOnce { throughout: 1, per_copy: 1, copies: self.count() as u32 },
+            drives: DrivesInMemory { throughout: 1, per_copy: 1, copies: self.count() as u32 },
             ..Plan::default()
         }
     }
 
     fn weights(&self) -> [f64; 3] {
         [
-            self.fill.bytes() as f64 / FILL_SPEED,
-            self.used.bytes() as f64 / USE_SPEED,
-            self.time.seconds() + self.time_of_a_rate().seconds() * self.count() as f64,
+            self.fill.bytes() as f64 / ASSUMED_FILL_SPEED,
+            self.used.bytes() as f64 / ASSUMED_RANDOM_SPEED,
+            self.time.seconds() + self.time_per_rate().seconds() * self.count() as f64,
         ]
     }
 
-    fn use_up(&self) -> Phase {
+    fn preconditioning_phase(&self) -> Phase {
         Phase {
             name: "the load's writes, to make it a used drive".to_owned(),
             amount: Amount::Bytes(self.used),
@@ -188,9 +189,9 @@ impl Protocol {
     fn lanes(&self, rate: f64) -> Vec<Lane<'static>> {
         let lane = |name: &str, rate: f64, mix, depth, seed: u64| Lane {
             name: name.to_owned(),
-            source: Box::new(Stream::new(&Phase { mix, seed, ..self.peak.clone() }, rate)),
+            source: Box::new(RandomArrivals::new(&Phase { mix, seed, ..self.peak.clone() }, rate)),
             depth,
-            time: Some(self.time_of_a_rate()),
+            time: Some(self.time_per_rate()),
             ramp: self.ramp(),
             interval: Nanoseconds::ZERO,
             seed,
@@ -210,20 +211,20 @@ impl Protocol {
 }
 
 /// Requests of one size with random arrival times.
-struct Stream {
+struct RandomArrivals {
     addresses: Addresses,
     arrivals: Arrivals,
     phase: Phase,
 }
 
-impl Stream {
-    fn new(phase: &Phase, rate: f64) -> Stream {
+impl RandomArrivals {
+    fn new(phase: &Phase, rate: f64) -> RandomArrivals {
         let arrivals = Arrivals::new(rate, phase.seed);
-        Stream { addresses: Addresses::new(phase), arrivals, phase: phase.clone() }
+        RandomArrivals { addresses: Addresses::new(phase), arrivals, phase: phase.clone() }
     }
 }
 
-impl Source for Stream {
+impl Source for RandomArrivals {
     fn next_request(&mut self) -> Result<Option<LaneRequest>, DriveError> {
         let due = self.arrivals.next();
         self.arrivals.advance();
@@ -241,7 +242,7 @@ impl Source for Stream {
 }
 
 /// Results of one load.
-struct Beside {
+struct LoadResult {
     /// Writes per second that were requested, both streams together.
     rate: f64,
     /// Writes per second that were completed, both streams together.
@@ -255,21 +256,21 @@ struct Beside {
 
 /// Returns the minimum of writes per second with which a drive has kept up with `rate`. It allows for the
 /// random number of arrivals in `seconds`.
-fn least_kept_up(rate: f64, seconds: f64) -> f64 {
-    KEEPS_UP * rate - 3.0 * (rate / seconds).sqrt()
+fn min_accepted_rate(rate: f64, seconds: f64) -> f64 {
+    MIN_RATE_SHARE * rate - 3.0 * (rate / seconds).sqrt()
 }
 
-impl Beside {
-    fn of(rate: f64, mut results: Vec<LaneResult>, protocol: &Protocol) -> Beside {
+impl LoadResult {
+    fn of(rate: f64, mut results: Vec<LaneResult>, protocol: &Protocol) -> LoadResult {
         let writes: u64 = results.iter().map(|lane| lane.phase.write_latencies.count()).sum();
         let seconds = protocol.time.seconds();
         let written = writes as f64 / seconds;
         let is_exceeded = rate < protocol.probes / 2.0;
-        Beside { rate, written, is_exceeded, seconds, probes: results.swap_remove(0) }
+        LoadResult { rate, written, is_exceeded, seconds, probes: results.swap_remove(0) }
     }
 
-    fn is_overrun(&self) -> bool {
-        self.written < least_kept_up(self.rate, self.seconds)
+    fn is_overloaded(&self) -> bool {
+        self.written < min_accepted_rate(self.rate, self.seconds)
     }
 
     /// Returns the load for sentences: the requested rate, or the measured one if the measured stream alone
@@ -296,16 +297,16 @@ impl Experiment for LoadLatency {
         &PARAMETERS
     }
 
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         true
     }
 
-    fn scales_with_the_drive(&self) -> bool {
+    fn scales_with_capacity(&self) -> bool {
         true
     }
 
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
-        rates_of(settings)?;
+        parse_rates(settings)?;
         super::check_time(settings, "time")
     }
 
@@ -322,16 +323,16 @@ impl Experiment for LoadLatency {
         watcher: &mut dyn Watcher,
     ) -> Result<(), LabError> {
         let protocol = Protocol::new(settings, seed, &drive.description())?;
-        let mut course = Course::new(drive, watcher, protocol.weights().iter().sum())
+        let mut runner = PhaseRunner::new(drive, watcher, protocol.weights().iter().sum())
             .with_threads(settings.threads());
-        let mut emptied = Emptied::New;
+        let mut purge = PurgeOutcome::New;
         let mut measured = Measured::default();
-        let outcome = carry_out(&protocol, &mut course, &mut measured, &mut emptied);
-        course.end(record);
+        let outcome = execute(&protocol, &mut runner, &mut measured, &mut purge);
+        runner.finish(record);
         tabulate(&measured, record);
         conclude(&measured, record);
-        emptied.tell(record);
-        record.say_if_shortened(settings);
+        purge.add_finding(record);
+        record.add_shortened_finding(settings);
         outcome
     }
 }
@@ -340,41 +341,41 @@ impl Experiment for LoadLatency {
 struct Measured {
     /// Peak of the load, in writes per second.
     peak: Option<f64>,
-    loads: Vec<Beside>,
+    loads: Vec<LoadResult>,
 }
 
-fn carry_out(
+fn execute(
     protocol: &Protocol,
-    course: &mut Course,
+    runner: &mut PhaseRunner,
     measured: &mut Measured,
-    emptied: &mut Emptied,
+    purge: &mut PurgeOutcome,
 ) -> Result<(), LabError> {
     let region = protocol.peak.region;
-    let [fill_weight, use_weight, _] = protocol.weights();
-    course.drive.prepare(region.length)?;
+    let [fill_weight, preconditioning_weight, _] = protocol.weights();
+    runner.drive.prepare(region.length)?;
     if protocol.fill > ByteLength::ZERO {
-        *emptied = course.empty(region)?;
-        course.make_ready(&fill(region, protocol.fill, protocol.peak.seed), fill_weight)?;
+        *purge = runner.purge(region)?;
+        runner.precondition(&fill(region, protocol.fill, protocol.peak.seed), fill_weight)?;
     }
     if protocol.used > ByteLength::ZERO {
-        course.make_ready(&protocol.use_up(), use_weight)?;
+        runner.precondition(&protocol.preconditioning_phase(), preconditioning_weight)?;
     }
-    let result = course.run(&protocol.peak, protocol.time.seconds())?;
+    let result = runner.run(&protocol.peak, protocol.time.seconds())?;
     let peak = result.requests as f64 / result.elapsed.seconds();
     measured.peak = Some(peak);
     let trial = |rate: f64| Trial {
         name: format!("load, {} writes a second", significant(rate)),
-        weight: protocol.time_of_a_rate().seconds(),
-        what: rate,
+        weight: protocol.time_per_rate().seconds(),
+        workload: rate,
     };
     let rates = protocol.rates(peak);
     let trials: Vec<Trial<f64>> = rates.into_iter().map(trial).collect();
-    let work = |rate: &f64, course: &mut Course, slot: &mut Option<Beside>| {
-        let results = course.run_lanes("load", protocol.lanes(*rate), 1.0)?;
-        *slot = Some(Beside::of(*rate, results, protocol));
+    let work = |rate: &f64, runner: &mut PhaseRunner, slot: &mut Option<LoadResult>| {
+        let results = runner.run_lanes("load", protocol.lanes(*rate), 1.0)?;
+        *slot = Some(LoadResult::of(*rate, results, protocol));
         Ok(())
     };
-    let done = trials::run(course, Start::AsItIs, &trials, &work);
+    let done = trials::run(runner, Start::AsItIs, &trials, &work);
     measured.loads.extend(done.results.into_iter().flatten());
     done.outcome
 }
@@ -409,8 +410,9 @@ fn tabulate(measured: &Measured, record: &mut Record) {
 
 fn conclude(measured: &Measured, record: &mut Record) {
     let Some(peak) = measured.peak else { return };
-    let reads = |load: &Beside, percent| load.probes.phase.read_latencies.percentile(percent);
-    let borne: Vec<&Beside> = measured.loads.iter().filter(|load| !load.is_overrun()).collect();
+    let reads = |load: &LoadResult, percent| load.probes.phase.read_latencies.percentile(percent);
+    let borne: Vec<&LoadResult> =
+        measured.loads.iter().filter(|load| !load.is_overloaded()).collect();
     if let (Some(low), Some(high)) = (borne.first(), borne.last())
         && let (Some(p99_low), Some(p99_high)) = (reads(low, 99.0), reads(high, 99.0))
         && let Some(median) = reads(high, 50.0)
@@ -427,35 +429,35 @@ fn conclude(measured: &Measured, record: &mut Record) {
             let (load, p99) = (low.writes(), span(p99_low.seconds()));
             text += &format!("; beside {load} writes/s one of a hundred takes longer than {p99}");
         }
-        record.find(Level::Info, "beside-a-load", text + ".");
+        record.add_finding(Level::Info, "beside-a-load", text + ".");
     }
     let exceeded: Vec<String> = (measured.loads.iter())
         .filter(|load| load.is_exceeded)
         .map(|load| significant(load.rate))
         .collect();
     if !exceeded.is_empty() {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "probes-write-more",
             format!(
                 "More than {} writes/s were made: half of the probes are writes, too. For lower rates \
                  set fewer probes.",
-                words::list(&exceeded)
+                text_format::join_names(&exceeded)
             ),
         );
     }
-    let overrun = || measured.loads.iter().filter(|load| load.is_overrun());
+    let overrun = || measured.loads.iter().filter(|load| load.is_overloaded());
     let asked: Vec<String> = overrun().map(|load| significant(load.rate)).collect();
     if !asked.is_empty()
         && let Some(read) = overrun().filter_map(|load| reads(load, 50.0)).max()
     {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "load-not-written",
             format!(
                 "Of {} writes/s not all were written: the load waited with its requests in flight. \
                  Half of the reads beside it take up to {} then.",
-                words::list(&asked),
+                text_format::join_names(&asked),
                 span(read.seconds())
             ),
         );
@@ -471,9 +473,9 @@ mod tests {
     #[test]
     fn fewer_arrivals_than_asked_for_by_chance_are_no_overrun() {
         // Of 4,000 expected in 4 s, 3,920 are 98 %, and three deviations are 190.
-        assert_eq!(least_kept_up(1_000.0, 4.0).round(), 933.0);
+        assert_eq!(min_accepted_rate(1_000.0, 4.0).round(), 933.0);
         // Of a hundred times as many, chance takes a tenth of that share.
-        assert_eq!(least_kept_up(100_000.0, 4.0).round(), 97_526.0);
+        assert_eq!(min_accepted_rate(100_000.0, 4.0).round(), 97_526.0);
     }
 
     fn protocol() -> Protocol {

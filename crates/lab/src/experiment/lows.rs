@@ -91,7 +91,7 @@ impl Lows {
 
     /// Adds the table `lows` to a record, for requests of length `request`. Returns the sentence of a finding
     /// about `what`, or `None` if there are no sags.
-    pub(super) fn tell(
+    pub(super) fn add_table(
         &self,
         what: &str,
         request: ByteLength,
@@ -99,12 +99,12 @@ impl Lows {
     ) -> Option<String> {
         let rows = vec![self.cells(request).into()];
         record.tables.push(Table { name: "lows".to_owned(), columns: columns().into(), rows });
-        self.words(what, "IOPS")
+        self.sag_sentence(what, "IOPS")
     }
 
     /// Returns a sentence about the sags of `what` (in the plural, such as "Random writes"); `None` if there
     /// are none.
-    pub(super) fn words(&self, what: &str, unit: &str) -> Option<String> {
+    pub(super) fn sag_sentence(&self, what: &str, unit: &str) -> Option<String> {
         let deepest = significant(self.sag_speed()?);
         let (last, outside) = (self.sags.last()?, significant(self.outside));
         let around = |sag: &Stretch| {
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(lows.sags, [Stretch { begin: 280.0, seconds: 40.0, speed: 20.0 }]);
         // 40 s of a minute at 20, the rest at 100.
         assert!((lows.lowest - 140.0 / 3.0).abs() < 1e-9, "{}", lows.lowest);
-        let words = lows.words("Random writes", "IOPS").unwrap();
+        let words = lows.sag_sentence("Random writes", "IOPS").unwrap();
         assert_eq!(
             words,
             "Random writes sag to 20.0 IOPS for 40.0 s around minute 5; the rest of the time they run at \
@@ -246,7 +246,7 @@ mod tests {
         let parts = [(60, 100.0), (20, 50.0), (60, 100.0), (30, 30.0), (800, 100.0)];
         let lows = Lows::of(&series(&parts), 60.0, Some(100.0)).unwrap();
         assert_eq!((lows.sags.len(), lows.sag_seconds()), (2, 50.0));
-        let words = lows.words("Writes", "MB/s").unwrap();
+        let words = lows.sag_sentence("Writes", "MB/s").unwrap();
         assert!(words.starts_with("Writes sag 2 times, to 30.0 MB/s in the deepest"), "{words}");
         assert!(words.contains("for 50.0 s in all, the last time around minute 3"), "{words}");
     }
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(lows.sags, [], "{lows:?}");
         let settling = Lows::of(&series(&[(300, 500.0), (900, 100.0)]), 60.0, None).unwrap();
         assert_eq!((settling.sags.len(), settling.lowest), (0, 100.0));
-        assert_eq!(settling.words("Writes", "IOPS"), None);
+        assert_eq!(settling.sag_sentence("Writes", "IOPS"), None);
     }
 
     #[test]

@@ -17,14 +17,14 @@ use ssdlab_drive::simulated::{MakeNew, TrimEnd};
 use ssdlab_drive::{Amount, Description, Drive, DriveKind, Mix, Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
-use super::course::Course;
 use super::lows::{self, Lows};
-use super::rounds::{Figures, Rounds, Until};
+use super::phase_runner::PhaseRunner;
+use super::rounds::{Figures, Rounds, StopCondition};
 use super::trials::{self, Start, Trial};
-use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use super::{DrivesInMemory, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
-use crate::steady::{Moving, Why};
+use crate::steady::{NotSteady, UnmetCondition};
 use state::{Sizes, State};
 
 /// The experiment `overprovision`.
@@ -83,7 +83,7 @@ const PARAMETERS: [ParameterSpec; 7] = [
 ];
 
 /// Minimum time: in less, rounds have too few requests to judge.
-const TIME_LEAST: Nanoseconds = Nanoseconds::from_millis(10);
+const MIN_TIME: Nanoseconds = Nanoseconds::from_millis(10);
 
 /// Number of rounds in the shortest time of a run.
 const ROUNDS_PER_TIME: u64 = 180;
@@ -96,7 +96,7 @@ const READS_SHARE: u64 = 10;
 
 /// Minimum length of a round of reads. It begins with an idle drive, so its first requests do not queue, and
 /// it has to be long compared with them.
-const READS_ROUND_LEAST: Nanoseconds = Nanoseconds::from_millis(100);
+const MIN_READ_ROUND: Nanoseconds = Nanoseconds::from_millis(100);
 
 /// Length of sequential requests.
 const SEQUENTIAL_REQUEST: ByteLength = ByteLength::new(128 << 10);
@@ -181,14 +181,20 @@ struct Unsteady {
 }
 
 impl Unsteady {
-    fn of(rounds: &Rounds, moving: &Moving) -> Unsteady {
-        Unsteady { is_level: moving.why == Why::Written, words: rounds.moving_words(moving) }
+    fn of(rounds: &Rounds, not_steady: &NotSteady) -> Unsteady {
+        Unsteady {
+            is_level: not_steady.why == UnmetCondition::Written,
+            words: rounds.not_steady_text(not_steady),
+        }
     }
 }
 
 /// Returns true if the rounds show that the speed changes; false if there is too little data.
-fn moves(moving: &Moving) -> bool {
-    matches!(moving.why, Why::Drift(_) | Why::Change(_) | Why::Swing(_))
+fn is_moving(not_steady: &NotSteady) -> bool {
+    matches!(
+        not_steady.why,
+        UnmetCondition::Drift(_) | UnmetCondition::Change(_) | UnmetCondition::Swing(_)
+    )
 }
 
 struct Protocol {
@@ -225,7 +231,7 @@ impl Protocol {
             space: self.sizes.capacity,
             block_sizes: vec![SEQUENTIAL_REQUEST, RANDOM_REQUEST],
             // The drive, its two copies in RAID 1, and a copy of both for each operation.
-            drives: DrivesAtOnce { throughout: 0, per_copy: 5, copies: histories.len() as u32 },
+            drives: DrivesInMemory { throughout: 0, per_copy: 5, copies: histories.len() as u32 },
             ..Plan::default()
         }
     }
@@ -252,19 +258,17 @@ impl Protocol {
         }
     }
 
-    fn until(&self, operation: Operation, spare: Option<ByteLength>) -> Until {
+    fn stop_condition(&self, operation: Operation, spare: Option<ByteLength>) -> StopCondition {
         let round = Nanoseconds::new((self.time.nanos() / ROUNDS_PER_TIME).max(1));
         match operation {
-            Operation::SeqRead | Operation::RandRead => Until {
-                round: Nanoseconds::new(round.nanos() / READS_SHARE)
-                    .max(READS_ROUND_LEAST)
-                    .min(round),
+            Operation::SeqRead | Operation::RandRead => StopCondition {
+                round: Nanoseconds::new(round.nanos() / READS_SHARE).max(MIN_READ_ROUND).min(round),
                 at_least: Nanoseconds::ZERO,
                 at_most: self.time,
                 expected: self.time,
                 written: ByteLength::ZERO,
             },
-            Operation::SeqWrite | Operation::RandWrite => Until {
+            Operation::SeqWrite | Operation::RandWrite => StopCondition {
                 round,
                 at_least: match operation {
                     Operation::RandWrite => self.time,
@@ -281,19 +285,19 @@ impl Protocol {
     fn measure(
         &self,
         states: &[State],
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         measured: &mut Vec<Measured>,
     ) -> Result<(), LabError> {
-        let physical = course.drive.physical_capacity();
-        states[0].prepare(&self.sizes, physical, self.seed, course, PREPARING)?;
-        let share = (1.0 - PREPARING) / states.len() as f64;
+        let physical = runner.drive.physical_capacity();
+        states[0].precondition(&self.sizes, physical, self.seed, runner, PRECONDITIONING_SHARE)?;
+        let share = (1.0 - PRECONDITIONING_SHARE) / states.len() as f64;
         for &state in states {
             if state.is_pair() {
-                self.measure_pair(state, physical, course, share, measured)?;
+                self.measure_pair(state, physical, runner, share, measured)?;
                 continue;
             }
-            state.trim(&self.sizes, physical, course)?;
-            self.measure_all(state, physical, course, share, measured)?;
+            state.trim(&self.sizes, physical, runner)?;
+            self.measure_all(state, physical, runner, share, measured)?;
         }
         Ok(())
     }
@@ -303,17 +307,17 @@ impl Protocol {
         &self,
         state: State,
         physical: Option<ByteLength>,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         share: f64,
         measured: &mut Vec<Measured>,
     ) -> Result<(), LabError> {
-        let template = course.drive.template().expect("pairs are made of copies");
+        let template = runner.drive.template().expect("pairs are made of copies");
         let mut pair = template.mirrored();
-        let weights = course.weights();
-        let mut own = Course::new(&mut *pair, course.watcher, weights);
-        let outcome = self.measure_all(state, physical, &mut own, share, measured);
-        let tally = own.tally;
-        course.tally.add(tally);
+        let weights = runner.weights();
+        let mut copy_runner = PhaseRunner::new(&mut *pair, runner.watcher, weights);
+        let outcome = self.measure_all(state, physical, &mut copy_runner, share, measured);
+        let tally = copy_runner.tally;
+        runner.tally.add(tally);
         outcome
     }
 
@@ -321,23 +325,24 @@ impl Protocol {
         &self,
         state: State,
         physical: Option<ByteLength>,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         weight: f64,
         measured: &mut Vec<Measured>,
     ) -> Result<(), LabError> {
         let share = weight / Operation::ALL.len() as f64;
-        let held = self.sizes.held(state, physical);
+        let bytes_with_data = self.sizes.bytes_with_data(state, physical);
         for operation in Operation::ALL {
-            let spare = physical
-                .map(|physical| ByteLength::new(physical.bytes().saturating_sub(held.bytes())));
-            let until = self.until(operation, spare);
-            let rounds = self.rounds(operation, &until, course, share)?;
-            let verdict = rounds.judge(&until);
+            let spare = physical.map(|physical| {
+                ByteLength::new(physical.bytes().saturating_sub(bytes_with_data.bytes()))
+            });
+            let stop_condition = self.stop_condition(operation, spare);
+            let rounds = self.rounds(operation, &stop_condition, runner, share)?;
+            let verdict = rounds.judge(&stop_condition);
             // Without steady state, the later half is shown, with a remark.
             let first =
                 verdict.as_ref().map_or(rounds.rounds.len() / 2, |steady| steady.window.start);
             let Some(figures) = rounds.figures_from(first) else { continue };
-            let is_moving = verdict.as_ref().is_err_and(moves);
+            let is_moving = verdict.as_ref().is_err_and(is_moving);
             let level = verdict.is_ok().then_some(figures.iops);
             measured.push(Measured {
                 state,
@@ -346,9 +351,9 @@ impl Protocol {
                     .zip(physical)
                     .map(|(spare, physical)| spare.bytes() as f64 / physical.bytes() as f64),
                 figures: (!is_moving).then_some(figures),
-                unsteady: verdict.err().map(|moving| Unsteady::of(&rounds, &moving)),
-                lows: rounds.lows_of_requests(self.window(), level),
-                curve: rounds.curve_of_requests(),
+                unsteady: verdict.err().map(|not_steady| Unsteady::of(&rounds, &not_steady)),
+                lows: rounds.iops_lows(self.window(), level),
+                curve: rounds.iops_curve(),
             });
         }
         Ok(())
@@ -359,31 +364,31 @@ impl Protocol {
     fn rounds(
         &self,
         operation: Operation,
-        until: &Until,
-        course: &mut Course,
+        stop_condition: &StopCondition,
+        runner: &mut PhaseRunner,
         weight: f64,
     ) -> Result<Rounds, LabError> {
         let mut rounds = Rounds::default();
         let phase = self.phase(operation);
-        let copy = course.drive.template().map(|template| template.copy());
+        let copy = runner.drive.template().map(|template| template.copy());
         let Some(mut copy) = copy else {
-            rounds.run(course, &phase, until, weight)?;
+            rounds.run(runner, &phase, stop_condition, weight)?;
             return Ok(rounds);
         };
         let (before, began) = (copy.inside(), copy.now());
-        let weights = course.weights();
-        let mut own = Course::new(&mut *copy, course.watcher, weights);
-        let outcome = rounds.run(&mut own, &phase, until, weight);
-        let mut tally = own.tally;
-        tally.gone.extend(super::course::since(copy.inside(), before));
-        tally.time_of_copies += copy.now().since(began);
-        course.tally.add(tally);
+        let weights = runner.weights();
+        let mut copy_runner = PhaseRunner::new(&mut *copy, runner.watcher, weights);
+        let outcome = rounds.run(&mut copy_runner, &phase, stop_condition, weight);
+        let mut tally = copy_runner.tally;
+        tally.finished_drives.extend(super::phase_runner::since(copy.inside(), before));
+        tally.time_on_copies += copy.now().since(began);
+        runner.tally.add(tally);
         outcome.map(|()| rounds)
     }
 }
 
 /// Share of the progress for preconditioning a drive.
-const PREPARING: f64 = 0.4;
+const PRECONDITIONING_SHARE: f64 = 0.4;
 
 /// Groups `states` by the preconditioning they share. If each operation runs on a copy of the drive,
 /// measuring a state does not change the drive, and the next state can begin from it: first full, then two
@@ -393,8 +398,8 @@ fn histories(states: &[State], has_copies: bool) -> Vec<Vec<State>> {
     if has_copies {
         ordered.sort_by_key(|state| (*state == State::Raid1Spare, *state == State::Trimmed));
     }
-    let goes_on = |before: &State, state: &State| has_copies && state.goes_on_from(*before);
-    ordered.chunk_by(goes_on).map(<[State]>::to_vec).collect()
+    let can_continue = |before: &State, state: &State| has_copies && state.can_follow(*before);
+    ordered.chunk_by(can_continue).map(<[State]>::to_vec).collect()
 }
 
 impl Experiment for OverProvision {
@@ -414,11 +419,11 @@ impl Experiment for OverProvision {
         &PARAMETERS
     }
 
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         true
     }
 
-    fn scales_with_the_drive(&self) -> bool {
+    fn scales_with_capacity(&self) -> bool {
         true
     }
 
@@ -429,7 +434,7 @@ impl Experiment for OverProvision {
             let value = settings.text(name).to_owned();
             Err(LabError::Range { name, value, why: why.to_owned() })
         };
-        if settings.duration("time") < TIME_LEAST {
+        if settings.duration("time") < MIN_TIME {
             return wrong("time", "it must be at least 10 ms: its rounds are a 180th of it");
         }
         if !(1..=99).contains(&settings.percent("free")) {
@@ -476,17 +481,17 @@ impl Experiment for OverProvision {
             .map(|states| Trial {
                 name: format!("states, {}", states[0].name()),
                 weight: states.len() as f64,
-                what: states,
+                workload: states,
             })
             .collect();
-        let mut course =
-            Course::new(drive, watcher, states.len() as f64).with_threads(settings.threads());
+        let mut runner =
+            PhaseRunner::new(drive, watcher, states.len() as f64).with_threads(settings.threads());
         let start = Start::New(Region::first(protocol.sizes.capacity));
-        let work = |states: &Vec<State>, course: &mut Course, measured: &mut Vec<Measured>| {
-            protocol.measure(states, course, measured)
+        let work = |states: &Vec<State>, runner: &mut PhaseRunner, measured: &mut Vec<Measured>| {
+            protocol.measure(states, runner, measured)
         };
-        let done = trials::run(&mut course, start, &trials, &work);
-        course.end(record);
+        let done = trials::run(&mut runner, start, &trials, &work);
+        runner.finish(record);
         let mut measured: Vec<Measured> = done.results.into_iter().flatten().collect();
         measured.sort_by_key(|one| State::ALL.iter().position(|state| *state == one.state));
         tabulate(&measured, record);
@@ -495,8 +500,8 @@ impl Experiment for OverProvision {
             record.add_series(name, ("min", "IOPS"), &one.curve);
         }
         findings::conclude(&protocol.sizes, &states, &measured, done.on_copies, record);
-        done.emptied.tell(record);
-        record.say_if_shortened(settings);
+        done.purge.add_finding(record);
+        record.add_shortened_finding(settings);
         done.outcome
     }
 }

@@ -5,20 +5,20 @@
 //! Kingston SSDNow V 64 GB in KompyuterPress 01/2011 (S. Pakhomov); the queue depth is that of its other
 //! tests.
 
-mod development;
 mod findings;
+mod throughput_history;
 
 use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::course::Course;
+use super::phase_runner::PhaseRunner;
 use super::trials::{self, Start, Trial};
 use super::{
-    DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words,
+    DrivesInMemory, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, text_format,
 };
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
-use development::Development;
+use throughput_history::ThroughputHistory;
 
 /// The experiment `random-write`.
 pub struct RandomWrite;
@@ -59,7 +59,7 @@ const SECOND: Nanoseconds = Nanoseconds::from_secs(1);
 const MINUTE: Nanoseconds = Nanoseconds::from_secs(60);
 
 /// Length of the phases after the first minute. An interrupted run keeps the phases that were complete.
-const PIECE: Nanoseconds = Nanoseconds::from_secs(600);
+const INTERVAL_AFTER_MINUTE: Nanoseconds = Nanoseconds::from_secs(600);
 
 /// The steps of a run, derived from its settings and the drive.
 #[derive(Clone, Debug)]
@@ -87,9 +87,9 @@ impl Protocol {
             depth: settings.count("depth"),
             area: settings.area("area", drive)?,
             intervals: Intervals {
-                second: settings.at_this_scale(SECOND),
-                minute: settings.at_this_scale(MINUTE),
-                piece: settings.at_this_scale(PIECE),
+                second: settings.scale_time(SECOND),
+                minute: settings.scale_time(MINUTE),
+                piece: settings.scale_time(INTERVAL_AFTER_MINUTE),
             },
         })
     }
@@ -100,7 +100,7 @@ impl Protocol {
             timed_requests: (self.sizes.clone(), self.depth),
             space: self.area,
             block_sizes: self.sizes.clone(),
-            drives: DrivesAtOnce { throughout: 0, per_copy: 1, copies: self.sizes.len() as u32 },
+            drives: DrivesInMemory { throughout: 0, per_copy: 1, copies: self.sizes.len() as u32 },
             ..Plan::default()
         }
     }
@@ -126,8 +126,8 @@ impl Protocol {
         &self,
         size: ByteLength,
         seed: u64,
-        course: &mut Course,
-        speed: &mut Development,
+        runner: &mut PhaseRunner,
+        speed: &mut ThroughputHistory,
     ) -> Result<(), LabError> {
         let mut done = Nanoseconds::ZERO;
         for piece in 0.. {
@@ -137,29 +137,29 @@ impl Protocol {
                 break;
             }
             let phase = self.phase(size, piece, time, seed);
-            let before = course.drive.inside();
+            let before = runner.drive.inside();
             let weight = time.seconds() / self.time.seconds();
-            let result = course.run(&phase, weight)?;
+            let result = runner.run(&phase, weight)?;
             speed.add(&result);
-            if let (Some(before), Some(after)) = (before, course.drive.inside())
+            if let (Some(before), Some(after)) = (before, runner.drive.inside())
                 && piece == 0
             {
                 let counted = after.counters.since(&before.counters);
-                speed.moved_first = Some(counted.program_units_collection);
-                speed.condensed_first = counted.condensed_regions;
+                speed.relocated_in_first_minute = Some(counted.program_units_collection);
+                speed.compacted_in_first_minute = counted.condensed_regions;
             }
             done += time;
         }
-        speed.is_whole = true;
+        speed.is_complete = true;
         Ok(())
     }
 }
 
 /// Results of one request size.
 #[derive(Clone, Debug)]
-struct Written {
+struct SizeResults {
     size: ByteLength,
-    speed: Development,
+    speed: ThroughputHistory,
 }
 
 impl Experiment for RandomWrite {
@@ -179,11 +179,11 @@ impl Experiment for RandomWrite {
         &PARAMETERS
     }
 
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         true
     }
 
-    fn scales_with_the_drive(&self) -> bool {
+    fn scales_with_capacity(&self) -> bool {
         true
     }
 
@@ -212,35 +212,35 @@ impl Experiment for RandomWrite {
             .map(|&size| Trial {
                 name: format!("random writes, {size}"),
                 weight: protocol.time.seconds(),
-                what: size,
+                workload: size,
             })
             .collect();
         let weights = protocol.time.seconds() * trials.len() as f64;
-        let mut course = Course::new(drive, watcher, weights).with_threads(settings.threads());
+        let mut runner = PhaseRunner::new(drive, watcher, weights).with_threads(settings.threads());
         let start = Start::New(Region::first(protocol.area));
-        let work = |size: &ByteLength, course: &mut Course, speed: &mut Development| {
-            protocol.write(*size, seed, course, speed)
+        let work = |size: &ByteLength, runner: &mut PhaseRunner, speed: &mut ThroughputHistory| {
+            protocol.write(*size, seed, runner, speed)
         };
-        let done = trials::run(&mut course, start, &trials, &work);
-        course.end(record);
-        let written: Vec<Written> = protocol
+        let done = trials::run(&mut runner, start, &trials, &work);
+        runner.finish(record);
+        let written: Vec<SizeResults> = protocol
             .sizes
             .iter()
             .zip(done.results)
-            .map(|(&size, speed)| Written { size, speed })
+            .map(|(&size, speed)| SizeResults { size, speed })
             .filter(|written| !written.speed.is_empty())
             .collect();
         draw(&written, record);
-        let written: Vec<Written> =
-            written.into_iter().filter(|written| written.speed.is_whole).collect();
+        let written: Vec<SizeResults> =
+            written.into_iter().filter(|written| written.speed.is_complete).collect();
         tabulate(&written, record);
         findings::conclude(&written, protocol.intervals, settings, record);
-        done.emptied.tell(record);
+        done.purge.add_finding(record);
         done.outcome
     }
 }
 
-fn tabulate(written: &[Written], record: &mut Record) {
+fn tabulate(written: &[SizeResults], record: &mut Record) {
     let columns = vec![
         Column::new("request_bytes", "B"),
         Column::new("first_seconds_mb_per_s", "MB/s"),
@@ -251,7 +251,7 @@ fn tabulate(written: &[Written], record: &mut Record) {
     ];
     let rows = written
         .iter()
-        .map(|Written { size, speed }| {
+        .map(|SizeResults { size, speed }| {
             let swing = speed.swing();
             vec![
                 Cell::from(size.bytes()),
@@ -266,13 +266,13 @@ fn tabulate(written: &[Written], record: &mut Record) {
     record.tables.push(Table { name: "speed".to_owned(), columns, rows });
 }
 
-fn draw(written: &[Written], record: &mut Record) {
-    for Written { size, speed } in written {
-        let name = format!("throughput_{}", words::size_code(*size));
+fn draw(written: &[SizeResults], record: &mut Record) {
+    for SizeResults { size, speed } in written {
+        let name = format!("throughput_{}", text_format::size_code(*size));
         record.add_series(name, ("min", "MB/s"), &speed.by_minute());
     }
-    for Written { size, speed } in written {
-        let name = format!("throughput_{}_first_minute", words::size_code(*size));
+    for SizeResults { size, speed } in written {
+        let name = format!("throughput_{}_first_minute", text_format::size_code(*size));
         record.add_series(name, ("s", "MB/s"), &speed.by_second());
     }
 }

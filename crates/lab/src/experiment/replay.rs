@@ -13,14 +13,14 @@ use ssdlab_drive::{Description, Drive, DriveKind, Lane, Phase, Region};
 use ssdlab_interchange::trace::{self, Choice, Format, Survey};
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
-use super::course::Course;
-use super::figures::{self, JobFigures};
 use super::job::layout;
+use super::job_table::{self, JobResults};
+use super::phase_runner::PhaseRunner;
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::output::format;
 use crate::report::Parameter;
-use requests::{Map, TraceSource};
+use requests::{AddressMap, TraceSource};
 
 /// The experiment `replay`.
 pub struct Replay;
@@ -123,7 +123,7 @@ struct Protocol {
     path: PathBuf,
     choice: Choice,
     survey: Survey,
-    map: Map,
+    map: AddressMap,
     /// Area of the drive that requests are mapped to.
     area: ByteLength,
     /// Bytes that the drive is prepared for. For a device that is the whole area, because `prepare` reduces the
@@ -131,17 +131,17 @@ struct Protocol {
     space: ByteLength,
     unit: ByteLength,
     /// Time of the drive divided by time of the trace; `None` for as fast as possible.
-    pace: Option<f64>,
+    time_factor: Option<f64>,
     depth: u32,
     fills: bool,
     is_file: bool,
 }
 
-fn format_of(settings: &Settings) -> Option<Format> {
+fn trace_format(settings: &Settings) -> Option<Format> {
     Format::named(settings.text("format"))
 }
 
-fn choice_of(settings: &Settings) -> Choice {
+fn trace_choice(settings: &Settings) -> Choice {
     let volume = Some(settings.text("volume")).filter(|name| !name.is_empty());
     let limit = Some(settings.duration("limit")).filter(|limit| *limit > Nanoseconds::ZERO);
     Choice { volume: volume.map(str::to_owned), limit }
@@ -150,8 +150,8 @@ fn choice_of(settings: &Settings) -> Choice {
 fn survey(settings: &Settings) -> Result<Survey, LabError> {
     let path = settings.file("file")?;
     let wrong = |source| LabError::Input { path: path.to_owned(), source };
-    let reader = trace::open(path, format_of(settings)).map_err(wrong)?;
-    Survey::of(reader, &choice_of(settings)).map_err(wrong)
+    let reader = trace::open(path, trace_format(settings)).map_err(wrong)?;
+    Survey::of(reader, &trace_choice(settings)).map_err(wrong)
 }
 
 impl Protocol {
@@ -166,11 +166,11 @@ impl Protocol {
         };
         let (from, to) = (needed.whole(MIB), area.whole(MIB));
         let map = match settings.text("addresses") {
-            "auto" if from <= to => Map::Kept,
-            "wrap" => Map::Wrapped,
-            _ => Map::Scaled { from, to },
+            "auto" if from <= to => AddressMap::Unchanged,
+            "wrap" => AddressMap::Wrapped,
+            _ => AddressMap::Scaled { from, to },
         };
-        let used = if map == Map::Kept { needed.min(area) } else { area };
+        let used = if map == AddressMap::Unchanged { needed.min(area) } else { area };
         let speed = settings.factor("speed");
         if speed == 0.0 {
             return Err(LabError::Range {
@@ -179,14 +179,14 @@ impl Protocol {
                 why: "it must be more than nothing".to_owned(),
             });
         }
-        let lasts = survey.duration.seconds() / speed;
-        if settings.text("timing") == "recorded" && lasts > Phase::LONGEST.seconds() {
+        let replay_time = survey.duration.seconds() / speed;
+        if settings.text("timing") == "recorded" && replay_time > Phase::LONGEST.seconds() {
             return Err(LabError::Range {
                 name: "speed",
                 value: settings.text("speed").to_owned(),
                 why: format!(
                     "the trace would take {}, and {} are the most; let it be faster, or set a limit",
-                    format::span(lasts),
+                    format::span(replay_time),
                     format::span(Phase::LONGEST.seconds())
                 ),
             });
@@ -194,13 +194,13 @@ impl Protocol {
         let is_timed = settings.text("timing") == "recorded" && survey.duration > Nanoseconds::ZERO;
         Ok(Protocol {
             path: settings.file("file")?.to_owned(),
-            choice: choice_of(settings),
+            choice: trace_choice(settings),
             survey,
             map,
             area: used,
             space: if drive.kind == DriveKind::Device { area } else { used },
             unit,
-            pace: is_timed.then_some(1.0 / speed),
+            time_factor: is_timed.then_some(1.0 / speed),
             depth: settings.count("depth"),
             // Data on a device is not overwritten before it is read.
             fills: settings.text("fill") == "auto" && drive.kind != DriveKind::Device,
@@ -211,7 +211,7 @@ impl Protocol {
     /// Returns the duration of the replay if the drive keeps up; `None` for as fast as possible.
     fn time(&self) -> Option<Nanoseconds> {
         let nanos = self.survey.duration.nanos() as f64;
-        self.pace.map(|pace| Nanoseconds::new((nanos * pace) as u64))
+        self.time_factor.map(|time_factor| Nanoseconds::new((nanos * time_factor) as u64))
     }
 
     fn fill(&self) -> Option<Region> {
@@ -252,7 +252,7 @@ impl Protocol {
         let interval = (time.nanos() / POINTS).div_ceil(second).max(1) * second;
         Ok(Lane {
             name: "trace".to_owned(),
-            source: Box::new(TraceSource { reader, of: self.clone() }),
+            source: Box::new(TraceSource { reader, protocol: self.clone() }),
             depth: self.depth,
             time: None,
             ramp: Nanoseconds::ZERO,
@@ -281,13 +281,13 @@ impl Experiment for Replay {
         &PARAMETERS
     }
 
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         true
     }
 
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         let path: &Path = settings.file("file")?;
-        let opened = trace::open(path, format_of(settings));
+        let opened = trace::open(path, trace_format(settings));
         opened.map(|_| ()).map_err(|source| LabError::Input { path: path.to_owned(), source })
     }
 
@@ -304,32 +304,36 @@ impl Experiment for Replay {
         watcher: &mut dyn Watcher,
     ) -> Result<(), LabError> {
         let protocol = Protocol::new(settings, &drive.description())?;
-        let mut course = Course::new(drive, watcher, protocol.weights().iter().sum());
-        let outcome = carry_out(&protocol, seed, &mut course);
-        course.end(record);
+        let mut runner = PhaseRunner::new(drive, watcher, protocol.weights().iter().sum());
+        let outcome = execute(&protocol, seed, &mut runner);
+        runner.finish(record);
         let mut rows = Vec::new();
         if let Ok(done) = &outcome {
-            done.tell(&mut rows, record);
+            done.add_to(&mut rows, record);
         }
-        record.tables.push(figures::table("replay", &rows));
+        record.tables.push(job_table::table("replay", &rows));
         findings::conclude(&protocol, &rows, record);
-        findings::tell(&protocol, record);
+        findings::describe_trace(&protocol, record);
         let (name, value) = ("trace requests".to_owned(), protocol.survey.count().to_string());
         record.parameters.push(Parameter { name, value, changed: false });
-        record.say_if_shortened(settings);
+        record.add_shortened_finding(settings);
         outcome.map(|_| ())
     }
 }
 
-fn carry_out(protocol: &Protocol, seed: u64, course: &mut Course) -> Result<JobFigures, LabError> {
-    course.drive.prepare(protocol.space)?;
+fn execute(
+    protocol: &Protocol,
+    seed: u64,
+    runner: &mut PhaseRunner,
+) -> Result<JobResults, LabError> {
+    runner.drive.prepare(protocol.space)?;
     let [fill_weight, weight] = protocol.weights();
     let is_empty = protocol.is_file
-        || course.drive.inside().is_some_and(|inside| inside.counters.host_write_units == 0);
+        || runner.drive.inside().is_some_and(|inside| inside.counters.host_write_units == 0);
     if let Some(region) = protocol.fill().filter(|_| is_empty) {
-        course.make_ready(&layout(region, protocol.unit, seed), fill_weight)?;
+        runner.precondition(&layout(region, protocol.unit, seed), fill_weight)?;
     }
     let lane = protocol.lane(protocol.survey.format, seed)?;
-    let results = course.run_lanes("replay", vec![lane], weight)?;
-    Ok(JobFigures::new("trace".to_owned(), results))
+    let results = runner.run_lanes("replay", vec![lane], weight)?;
+    Ok(JobResults::new("trace".to_owned(), results))
 }

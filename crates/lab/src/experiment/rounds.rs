@@ -4,10 +4,10 @@ use ssdlab_drive::{Amount, Drive, Latencies, Pattern, Phase, PhaseResult};
 use ssdlab_model::counters::Counters;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::course::Course;
 use super::lows::Lows;
+use super::phase_runner::PhaseRunner;
 use crate::error::LabError;
-use crate::steady::{self, Moving, Steady, Why};
+use crate::steady::{self, NotSteady, Steady, UnmetCondition};
 
 /// Minimum number of requests in a round, as a multiple of the queue depth. A round begins and ends with an
 /// idle drive: its first requests do not queue, and at the end fewer and fewer are in flight. That costs half
@@ -16,11 +16,11 @@ const REQUESTS_PER_DEPTH: f64 = 64.0;
 
 /// Number of rounds that have to fit into the maximum time, however slow the drive: twice the minimum of
 /// [`steady::judge`], so that the beginning of the workload can be left out.
-const ROUNDS_TO_FIT: u64 = 60;
+const MIN_ROUNDS_IN_LIMIT: u64 = 60;
 
 /// Factor by which all rounds together may exceed the time that was asked for. A round ends with the last answer to what is in flight, so
 /// each takes a little longer than its length; on a drive that is slow for its depth, several times as long.
-const OVERTIME: f64 = 1.1;
+const MAX_OVERRUN: f64 = 1.1;
 
 /// Results of one round.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +31,7 @@ pub(super) struct Round {
     pub(super) written: ByteLength,
     /// Bytes that the drive counted as written: whole mapping units if requests are smaller and the unit is
     /// known.
-    taken: ByteLength,
+    units_written: ByteLength,
     /// Sum and sum of squares of the latencies in microseconds.
     latency: (f64, f64),
     /// Counters inside a simulated drive; `None` for a real one.
@@ -40,13 +40,13 @@ pub(super) struct Round {
 
 impl Round {
     fn of(result: &PhaseResult) -> Round {
-        let both = [&result.read_latencies, &result.write_latencies].map(moments);
+        let both = [&result.read_latencies, &result.write_latencies].map(latency_sums);
         Round {
             seconds: result.elapsed.seconds(),
             requests: result.requests,
             read: result.bytes_read,
             written: result.bytes_written,
-            taken: result.bytes_written,
+            units_written: result.bytes_written,
             latency: (both[0].0 + both[1].0, both[0].1 + both[1].1),
             inside: None,
         }
@@ -62,7 +62,7 @@ impl Round {
 }
 
 /// Returns the sum and the sum of squares of the latencies, in microseconds.
-fn moments(latencies: &Latencies) -> (f64, f64) {
+fn latency_sums(latencies: &Latencies) -> (f64, f64) {
     let count = latencies.count() as f64;
     let Some(mean) = latencies.mean() else { return (0.0, 0.0) };
     let (mean, deviation) = (mean.micros(), latencies.histogram().stdev() / 1e3);
@@ -71,7 +71,7 @@ fn moments(latencies: &Latencies) -> (f64, f64) {
 
 /// Conditions that end the measurement.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Until {
+pub(super) struct StopCondition {
     /// Length of a round, unless the drive is so slow that rounds need to be longer.
     pub(super) round: Nanoseconds,
     /// Minimum time, even if the workload is steady before.
@@ -109,36 +109,40 @@ impl Rounds {
     /// Runs `phase` round by round until steady state. `weight` is that of all expected rounds.
     pub(super) fn run(
         &mut self,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         phase: &Phase,
-        until: &Until,
+        stop_condition: &StopCondition,
         weight: f64,
     ) -> Result<(), LabError> {
         let count = |time: Nanoseconds, round: Nanoseconds| time.seconds() / round.seconds();
-        let most = count(until.at_most, until.round).ceil().max(1.0);
-        if let Some(results) = course.drive.run_rounds(phase, until.round, most as u64)? {
-            self.take(course, &results, until);
+        let most = count(stop_condition.at_most, stop_condition.round).ceil().max(1.0);
+        if let Some(results) = runner.drive.run_rounds(phase, stop_condition.round, most as u64)? {
+            self.add_measured(runner, &results, stop_condition);
             return Ok(());
         }
-        let expected = count(until.expected.min(until.at_most), until.round).ceil().max(1.0);
+        let expected =
+            count(stop_condition.expected.min(stop_condition.at_most), stop_condition.round)
+                .ceil()
+                .max(1.0);
         let mut left = weight;
         let mut share = weight / (expected + 1.0);
-        let mut length = until.round;
-        let first = self.one(course, phase, (0, length), share)?;
+        let mut length = stop_condition.round;
+        let first = self.measure_round(runner, phase, (0, length), share)?;
         left -= share;
-        let longer = long_enough(&first, phase.depth, until);
+        let longer = required_round_length(&first, phase.depth, stop_condition);
         if longer > length {
             length = longer;
-            share = left / (count(until.expected.min(until.at_most), length).ceil() + 1.0);
+            share = left
+                / (count(stop_condition.expected.min(stop_condition.at_most), length).ceil() + 1.0);
         } else {
             self.rounds.push(first);
         }
-        let most = count(until.at_most, length).ceil().max(1.0) as usize;
-        let least = count(until.at_least, length).ceil() as usize;
+        let most = count(stop_condition.at_most, length).ceil().max(1.0) as usize;
+        let least = count(stop_condition.at_least, length).ceil() as usize;
         for index in 1.. {
             let done = self.rounds.len();
-            let judged = self.judge(until);
-            let is_late = self.seconds() > until.at_most.seconds() * OVERTIME;
+            let judged = self.judge(stop_condition);
+            let is_late = self.seconds() > stop_condition.at_most.seconds() * MAX_OVERRUN;
             if (done >= least && judged.is_ok()) || is_late || done >= most {
                 break;
             }
@@ -148,7 +152,7 @@ impl Rounds {
                 // As if one more were to come: so there is always some weight left.
                 share = left / (more + 1) as f64;
             }
-            let round = self.one(course, phase, (index, length), share)?;
+            let round = self.measure_round(runner, phase, (index, length), share)?;
             left -= share;
             self.rounds.push(round);
         }
@@ -156,9 +160,9 @@ impl Rounds {
     }
 
     /// Measures one round, given its index and its length.
-    fn one(
+    fn measure_round(
         &mut self,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         phase: &Phase,
         (index, length): (u64, Nanoseconds),
         weight: f64,
@@ -169,31 +173,38 @@ impl Rounds {
         if phase.pattern.is_sequential() {
             phase.pattern = Pattern::SequentialFrom(self.next_block);
         }
-        let before = course.drive.inside();
-        let result = course.run(&phase, weight)?;
+        let before = runner.drive.inside();
+        let result = runner.run(&phase, weight)?;
         self.next_block = (self.next_block + result.requests) % phase.blocks();
         let mut round = Round::of(&result);
-        let after = course.drive.inside();
+        let after = runner.drive.inside();
         self.unused = after.map_or(ByteLength::ZERO, |inside| inside.unused);
         round.inside =
             before.zip(after).map(|(before, after)| after.counters.since(&before.counters));
         if let (Some(counted), Some(unit)) = (&round.inside, after.map(|it| it.unit))
             && unit > phase.block_size
         {
-            round.taken = unit * counted.host_write_units;
+            round.units_written = unit * counted.host_write_units;
         }
         Ok(round)
     }
 
     /// Adds rounds that were measured in one go, up to steady state. The length of these rounds may differ
     /// from the set one, so the minimum is a time, not a number of rounds.
-    fn take(&mut self, course: &mut Course, results: &[PhaseResult], until: &Until) {
+    fn add_measured(
+        &mut self,
+        runner: &mut PhaseRunner,
+        results: &[PhaseResult],
+        stop_condition: &StopCondition,
+    ) {
         for result in results {
-            if self.seconds() >= until.at_least.seconds() && self.judge(until).is_ok() {
+            if self.seconds() >= stop_condition.at_least.seconds()
+                && self.judge(stop_condition).is_ok()
+            {
                 break;
             }
-            course.tally.requests += result.requests;
-            course.tally.bytes += result.bytes();
+            runner.tally.requests += result.requests;
+            runner.tally.bytes += result.bytes();
             self.rounds.push(Round::of(result));
         }
     }
@@ -212,12 +223,13 @@ impl Rounds {
 
     /// Judges the rounds so far. As long as a drive has flash that was never programmed, its writes need no
     /// GC, and it seems to be steady.
-    pub(super) fn judge(&self, until: &Until) -> Result<Steady, Moving> {
-        let writes = until.written > ByteLength::ZERO;
+    pub(super) fn judge(&self, stop_condition: &StopCondition) -> Result<Steady, NotSteady> {
+        let writes = stop_condition.written > ByteLength::ZERO;
         let unused = if writes { self.unused.bytes() } else { 0 };
-        let taken: ByteLength = self.rounds.iter().map(|round| round.taken).sum();
-        let missing = until.written.bytes().saturating_sub(taken.bytes()).max(unused);
-        let per_round = taken.bytes() as f64 / self.rounds.len().max(1) as f64;
+        let units_written: ByteLength = self.rounds.iter().map(|round| round.units_written).sum();
+        let missing =
+            stop_condition.written.bytes().saturating_sub(units_written.bytes()).max(unused);
+        let per_round = units_written.bytes() as f64 / self.rounds.len().max(1) as f64;
         let more = match per_round {
             0.0 => 0,
             per_round => (missing as f64 / per_round).ceil() as usize,
@@ -261,7 +273,7 @@ impl Rounds {
     }
 
     /// Returns the curve of requests: minutes, IOPS.
-    pub(super) fn curve_of_requests(&self) -> Vec<(f64, f64)> {
+    pub(super) fn iops_curve(&self) -> Vec<(f64, f64)> {
         let mut minutes = 0.0;
         let point = |round: &Round| {
             minutes += round.seconds / 60.0;
@@ -272,37 +284,36 @@ impl Rounds {
 
     /// Returns the sags of the requests per second, with the lowest mean over `window`; `steady` is the mean
     /// in steady state, if it was reached.
-    pub(super) fn lows_of_requests(
-        &self,
-        window: Nanoseconds,
-        steady: Option<f64>,
-    ) -> Option<Lows> {
+    pub(super) fn iops_lows(&self, window: Nanoseconds, steady: Option<f64>) -> Option<Lows> {
         let series = self.rounds.iter().map(|it| (it.seconds, it.requests as f64 / it.seconds));
         Lows::of(&series.collect::<Vec<_>>(), window.seconds(), steady)
     }
 
-    /// Returns the objection against steady state as the end of a sentence.
-    pub(super) fn why_words(&self, moving: &Moving) -> String {
+    /// Returns the unmet condition of steady state as the end of a sentence.
+    pub(super) fn unmet_condition_text(&self, not_steady: &NotSteady) -> String {
         let count = self.rounds.len().max(1) as f64;
-        match moving.why {
-            Why::TooFew => "there are too few rounds".to_owned(),
-            Why::Written => {
+        match not_steady.why {
+            UnmetCondition::TooFew => "there are too few rounds".to_owned(),
+            UnmetCondition::Written => {
                 "less was written than the drive has flash, and flash that was never written takes \
                  writes without collection"
                     .to_owned()
             }
-            Why::Drift(drift) => {
-                format!("over the later half it drifted by {}", super::words::change(drift, 0))
+            UnmetCondition::Drift(drift) => {
+                format!(
+                    "over the later half it drifted by {}",
+                    super::text_format::percent_change(drift, 0)
+                )
             }
-            Why::Scatter(most) => {
+            UnmetCondition::Scatter(most) => {
                 format!("it scatters so much that it may drift by {:.1} %", most * 100.0)
             }
-            Why::Change(place) => {
+            UnmetCondition::Change(place) => {
                 let seconds: f64 = self.rounds[..place].iter().map(|round| round.seconds).sum();
                 let after = crate::output::format::span(seconds);
                 format!("the level changed for good after {after}")
             }
-            Why::Swing(period) => {
+            UnmetCondition::Swing(period) => {
                 let seconds = self.seconds() / count * period as f64;
                 let span = crate::output::format::span(seconds);
                 format!("it swings with a period of {span}, too long for the time measured")
@@ -310,11 +321,11 @@ impl Rounds {
         }
     }
 
-    /// Returns the objection against steady state and the estimated further effort, as the end of a sentence.
-    pub(super) fn moving_words(&self, moving: &Moving) -> String {
+    /// Returns the unmet condition of steady state and the estimated further effort, as the end of a sentence.
+    pub(super) fn not_steady_text(&self, not_steady: &NotSteady) -> String {
         let count = self.rounds.len().max(1) as f64;
-        let why = self.why_words(moving);
-        let more = match moving.more_rounds {
+        let why = self.unmet_condition_text(not_steady);
+        let more = match not_steady.more_rounds {
             None => "nothing suggests when it would be".to_owned(),
             Some(more) => {
                 let time = crate::output::format::rough_span(self.seconds() / count * more as f64);
@@ -334,11 +345,11 @@ impl Rounds {
 }
 
 /// Returns the length that rounds need, given the first one.
-fn long_enough(first: &Round, depth: u32, until: &Until) -> Nanoseconds {
+fn required_round_length(first: &Round, depth: u32, stop_condition: &StopCondition) -> Nanoseconds {
     let factor = REQUESTS_PER_DEPTH * f64::from(depth) / first.requests.max(1) as f64;
     let enough = Nanoseconds::from_secs_f64(first.seconds * factor);
-    let most = Nanoseconds::new(until.at_most.nanos() / ROUNDS_TO_FIT);
-    enough.min(most).max(until.round)
+    let most = Nanoseconds::new(stop_condition.at_most.nanos() / MIN_ROUNDS_IN_LIMIT);
+    enough.min(most).max(stop_condition.round)
 }
 
 /// Returns the bytes that rounds have to write before a drive may count as steady: the area under test and
@@ -346,7 +357,11 @@ fn long_enough(first: &Round, depth: u32, until: &Until) -> Nanoseconds {
 /// programmed, so it must have been written as much as its physical capacity, including the `before` bytes
 /// that were written to it first. If the physical capacity is unknown, 7 % beyond the logical capacity are
 /// assumed.
-pub(super) fn least_written(drive: &dyn Drive, area: ByteLength, before: ByteLength) -> ByteLength {
+pub(super) fn min_bytes_to_write(
+    drive: &dyn Drive,
+    area: ByteLength,
+    before: ByteLength,
+) -> ByteLength {
     let capacity = drive.whole_capacity().unwrap_or_else(|| drive.description().capacity);
     let assumed = ByteLength::new((capacity.bytes() as f64 * 1.07) as u64);
     let physical = drive.physical_capacity().unwrap_or(assumed).bytes();

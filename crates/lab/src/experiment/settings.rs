@@ -73,12 +73,12 @@ impl Settings {
         set: &[(String, String)],
     ) -> Result<Settings, LabError> {
         let value = |spec: &ParameterSpec| if quick { spec.quick } else { spec.full }.to_owned();
-        Settings::with(experiment, 1, value, set)
+        Settings::from_values(experiment, 1, value, set)
     }
 
     /// Returns the values of the full protocol for a drive scaled down by `divisor`, with those that the user
     /// set. Default times are shorter by the same factor.
-    pub fn at_scale(
+    pub fn for_scaled_drive(
         experiment: &dyn Experiment,
         divisor: u32,
         set: &[(String, String)],
@@ -90,12 +90,12 @@ impl Settings {
             }
             _ => spec.full.to_owned(),
         };
-        Settings::with(experiment, divisor, value, set)
+        Settings::from_values(experiment, divisor, value, set)
     }
 
     /// Returns the values of the full protocol for a small drive that is not scaled, with those that the user
     /// set. Default times are those of the quick protocol.
-    pub fn of_a_small_drive(
+    pub fn for_small_drive(
         experiment: &dyn Experiment,
         set: &[(String, String)],
     ) -> Result<Settings, LabError> {
@@ -103,10 +103,10 @@ impl Settings {
             Kind::Duration => spec.quick.to_owned(),
             _ => spec.full.to_owned(),
         };
-        Settings::with(experiment, 1, value, set)
+        Settings::from_values(experiment, 1, value, set)
     }
 
-    fn with(
+    fn from_values(
         experiment: &dyn Experiment,
         divisor: u32,
         value: impl Fn(&ParameterSpec) -> String,
@@ -124,7 +124,7 @@ impl Settings {
                 return Err(LabError::UnknownParameter {
                     experiment: experiment.name(),
                     name: name.clone(),
-                    hint: misplaced(name, value)
+                    hint: drive_key_hint(name, value)
                         .unwrap_or_else(|| hint(name, specs.iter().map(|spec| spec.name))),
                 });
             };
@@ -247,7 +247,7 @@ impl Settings {
     /// # Panics
     /// Panics if the experiment has no such parameter, or if it is no area.
     pub fn area(&self, name: &'static str, drive: &Description) -> Result<ByteLength, LabError> {
-        let text = self.on(name, drive);
+        let text = self.value_on_drive(name, drive);
         let length = match (text, drive.kind) {
             (ALL, DriveKind::File | DriveKind::Directory) => {
                 return Err(LabError::Range {
@@ -263,11 +263,11 @@ impl Settings {
             _ => parse_length(text).expect("areas were checked"),
         };
         let whole = MIB * length.whole(MIB);
-        if whole < AREA_LEAST {
+        if whole < MIN_AREA {
             return Err(LabError::Range {
                 name,
                 value: text.to_owned(),
-                why: format!("it must be at least {AREA_LEAST}"),
+                why: format!("it must be at least {MIN_AREA}"),
             });
         }
         // An area larger than the drive is an error of the drive, which names its capacity.
@@ -275,7 +275,7 @@ impl Settings {
     }
 
     /// Returns the value of `name` on this drive. A default area that is larger than the drive becomes `all`.
-    fn on(&self, name: &str, drive: &Description) -> &str {
+    fn value_on_drive(&self, name: &str, drive: &Description) -> &str {
         let (spec, value) = self
             .values
             .iter()
@@ -294,7 +294,7 @@ impl Settings {
         experiment: &dyn Experiment,
         kind: DriveKind,
     ) -> Result<(), LabError> {
-        let names = experiment.only_simulated();
+        let names = experiment.simulated_only_parameters();
         let Some(name) = names.iter().copied().find(|name| self.is_given(name)) else {
             return Ok(());
         };
@@ -327,24 +327,24 @@ impl Settings {
     }
 
     /// Returns a time of the full protocol, shortened by the scale of the drive.
-    pub(crate) fn at_this_scale(&self, time: Nanoseconds) -> Nanoseconds {
+    pub(crate) fn scale_time(&self, time: Nanoseconds) -> Nanoseconds {
         Nanoseconds::new(time.nanos() / u64::from(self.divisor))
     }
 
     /// Returns true if any value differs from the full protocol.
     pub fn shortened(&self) -> bool {
-        self.values.iter().any(|(spec, value)| !same(spec, value))
+        self.values.iter().any(|(spec, value)| !equals_full(spec, value))
     }
 
     /// Returns all values on this drive, for the report.
     pub fn parameters(&self, drive: &Description) -> Vec<Parameter> {
         self.values
             .iter()
-            .map(|(spec, _)| (spec, self.on(spec.name, drive)))
+            .map(|(spec, _)| (spec, self.value_on_drive(spec.name, drive)))
             .map(|(spec, value)| Parameter {
                 name: spec.name.to_owned(),
                 value: value.to_owned(),
-                changed: !same(spec, value),
+                changed: !equals_full(spec, value),
             })
             .collect()
     }
@@ -352,7 +352,7 @@ impl Settings {
 
 /// Returns the explanation that `name` belongs to the target, if it is a parameter of simulated drives;
 /// `None` for any other name.
-fn misplaced(name: &str, value: &str) -> Option<String> {
+fn drive_key_hint(name: &str, value: &str) -> Option<String> {
     let is_key = parameter_keys().iter().chain(&SHORT_KEYS).any(|known| *known == name);
     is_key.then(|| {
         format!(
@@ -371,7 +371,7 @@ fn duration_text(value: Nanoseconds) -> String {
 }
 
 /// Returns true if a value equals that of the full protocol in any notation.
-fn same(spec: &ParameterSpec, value: &str) -> bool {
+fn equals_full(spec: &ParameterSpec, value: &str) -> bool {
     match spec.kind {
         Kind::Length => parse_length(value) == parse_length(spec.full),
         Kind::Duration => parse_duration(value) == parse_duration(spec.full),
@@ -396,7 +396,7 @@ const ALL: &str = "all";
 const DEPTH: &str = "depth";
 
 /// Minimum area: a smaller one says nothing about a drive.
-const AREA_LEAST: ByteLength = ByteLength::new(16 << 20);
+const MIN_AREA: ByteLength = ByteLength::new(16 << 20);
 
 fn parse_lengths(text: &str) -> Result<Vec<ByteLength>, QuantityError> {
     let lengths: Vec<ByteLength> = text.split(',').map(parse_length).collect::<Result<_, _>>()?;

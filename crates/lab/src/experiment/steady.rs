@@ -11,14 +11,16 @@ mod single;
 use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::course::{Course, Emptied};
-use super::oracle::{Programs, Verdict};
-use super::rounds::{self, Rounds, Until};
-use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, words, workload};
+use super::phase_runner::{PhaseRunner, PurgeOutcome};
+use super::rounds::{self, Rounds, StopCondition};
+use super::theory_comparison::{ProgramRatios, SteadyVerdict};
+use super::{
+    Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher, text_format, workload,
+};
 use crate::error::LabError;
 use crate::output::format::{significant, span};
 use crate::report::{Cell, Column, Level, Table};
-use crate::steady::{Moving, Steady, snia};
+use crate::steady::{NotSteady, Steady, snia};
 
 /// The experiment `steady`.
 pub struct SteadyState;
@@ -81,7 +83,7 @@ const STEADY_BYTES_PER_SECOND: f64 = 100e6;
 struct Protocol {
     phase: Phase,
     fill: ByteLength,
-    until: Until,
+    stop_condition: StopCondition,
     /// Time of a single measurement; zero to measure in rounds.
     time: Nanoseconds,
 }
@@ -102,12 +104,12 @@ impl Protocol {
             phase,
             fill: FILL_REQUEST * (fill / FILL_REQUEST.bytes()),
             time: settings.duration("time"),
-            until: Until {
+            stop_condition: StopCondition {
                 round: settings.duration("round"),
                 at_least: Nanoseconds::ZERO,
                 at_most: settings.duration("limit"),
                 expected: settings.duration("limit"),
-                // Set to `rounds::least_written` when the drive is open.
+                // Set to `rounds::min_bytes_to_write` when the drive is open.
                 written: if reads_only { ByteLength::ZERO } else { area },
             },
         })
@@ -119,12 +121,12 @@ impl Protocol {
 
     /// Returns the expected time of the workload, for the progress.
     fn expected(&self) -> Nanoseconds {
-        if self.is_single() { self.time } else { self.until.expected }
+        if self.is_single() { self.time } else { self.stop_condition.expected }
     }
 
     /// Returns the maximum time of the workload.
     fn limit(&self) -> Nanoseconds {
-        if self.is_single() { self.time } else { self.until.at_most }
+        if self.is_single() { self.time } else { self.stop_condition.at_most }
     }
 
     /// Returns true if the workload is measured once instead of in rounds.
@@ -182,16 +184,16 @@ impl Experiment for SteadyState {
         &PARAMETERS
     }
 
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         true
     }
 
-    fn scales_with_the_drive(&self) -> bool {
+    fn scales_with_capacity(&self) -> bool {
         true
     }
 
     /// With `time`, the run consists of the workload alone.
-    fn examines(&self, settings: &Settings) -> bool {
+    fn checks_plausibility(&self, settings: &Settings) -> bool {
         settings.duration("time") == Nanoseconds::ZERO
     }
 
@@ -228,38 +230,38 @@ impl Experiment for SteadyState {
         let mut protocol = Protocol::new(settings, seed, &description)?;
         if protocol.writes() {
             let area = protocol.phase.region.length;
-            let written = rounds::least_written(drive, area, protocol.fill);
+            let written = rounds::min_bytes_to_write(drive, area, protocol.fill);
             let expected = written.bytes() as f64 / STEADY_BYTES_PER_SECOND;
-            protocol.until.written = written;
-            protocol.until.expected =
-                Nanoseconds::from_secs_f64(expected).min(protocol.until.at_most);
+            protocol.stop_condition.written = written;
+            protocol.stop_condition.expected =
+                Nanoseconds::from_secs_f64(expected).min(protocol.stop_condition.at_most);
         }
         let fill_weight = protocol.fill.bytes() as f64 / FILL_BYTES_PER_SECOND;
         let weight = protocol.expected().seconds();
-        let mut course = Course::new(drive, watcher, fill_weight + weight);
+        let mut runner = PhaseRunner::new(drive, watcher, fill_weight + weight);
         let mut rounds = Rounds::default();
         let mut once = None;
-        let mut emptied = Emptied::New;
+        let mut purge = PurgeOutcome::New;
         let outcome = (|| {
             let region = protocol.phase.region;
-            course.drive.prepare(region.length)?;
+            runner.drive.prepare(region.length)?;
             if protocol.fill > ByteLength::ZERO {
-                emptied = course.empty(region)?;
-                course.make_ready(&fill(region, protocol.fill, seed), fill_weight)?;
+                purge = runner.purge(region)?;
+                runner.precondition(&fill(region, protocol.fill, seed), fill_weight)?;
             }
             if protocol.is_single() {
-                once = Some(single::run(&mut course, &protocol.phase, protocol.time, weight)?);
+                once = Some(single::run(&mut runner, &protocol.phase, protocol.time, weight)?);
                 return Ok(());
             }
-            rounds.run(&mut course, &protocol.phase, &protocol.until, weight)
+            rounds.run(&mut runner, &protocol.phase, &protocol.stop_condition, weight)
         })();
-        course.end(record);
+        runner.finish(record);
         conclude(&protocol, &rounds, outcome.is_ok(), record);
         if let Some(result) = &once {
             single::conclude(result, record);
         }
-        emptied.tell(record);
-        record.say_if_shortened(settings);
+        purge.add_finding(record);
+        record.add_shortened_finding(settings);
         outcome
     }
 }
@@ -273,104 +275,106 @@ fn conclude(protocol: &Protocol, rounds: &Rounds, has_ended: bool, record: &mut 
     if rounds.rounds.is_empty() {
         return;
     }
-    let verdict = rounds.judge(&protocol.until);
-    record.tally.decide(match &verdict {
-        Ok(steady) => Verdict::Steady(Programs::of(&rounds.counted_from(steady.window.start))),
-        Err(_) => Verdict::Moving,
+    let verdict = rounds.judge(&protocol.stop_condition);
+    record.tally.apply_verdict(match &verdict {
+        Ok(steady) => {
+            SteadyVerdict::Steady(ProgramRatios::of(&rounds.counted_from(steady.window.start)))
+        }
+        Err(_) => SteadyVerdict::NotSteady,
     });
     let snia = snia::first_met(&rounds.speeds());
     let steady = verdict.as_ref().ok().and_then(|it| rounds.figures_from(it.window.start));
-    let lows = rounds.lows_of_requests(protocol.until.round, steady.map(|it| it.iops));
+    let lows = rounds.iops_lows(protocol.stop_condition.round, steady.map(|it| it.iops));
     tabulate(rounds, &verdict, snia, record);
-    let sags = lows.and_then(|lows| lows.tell("Requests", protocol.phase.block_size, record));
+    let sags = lows.and_then(|lows| lows.add_table("Requests", protocol.phase.block_size, record));
     record.add_series("throughput".to_owned(), ("min", "MB/s"), &rounds.curve());
     draw_amplification(rounds, record);
     match &verdict {
-        Ok(steady) => reached(rounds, steady, record),
-        Err(moving) if !has_ended => {
+        Ok(steady) => steady_finding(rounds, steady, record),
+        Err(not_steady) if !has_ended => {
             let text = format!(
                 "Steady state was not reached in the {} that were measured: {}.",
                 span(rounds.seconds()),
-                rounds.why_words(moving)
+                rounds.unmet_condition_text(not_steady)
             );
-            return record.find(Level::Notice, "not-reached", text);
+            return record.add_finding(Level::Notice, "not-reached", text);
         }
-        Err(moving) => record.find(
+        Err(not_steady) => record.add_finding(
             Level::Warning,
             "not-reached",
             format!(
                 "Steady state was not reached in {}: {}. No mean is given of a series that moves.",
                 span(rounds.seconds()),
-                rounds.moving_words(moving)
+                rounds.not_steady_text(not_steady)
             ),
         ),
     }
     if let Some(words) = sags {
-        record.find(Level::Notice, "sags", words);
+        record.add_finding(Level::Notice, "sags", words);
     }
-    beside(rounds, &verdict, snia, record);
+    snia_finding(rounds, &verdict, snia, record);
 }
 
-fn reached(rounds: &Rounds, steady: &Steady, record: &mut Record) {
+fn steady_finding(rounds: &Rounds, steady: &Steady, record: &mut Record) {
     let Some(figures) = rounds.figures_from(steady.window.start) else { return };
-    record.find(
+    record.add_finding(
         Level::Info,
         "steady",
         format!(
             "Steady after {}: {}, {} IOPS. The mean of the later half is known within {} %, and \
              from its beginning to its end the speed drifted by {}.",
             span(rounds.seconds()),
-            words::speed(figures.mb_per_second),
+            text_format::throughput(figures.mb_per_second),
             significant(figures.iops),
             // Rounds may be nearly equal; the error is reported as at least 0.01 %.
             crate::output::format::rough((steady.half_width / steady.mean * 100.0).max(0.01)),
-            words::change(steady.drift, 1)
+            text_format::percent_change(steady.drift, 1)
         ),
     );
 }
 
 /// Adds the result of the SNIA rule.
-fn beside(
+fn snia_finding(
     rounds: &Rounds,
-    verdict: &Result<Steady, Moving>,
+    verdict: &Result<Steady, NotSteady>,
     snia: Option<(usize, f64)>,
     record: &mut Record,
 ) {
     let Some((count, mean)) = snia else {
         let text = "The five-round rule of the SNIA PTS is not met either.".to_owned();
         return match verdict {
-            Ok(_) => record.find(
+            Ok(_) => record.add_finding(
                 Level::Info,
                 "snia-not-met",
                 "The five-round rule of the SNIA PTS is never met: single rounds differ by more \
                  than it allows."
                     .to_owned(),
             ),
-            Err(_) => record.find(Level::Info, "snia-not-met", text),
+            Err(_) => record.add_finding(Level::Info, "snia-not-met", text),
         };
     };
     let seconds: f64 = rounds.rounds[..count].iter().map(|round| round.seconds).sum();
     let compared = match verdict {
-        Ok(steady) => match words::change(mean / steady.mean - 1.0, 0) {
+        Ok(steady) => match text_format::percent_change(mean / steady.mean - 1.0, 0) {
             none if none == "0 %" => ", the speed once steady".to_owned(),
             change => format!(", {change} from the speed once steady"),
         },
         Err(_) => String::new(),
     };
-    record.find(
+    record.add_finding(
         Level::Info,
         "snia",
         format!(
             "The five-round rule of the SNIA PTS is met after {} already, at {}{compared}.",
             span(seconds),
-            words::speed(mean)
+            text_format::throughput(mean)
         ),
     );
 }
 
 fn tabulate(
     rounds: &Rounds,
-    verdict: &Result<Steady, Moving>,
+    verdict: &Result<Steady, NotSteady>,
     snia: Option<(usize, f64)>,
     record: &mut Record,
 ) {
@@ -385,7 +389,7 @@ fn tabulate(
         Column::new("latency_mean_us", "us"),
         Column::new("write_amplification", ""),
     ];
-    let until = |count: usize| {
+    let effort_until = |count: usize| {
         let part = &rounds.rounds[..count];
         let seconds: f64 = part.iter().map(|round| round.seconds).sum();
         let written: ByteLength = part.iter().map(|round| round.written).sum();
@@ -393,7 +397,7 @@ fn tabulate(
     };
     let row = |rule: &str, is_reached: bool, count: usize, rest: [Cell; 5]| {
         let mut row = vec![Cell::from(rule), Cell::from(is_reached)];
-        row.extend(until(count));
+        row.extend(effort_until(count));
         row.extend(rest);
         row
     };

@@ -6,8 +6,8 @@
 
 use ssdlab_drive::{Control, Drive, Region, Template};
 
-use super::course::{Course, Emptied, Tally};
-use super::side_by_side::{self, Piece};
+use super::parallel::{self, WorkResult};
+use super::phase_runner::{PhaseRunner, PurgeOutcome, Tally};
 use super::{Sample, Watcher};
 use crate::error::LabError;
 
@@ -25,10 +25,10 @@ pub(super) enum Start {
 pub(super) struct Trial<T> {
     /// Name in progress lines.
     pub(super) name: String,
-    /// Weight, on the scale of the course's other steps.
+    /// Weight, on the scale of the runner's other steps.
     pub(super) weight: f64,
     /// Parameters of the workload.
-    pub(super) what: T,
+    pub(super) workload: T,
 }
 
 /// Results of all trials.
@@ -36,7 +36,7 @@ pub(super) struct Trials<R> {
     /// Results in the order of the trials; incomplete for a trial that did not end.
     pub(super) results: Vec<R>,
     /// Purge before the trials.
-    pub(super) emptied: Emptied,
+    pub(super) purge: PurgeOutcome,
     /// True if each trial had its own copy of the drive.
     pub(super) on_copies: bool,
     /// Error that ended the trials early.
@@ -45,69 +45,70 @@ pub(super) struct Trials<R> {
 
 /// Runs `work` for each of `trials`. The weights of the steps of one trial add up to one.
 pub(super) fn run<T: Sync, R: Default + Send>(
-    course: &mut Course,
+    runner: &mut PhaseRunner,
     start: Start,
     trials: &[Trial<T>],
-    work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
+    work: &(dyn Fn(&T, &mut PhaseRunner, &mut R) -> Result<(), LabError> + Sync),
 ) -> Trials<R> {
-    if course.drive.template().is_none() {
-        return one_by_one(course, start, trials, work);
+    if runner.drive.template().is_none() {
+        return run_in_sequence(runner, start, trials, work);
     }
     let names: Vec<&str> = trials.iter().map(|trial| &*trial.name).collect();
     let weight = trials.iter().map(|trial| trial.weight).sum();
-    course.begin(common_start(&names), weight);
-    let emptied = match start {
-        Start::New(_) => course.choice_of_new(),
-        Start::AsItIs => Emptied::New,
+    runner.begin_step(common_prefix(&names), weight);
+    let purge = match start {
+        Start::New(_) => runner.purge_choice(),
+        Start::AsItIs => PurgeOutcome::New,
     };
-    let template = course.drive.template().expect("it was there a moment ago");
-    let (done, outcome) = on_copies(template, start, trials, work, course.threads, course.watcher);
+    let template = runner.drive.template().expect("it was there a moment ago");
+    let (done, outcome) =
+        run_on_copies(template, start, trials, work, runner.threads, runner.watcher);
     let mut results = Vec::with_capacity(trials.len());
     for (result, tally) in done {
         results.push(result);
-        course.tally.add(tally);
+        runner.tally.add(tally);
     }
-    Trials { results, emptied, on_copies: true, outcome }
+    Trials { results, purge, on_copies: true, outcome }
 }
 
 /// Returns the common prefix of the names of trials, up to a comma.
-fn common_start<'a>(names: &[&'a str]) -> &'a str {
+fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
     let first = names.first().copied().unwrap_or("");
     let start = first.split_once(',').map_or(first, |(start, _)| start);
     if names.iter().all(|name| name.starts_with(start)) { start } else { first }
 }
 
-fn one_by_one<T, R: Default>(
-    course: &mut Course,
+fn run_in_sequence<T, R: Default>(
+    runner: &mut PhaseRunner,
     start: Start,
     trials: &[Trial<T>],
-    work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
+    work: &(dyn Fn(&T, &mut PhaseRunner, &mut R) -> Result<(), LabError> + Sync),
 ) -> Trials<R> {
     let mut results: Vec<R> = trials.iter().map(|_| R::default()).collect();
-    let mut emptied = Emptied::New;
+    let mut purge = PurgeOutcome::New;
     let mut outcome = Ok(());
     for (trial, result) in trials.iter().zip(&mut results) {
         outcome = (|| {
             if let Start::New(area) = start {
-                emptied = course.empty(area)?;
+                purge = runner.purge(area)?;
             }
-            let share = trial.weight / course.weights();
-            let mut part = Part { of: course.watcher, name: &trial.name, share };
-            let mut own = Course::new(course.drive, &mut part, 1.0);
-            let outcome = work(&trial.what, &mut own, result);
-            let tally = own.tally;
-            course.tally.add(tally);
+            let share = trial.weight / runner.weights();
+            let mut trial_watcher = TrialWatcher { of: runner.watcher, name: &trial.name, share };
+            let mut trial_runner = PhaseRunner::new(runner.drive, &mut trial_watcher, 1.0);
+            let outcome = work(&trial.workload, &mut trial_runner, result);
+            let tally = trial_runner.tally;
+            runner.tally.add(tally);
             outcome
         })();
         if outcome.is_err() {
             break;
         }
     }
-    Trials { results, emptied, on_copies: false, outcome }
+    Trials { results, purge, on_copies: false, outcome }
 }
 
 /// Passes the progress of one trial to the watcher of the whole run.
-struct Part<'a> {
+struct TrialWatcher<'a> {
     /// Watcher of the whole run.
     of: &'a mut dyn Watcher,
     /// Name of the trial.
@@ -116,7 +117,7 @@ struct Part<'a> {
     share: f64,
 }
 
-impl Watcher for Part<'_> {
+impl Watcher for TrialWatcher<'_> {
     fn step(&mut self, _: &str, weight: f64) {
         self.of.step(self.name, weight * self.share);
     }
@@ -132,28 +133,28 @@ impl Watcher for Part<'_> {
 
 /// Runs each trial on a copy of the drive. Returns the results and counts of each, and the error that ended
 /// the trials.
-fn on_copies<T: Sync, R: Default + Send>(
+fn run_on_copies<T: Sync, R: Default + Send>(
     template: &dyn Template,
     start: Start,
     trials: &[Trial<T>],
-    work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
+    work: &(dyn Fn(&T, &mut PhaseRunner, &mut R) -> Result<(), LabError> + Sync),
     threads: usize,
     watcher: &mut dyn Watcher,
-) -> Piece<Vec<(R, Tally)>> {
+) -> WorkResult<Vec<(R, Tally)>> {
     let each = |trial: &Trial<T>, watcher: &mut dyn Watcher| {
-        on_a_copy(template, start, &trial.what, work, watcher)
+        run_on_copy(template, start, &trial.workload, work, watcher)
     };
-    side_by_side::run(trials, |trial| trial.weight, threads, watcher, &each)
+    parallel::run(trials, |trial| trial.weight, threads, watcher, &each)
 }
 
 /// Runs one trial on a copy of the drive. Returns its result and counts, and its outcome.
-fn on_a_copy<T, R: Default>(
+fn run_on_copy<T, R: Default>(
     template: &dyn Template,
     start: Start,
-    what: &T,
-    work: &(dyn Fn(&T, &mut Course, &mut R) -> Result<(), LabError> + Sync),
+    workload: &T,
+    work: &(dyn Fn(&T, &mut PhaseRunner, &mut R) -> Result<(), LabError> + Sync),
     watch: &mut dyn Watcher,
-) -> Piece<(R, Tally)> {
+) -> WorkResult<(R, Tally)> {
     let mut result = R::default();
     let mut tally = Tally::default();
     let outcome = (|| {
@@ -162,11 +163,11 @@ fn on_a_copy<T, R: Default>(
             Start::New(_) => template.copy_new()?,
         };
         let (before, began) = (copy.inside(), copy.now());
-        let mut course = Course::new(&mut *copy, watch, 1.0);
-        let outcome = work(what, &mut course, &mut result);
-        tally = course.tally;
-        tally.time_of_copies += copy.now().since(began);
-        tally.gone.extend(super::course::since(copy.inside(), before));
+        let mut runner = PhaseRunner::new(&mut *copy, watch, 1.0);
+        let outcome = work(workload, &mut runner, &mut result);
+        tally = runner.tally;
+        tally.time_on_copies += copy.now().since(began);
+        tally.finished_drives.extend(super::phase_runner::since(copy.inside(), before));
         outcome
     })();
     ((result, tally), outcome)
@@ -175,7 +176,7 @@ fn on_a_copy<T, R: Default>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Unwatched;
+    use crate::experiment::NullWatcher;
     use crate::target::Target;
     use ssdlab_blockio::RealOptions;
     use ssdlab_drive::{Amount, Mix, Pattern, Phase};
@@ -204,12 +205,12 @@ mod tests {
 
     fn trials() -> Vec<Trial<Phase>> {
         [4, 16, 64, 128]
-            .map(|kib| Trial { name: format!("writes, {kib}"), weight: 1.0, what: phase(kib) })
+            .map(|kib| Trial { name: format!("writes, {kib}"), weight: 1.0, workload: phase(kib) })
             .to_vec()
     }
 
-    fn write(phase: &Phase, course: &mut Course, elapsed: &mut u64) -> Result<(), LabError> {
-        *elapsed = course.run(phase, 1.0)?.elapsed.nanos();
+    fn write(phase: &Phase, runner: &mut PhaseRunner, elapsed: &mut u64) -> Result<(), LabError> {
+        *elapsed = runner.run(phase, 1.0)?.elapsed.nanos();
         Ok(())
     }
 
@@ -219,7 +220,7 @@ mod tests {
         let run = |threads, start| {
             let template = drive.template().unwrap();
             let (done, outcome) =
-                on_copies(template, start, &trials(), &write, threads, &mut Unwatched);
+                run_on_copies(template, start, &trials(), &write, threads, &mut NullWatcher);
             outcome.unwrap();
             done
         };
@@ -241,11 +242,11 @@ mod tests {
         let drive = drive();
         let mut endless = phase(4);
         endless.amount = Amount::Time(Nanoseconds::from_secs(1 << 20));
-        let long = Trial { name: "endless".to_owned(), weight: 1.0, what: endless };
+        let long = Trial { name: "endless".to_owned(), weight: 1.0, workload: endless };
         let trials = [trials().remove(3), long];
         let template = drive.template().unwrap();
         let (done, outcome) =
-            on_copies(template, Start::AsItIs, &trials, &write, 2, &mut Impatient);
+            run_on_copies(template, Start::AsItIs, &trials, &write, 2, &mut Impatient);
         assert_eq!(outcome.unwrap_err().kind(), ssdlab_drive::ErrorKind::Cancelled);
         assert!(done[0].0 > 0 && done[1].0 == 0);
     }
@@ -253,11 +254,11 @@ mod tests {
     #[test]
     fn an_error_in_one_of_them_is_the_error_of_all() {
         let mut wrong = trials();
-        wrong[2].what.depth = 0;
+        wrong[2].workload.depth = 0;
         let mut drive = drive();
-        let mut unwatched = Unwatched;
-        let mut course = Course::new(&mut *drive, &mut unwatched, 4.0);
-        let done = run(&mut course, Start::AsItIs, &wrong, &write);
+        let mut unwatched = NullWatcher;
+        let mut runner = PhaseRunner::new(&mut *drive, &mut unwatched, 4.0);
+        let done = run(&mut runner, Start::AsItIs, &wrong, &write);
         assert!(done.outcome.unwrap_err().to_string().contains("depth 0"));
     }
 }

@@ -6,19 +6,19 @@
 //! (242199), which waits two minutes in between; the read immediately after the trim was added by us.
 
 mod blocks;
-#[cfg(not(target_os = "linux"))]
-mod elsewhere;
 mod findings;
 #[cfg(target_os = "linux")]
 mod on_device;
 mod simulated;
+#[cfg(not(target_os = "linux"))]
+mod unsupported;
 
 use std::path::Path;
 
 use ssdlab_drive::{Description, Drive, DriveKind};
 use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 
-use super::course::Course;
+use super::phase_runner::PhaseRunner;
 use super::{Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::report::{Cell, Column, Table};
@@ -44,7 +44,7 @@ const PARAMETERS: [ParameterSpec; 2] = [
 ];
 
 /// Maximum waiting time: a drive that has not trimmed after a day never will.
-const WAIT_MOST: Nanoseconds = Nanoseconds::from_secs(24 * 3600);
+const MAX_WAIT_SETTING: Nanoseconds = Nanoseconds::from_secs(24 * 3600);
 
 /// Number of blocks of 4 KiB by content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Contents {
 }
 
 /// Name of the moment right after the trim.
-const AT_ONCE: &str = "just trimmed";
+const JUST_TRIMMED: &str = "just trimmed";
 
 /// Result of the check.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,9 +75,9 @@ enum Verdict {
     /// Trimmed sectors no longer return the old data.
     Works { reads_as: &'static str },
     /// The old data is still readable, and the layer that stops trims is known.
-    Stopped { at: String, why: String },
+    StoppedAtLayer { at: String, why: String },
     /// Every layer supports trims, but the old data is still readable.
-    StillThere,
+    OldDataReadable,
     /// Reads are not deterministic: they differ, have mixed contents, or the drive reports that they may.
     NotDeterministic,
     /// Too many blocks were allocated to other files.
@@ -86,7 +86,7 @@ enum Verdict {
 
 /// A layer between the file system and the flash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct LayerSeen {
+struct LayerTrim {
     name: String,
     /// Maximum length of a discard in bytes; `None` if unknown.
     discard_max: Option<u64>,
@@ -96,10 +96,10 @@ struct LayerSeen {
 
 /// All observations.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct Observations {
     /// Contents of the file's sectors at each moment.
     moments: Vec<(&'static str, Contents)>,
-    layers: Vec<LayerSeen>,
+    layers: Vec<LayerTrim>,
     /// Free space trimmed by fstrim; `None` if fstrim failed or is not supported.
     trimmed: Option<ByteLength>,
     verdict: Option<Verdict>,
@@ -135,7 +135,7 @@ impl Experiment for TrimCheck {
         &PARAMETERS
     }
 
-    fn examines(&self, _: &Settings) -> bool {
+    fn checks_plausibility(&self, _: &Settings) -> bool {
         false
     }
 
@@ -148,7 +148,7 @@ impl Experiment for TrimCheck {
                 why: "it must be a multiple of 4 KiB, from 1 MiB to 64 GiB".to_owned(),
             });
         }
-        if settings.duration("wait") > WAIT_MOST {
+        if settings.duration("wait") > MAX_WAIT_SETTING {
             return Err(LabError::Range {
                 name: "wait",
                 value: settings.text("wait").to_owned(),
@@ -181,21 +181,21 @@ impl Experiment for TrimCheck {
         watcher: &mut dyn Watcher,
     ) -> Result<(), LabError> {
         let protocol = Protocol::new(settings, seed);
-        let mut course = Course::new(drive, watcher, 1.0);
-        let mut seen = Seen::default();
-        let outcome = if course.drive.simulated().is_some() {
-            protocol.simulate(&mut course, &mut seen)
-        } else if let Some(directory) = course.drive.directory().map(Path::to_owned) {
+        let mut runner = PhaseRunner::new(drive, watcher, 1.0);
+        let mut observed = Observations::default();
+        let outcome = if runner.drive.simulated().is_some() {
+            protocol.measure_simulated(&mut runner, &mut observed)
+        } else if let Some(directory) = runner.drive.directory().map(Path::to_owned) {
             // The file that the estimate created is not needed.
-            (course.drive.clean_up().map_err(LabError::from))
-                .and_then(|()| protocol.carry_out(&directory, &mut course, &mut seen))
+            (runner.drive.clean_up().map_err(LabError::from))
+                .and_then(|()| protocol.measure_real(&directory, &mut runner, &mut observed))
         } else {
-            Err(needs_a_directory(&course.drive.description().name))
+            Err(needs_a_directory(&runner.drive.description().name))
         };
-        course.end(record);
-        tabulate(&seen, record);
-        findings::conclude(&seen, record);
-        record.say_if_shortened(settings);
+        runner.finish(record);
+        tabulate(&observed, record);
+        findings::conclude(&observed, record);
+        record.add_shortened_finding(settings);
         outcome
     }
 }
@@ -206,13 +206,13 @@ fn needs_a_directory(name: &str) -> LabError {
     ))
 }
 
-fn tabulate(seen: &Seen, record: &mut Record) {
+fn tabulate(observed: &Observations, record: &mut Record) {
     let column = |name: &str| Column::new(name, "");
-    if let Some(verdict) = &seen.verdict {
+    if let Some(verdict) = &observed.verdict {
         let (verdict, reads_as, stopped_at) = match verdict {
             Verdict::Works { reads_as } => ("works", Some(*reads_as), None),
-            Verdict::Stopped { at, .. } => ("does not", Some("old data"), Some(at.clone())),
-            Verdict::StillThere => ("not told", Some("old data"), None),
+            Verdict::StoppedAtLayer { at, .. } => ("does not", Some("old data"), Some(at.clone())),
+            Verdict::OldDataReadable => ("not told", Some("old data"), None),
             Verdict::NotDeterministic => ("not told", Some("changing"), None),
             Verdict::TooFew => ("not told", None, None),
         };
@@ -222,7 +222,7 @@ fn tabulate(seen: &Seen, record: &mut Record) {
             rows: vec![vec![Cell::from(verdict), Cell::from(reads_as), Cell::from(stopped_at)]],
         });
     }
-    if !seen.moments.is_empty() {
+    if !observed.moments.is_empty() {
         let names = ["when", "blocks", "old_data", "zeros", "ones", "other", "changed", "taken"];
         let row = |(moment, it): &(&str, Contents)| {
             let mut row = vec![Cell::from(*moment)];
@@ -233,11 +233,11 @@ fn tabulate(seen: &Seen, record: &mut Record) {
         record.tables.push(Table {
             name: "sectors".to_owned(),
             columns: names.into_iter().map(column).collect(),
-            rows: seen.moments.iter().map(row).collect(),
+            rows: observed.moments.iter().map(row).collect(),
         });
     }
-    if !seen.layers.is_empty() {
-        let row = |layer: &LayerSeen| {
+    if !observed.layers.is_empty() {
+        let row = |layer: &LayerTrim| {
             let takes = Cell::from(layer.takes_trim);
             vec![Cell::from(layer.name.clone()), takes, Cell::from(layer.discard_max)]
         };
@@ -248,7 +248,7 @@ fn tabulate(seen: &Seen, record: &mut Record) {
                 column("takes_trim"),
                 Column::new("discard_max_bytes", "B"),
             ],
-            rows: seen.layers.iter().map(row).collect(),
+            rows: observed.layers.iter().map(row).collect(),
         });
     }
 }

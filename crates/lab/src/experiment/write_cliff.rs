@@ -10,11 +10,11 @@ mod stretches;
 use ssdlab_drive::{Amount, Description, Drive, Mix, Pattern, Phase, Region, ThroughputPoint};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::course::Course;
-use super::figures::whole;
-use super::words::{list, speed};
+use super::job_table::merge_short_last_interval;
+use super::phase_runner::PhaseRunner;
+use super::text_format::{join_names, throughput};
 use super::workload;
-use super::{DrivesAtOnce, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
+use super::{DrivesInMemory, Experiment, Kind, ParameterSpec, Plan, Record, Settings, Watcher};
 use crate::error::LabError;
 use crate::output::format::significant;
 use crate::report::{Cell, Column, Level, Table};
@@ -62,10 +62,10 @@ const PARAMETERS: [ParameterSpec; 5] = [
 ];
 
 /// Minimum interval of the points of the curve, which are kept in memory.
-const INTERVAL_LEAST: Nanoseconds = Nanoseconds::from_millis(1);
+const MIN_INTERVAL: Nanoseconds = Nanoseconds::from_millis(1);
 
 /// Minimum difference of two speeds that counts as a cliff, as a share of the faster.
-const CLIFF: f64 = 0.2;
+const MIN_CLIFF: f64 = 0.2;
 
 /// The steps of a run, derived from its settings and the drive.
 #[derive(Clone, Debug)]
@@ -90,13 +90,13 @@ impl Protocol {
     }
 
     fn plan(&self) -> Plan {
-        let again = if self.rest > Nanoseconds::ZERO { 2 } else { 1 };
+        let passes = if self.rest > Nanoseconds::ZERO { 2 } else { 1 };
         Plan {
-            sequential_writes: self.area * again,
+            sequential_writes: self.area * passes,
             rests: self.rest,
             space: self.area,
             block_sizes: vec![self.block],
-            drives: DrivesAtOnce::default(),
+            drives: DrivesInMemory::default(),
             ..Plan::default()
         }
     }
@@ -135,17 +135,17 @@ impl Experiment for WriteCliff {
         &PARAMETERS
     }
 
-    fn takes_devices(&self) -> bool {
+    fn accepts_block_devices(&self) -> bool {
         true
     }
 
-    fn scales_with_the_drive(&self) -> bool {
+    fn scales_with_capacity(&self) -> bool {
         true
     }
 
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "interval")?;
-        if settings.duration("interval") < INTERVAL_LEAST {
+        if settings.duration("interval") < MIN_INTERVAL {
             return Err(LabError::Range {
                 name: "interval",
                 value: settings.text("interval").to_owned(),
@@ -172,14 +172,14 @@ impl Experiment for WriteCliff {
         protocol.plan().check_blocks(&drive.description())?;
         drive.prepare(protocol.area)?;
         let weight = protocol.area.bytes() as f64;
-        let mut course = Course::new(drive, watcher, weight * 1.5);
-        let emptied = course.empty(Region::first(protocol.area))?;
-        let mut written = Written::default();
-        let outcome = write(&protocol, seed, weight, &mut course, &mut written);
-        course.end(record);
-        emptied.tell(record);
-        written.tell(drive_capacity, record);
-        record.say_if_shortened(settings);
+        let mut runner = PhaseRunner::new(drive, watcher, weight * 1.5);
+        let purge = runner.purge(Region::first(protocol.area))?;
+        let mut results = CliffResults::default();
+        let outcome = write(&protocol, seed, weight, &mut runner, &mut results);
+        runner.finish(record);
+        purge.add_finding(record);
+        results.add_findings(drive_capacity, record);
+        record.add_shortened_finding(settings);
         outcome
     }
 }
@@ -188,39 +188,40 @@ fn write(
     protocol: &Protocol,
     seed: u64,
     weight: f64,
-    course: &mut Course,
-    written: &mut Written,
+    runner: &mut PhaseRunner,
+    results: &mut CliffResults,
 ) -> Result<(), LabError> {
     let block = protocol.block;
     let area = block * protocol.area.whole(block);
-    let first = course.run(&protocol.write("the whole area, in order", area, seed), weight)?;
-    written.points = whole(&first.throughput);
-    written.stretches = stretches(&written.points);
-    let Some(cache) = written.cache() else { return Ok(()) };
+    let first = runner.run(&protocol.write("the whole area, in order", area, seed), weight)?;
+    results.points = merge_short_last_interval(&first.throughput);
+    results.stretches = stretches(&results.points);
+    let Some(cache) = results.bytes_before_cliff() else { return Ok(()) };
     if protocol.rest > Nanoseconds::ZERO {
-        course.rest(protocol.rest, 0.0)?;
+        runner.rest(protocol.rest, 0.0)?;
         let amount = block * cache.whole(block).max(1);
-        let again = protocol.write("the same again, after a rest", amount, seed);
-        let result = course.run(&again, weight * 0.5)?;
-        written.again = stretches(&whole(&result.throughput)).first().copied();
+        let phase = protocol.write("the same again, after a rest", amount, seed);
+        let result = runner.run(&phase, weight * 0.5)?;
+        results.after_idle =
+            stretches(&merge_short_last_interval(&result.throughput)).first().copied();
     }
     Ok(())
 }
 
 /// Results of a run.
 #[derive(Clone, Debug, Default)]
-struct Written {
+struct CliffResults {
     points: Vec<ThroughputPoint>,
     stretches: Vec<Stretch>,
     /// First stretch after the idle time.
-    again: Option<Stretch>,
+    after_idle: Option<Stretch>,
 }
 
-impl Written {
+impl CliffResults {
     /// Returns the bytes written before the first lasting drop of speed; `None` if there was none.
-    fn cache(&self) -> Option<ByteLength> {
+    fn bytes_before_cliff(&self) -> Option<ByteLength> {
         let [first, second, ..] = &self.stretches[..] else { return None };
-        (second.mb_per_second < (1.0 - CLIFF) * first.mb_per_second).then_some(first.length)
+        (second.mb_per_second < (1.0 - MIN_CLIFF) * first.mb_per_second).then_some(first.length)
     }
 
     /// Returns the mean throughput of the whole write, in MB/s.
@@ -230,16 +231,16 @@ impl Written {
         (time > 0.0).then(|| bytes.bytes() as f64 / 1e6 / time)
     }
 
-    fn tell(&self, capacity: ByteLength, record: &mut Record) {
+    fn add_findings(&self, capacity: ByteLength, record: &mut Record) {
         if self.stretches.is_empty() {
             return;
         }
-        self.draw(record);
+        self.add_curve(record);
         self.tabulate(capacity, record);
         self.conclude(record);
     }
 
-    fn draw(&self, record: &mut Record) {
+    fn add_curve(&self, record: &mut Record) {
         let mut bytes = ByteLength::ZERO;
         let curve: Vec<(f64, f64)> = self
             .points
@@ -263,20 +264,21 @@ impl Written {
             Column::new("after_rest_gb", "GB"),
         ];
         let gigabytes = |length: ByteLength| length.bytes() as f64 / 1e9;
-        let fast_again = self.again.filter(|again| {
+        let fast_again = self.after_idle.filter(|after_idle| {
             let first = self.stretches[0].mb_per_second;
-            again.mb_per_second > (1.0 - CLIFF) * first
+            after_idle.mb_per_second > (1.0 - MIN_CLIFF) * first
         });
         let row = vec![
-            Cell::from(self.cache().map(gigabytes)),
+            Cell::from(self.bytes_before_cliff().map(gigabytes)),
             Cell::from(
-                self.cache().map(|cache| 100.0 * cache.bytes() as f64 / capacity.bytes() as f64),
+                self.bytes_before_cliff()
+                    .map(|cache| 100.0 * cache.bytes() as f64 / capacity.bytes() as f64),
             ),
             Cell::from(Some(self.stretches[0].mb_per_second)),
             Cell::from(self.stretches.get(1).map(|it| it.mb_per_second)),
             Cell::from(self.stretches.last().map(|it| it.mb_per_second)),
             Cell::from(self.mean()),
-            Cell::from(self.again.map(|_| fast_again.map_or(0.0, |it| gigabytes(it.length)))),
+            Cell::from(self.after_idle.map(|_| fast_again.map_or(0.0, |it| gigabytes(it.length)))),
         ];
         record.tables.push(Table { name: "cliff".to_owned(), columns, rows: vec![row] });
         let columns = vec![
@@ -300,51 +302,55 @@ impl Written {
 
     fn conclude(&self, record: &mut Record) {
         let gb = |length: ByteLength| format!("{} GB", significant(length.bytes() as f64 / 1e9));
-        let Some(cache) = self.cache() else {
-            record.find(
+        let Some(cache) = self.bytes_before_cliff() else {
+            record.add_finding(
                 Level::Info,
                 "no-cliff",
                 format!(
                     "No cliff: {} over all of it.",
-                    speed(self.mean().unwrap_or(self.stretches[0].mb_per_second))
+                    throughput(self.mean().unwrap_or(self.stretches[0].mb_per_second))
                 ),
             );
             return;
         };
         let later: Vec<String> = self.stretches[1..]
             .iter()
-            .map(|it| format!("{} at {}", gb(it.length), speed(it.mb_per_second)))
+            .map(|it| format!("{} at {}", gb(it.length), throughput(it.mb_per_second)))
             .collect();
-        record.find(
+        record.add_finding(
             Level::Notice,
             "write-cliff",
             format!(
                 "The drive wrote {} at {}, then {}.",
                 gb(cache),
-                speed(self.stretches[0].mb_per_second),
-                list(&later)
+                throughput(self.stretches[0].mb_per_second),
+                join_names(&later)
             ),
         );
-        if let Some(again) = self.again {
-            let words = after_a_rest(&self.stretches, again);
-            record.find(Level::Info, "after-a-rest", format!("After a rest, full, {words}."));
+        if let Some(after_idle) = self.after_idle {
+            let words = idle_recovery_text(&self.stretches, after_idle);
+            record.add_finding(
+                Level::Info,
+                "after-a-rest",
+                format!("After a rest, full, {words}."),
+            );
         }
     }
 }
 
-/// Returns how the drive wrote after a rest, `again`, in words: beside the speed before the cliff and the one after it.
-fn after_a_rest(stretches: &[Stretch], again: Stretch) -> String {
-    let length = format!("{} GB", significant(again.length.bytes() as f64 / 1e9));
+/// Compares the speed after the idle time with the speeds before and after the cliff, as the end of a sentence.
+fn idle_recovery_text(stretches: &[Stretch], after_idle: Stretch) -> String {
+    let length = format!("{} GB", significant(after_idle.length.bytes() as f64 / 1e9));
     let (before, after) = (stretches[0].mb_per_second, stretches[1].mb_per_second);
-    if again.mb_per_second > (1.0 - CLIFF) * before {
+    if after_idle.mb_per_second > (1.0 - MIN_CLIFF) * before {
         format!("{length} were fast again")
-    } else if (1.0 - CLIFF) * again.mb_per_second > after {
+    } else if (1.0 - MIN_CLIFF) * after_idle.mb_per_second > after {
         format!(
             "{length} were written at {}: faster than after the cliff, and not as fast as before it",
-            speed(again.mb_per_second)
+            throughput(after_idle.mb_per_second)
         )
     } else {
-        format!("nothing was fast again: {}", speed(again.mb_per_second))
+        format!("nothing was fast again: {}", throughput(after_idle.mb_per_second))
     }
 }
 
@@ -355,7 +361,7 @@ mod tests {
     #[test]
     fn a_speed_between_that_before_the_cliff_and_that_after_it_is_neither() {
         let at = |mb_per_second| Stretch { length: ByteLength::new(5_000_000_000), mb_per_second };
-        let words = |again| after_a_rest(&[at(2000.0), at(100.0)], at(again));
+        let words = |after_idle| idle_recovery_text(&[at(2000.0), at(100.0)], at(after_idle));
         assert_eq!(words(1990.0), "5.00 GB were fast again");
         assert!(
             words(1200.0).starts_with("5.00 GB were written at 1200 MB/s: faster than"),

@@ -10,17 +10,17 @@ use ssdlab_units::{ByteLength, KIB};
 
 /// Returns the memory that is available to this process; `None` if the system does not report it.
 pub fn available() -> Option<ByteLength> {
-    below(Path::new("/"))
+    available_below(Path::new("/"))
 }
 
 /// Returns the available memory according to the files of a Linux system below `root`; `None` if there are no
 /// such files.
-fn below(root: &Path) -> Option<ByteLength> {
-    let bounds = [of_machine(root), of_groups(root), of_address_space(root)];
+fn available_below(root: &Path) -> Option<ByteLength> {
+    let bounds = [machine_memory(root), cgroup_memory(root), address_space_left(root)];
     bounds.into_iter().flatten().min()
 }
 
-fn of_machine(root: &Path) -> Option<ByteLength> {
+fn machine_memory(root: &Path) -> Option<ByteLength> {
     let text = std::fs::read_to_string(root.join("proc/meminfo")).ok()?;
     Some(KIB * field(&text, "MemAvailable:")?)
 }
@@ -32,7 +32,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
 }
 
 /// Returns the memory left by the tightest of the process's control groups.
-fn of_groups(root: &Path) -> Option<ByteLength> {
+fn cgroup_memory(root: &Path) -> Option<ByteLength> {
     let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
     let mut least: Option<ByteLength> = None;
     for line in groups.lines() {
@@ -48,7 +48,7 @@ fn of_groups(root: &Path) -> Option<ByteLength> {
         let mount = root.join(mount);
         let mut group: PathBuf = mount.join(path.trim_start_matches('/'));
         while group.starts_with(&mount) {
-            let left = left_in(&group, limit, used);
+            let left = cgroup_left(&group, limit, used);
             least = [least, left].into_iter().flatten().min();
             if !group.pop() {
                 break;
@@ -60,7 +60,7 @@ fn of_groups(root: &Path) -> Option<ByteLength> {
 
 /// Returns the memory left in one group: its limit minus its usage, without the page cache that can be
 /// reclaimed.
-fn left_in(group: &Path, limit: &str, used: &str) -> Option<ByteLength> {
+fn cgroup_left(group: &Path, limit: &str, used: &str) -> Option<ByteLength> {
     let number = |name: &str| {
         let text = std::fs::read_to_string(group.join(name)).ok()?;
         text.trim().parse::<u64>().ok()
@@ -73,7 +73,7 @@ fn left_in(group: &Path, limit: &str, used: &str) -> Option<ByteLength> {
 }
 
 /// Returns the memory left by a limit of the address space (`ulimit -v`).
-fn of_address_space(root: &Path) -> Option<ByteLength> {
+fn address_space_left(root: &Path) -> Option<ByteLength> {
     let limits = std::fs::read_to_string(root.join("proc/self/limits")).ok()?;
     let limit = field(&limits, "Max address space")?;
     let status = std::fs::read_to_string(root.join("proc/self/status")).ok()?;
@@ -101,8 +101,8 @@ mod tests {
 
     #[test]
     fn the_tightest_bound_counts() {
-        assert_eq!(below(machine(&[]).path()), None);
-        assert_eq!(below(machine(&[MEMORY]).path()), Some(GIB * 16));
+        assert_eq!(available_below(machine(&[]).path()), None);
+        assert_eq!(available_below(machine(&[MEMORY]).path()), Some(GIB * 16));
         let group = [
             MEMORY,
             ("proc/self/cgroup", "0::/user.slice/run\n"),
@@ -111,7 +111,7 @@ mod tests {
             ("sys/fs/cgroup/user.slice/memory.current", "3221225472\n"),
             ("sys/fs/cgroup/user.slice/memory.stat", "anon 1\ninactive_file 1073741824\n"),
         ];
-        assert_eq!(below(machine(&group).path()), Some(GIB * 2));
+        assert_eq!(available_below(machine(&group).path()), Some(GIB * 2));
         let first = [
             MEMORY,
             ("proc/self/cgroup", "5:cpu:/x\n4:memory:/x\n"),
@@ -119,12 +119,12 @@ mod tests {
             ("sys/fs/cgroup/memory/x/memory.usage_in_bytes", "536870912"),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712"),
         ];
-        assert_eq!(below(machine(&first).path()), Some(MIB * 512));
+        assert_eq!(available_below(machine(&first).path()), Some(MIB * 512));
         let limited = [
             MEMORY,
             ("proc/self/limits", "Max address space         2147483648  unlimited  bytes\n"),
             ("proc/self/status", "Name:\tssdlab\nVmSize:\t 1048576 kB\n"),
         ];
-        assert_eq!(below(machine(&limited).path()), Some(GIB));
+        assert_eq!(available_below(machine(&limited).path()), Some(GIB));
     }
 }

@@ -20,7 +20,7 @@ const ROWS_MAX: usize = 40;
 const MEASURES_MAX: usize = 8;
 
 /// Minimum difference of numbers, as a share of the greatest, that is visible in a chart.
-const SAME: f64 = 0.02;
+const MIN_DIFFERENCE: f64 = 0.02;
 
 /// Number of steps from which the curve over the steps is preferred to the curve over time.
 const MANY_STEPS: usize = 6;
@@ -74,19 +74,20 @@ impl TableChart {
         let is_mixed =
             |index: usize| table.column("unit").is_some() && table.columns[index].unit.is_empty();
         let is_measure = |index: &usize| {
-            formats[*index].is_numeric() && !is_place(table, *index) && !is_mixed(*index)
+            formats[*index].is_numeric() && !is_position(table, *index) && !is_mixed(*index)
         };
         let numbers: Vec<usize> =
             (table.key_columns()..table.columns.len()).filter(is_measure).collect();
-        let is_aged = table.column("slowdown").is_some();
-        let is_telling =
-            |index: usize| is_aged || tables.iter().any(|table| differs(&values(table, index)));
-        let Some(&telling) = numbers.iter().find(|&&index| is_telling(index)) else {
+        let has_slowdown = table.column("slowdown").is_some();
+        let differs_or_slows = |index: usize| {
+            has_slowdown || tables.iter().any(|table| differs(&values(table, index)))
+        };
+        let Some(&main) = numbers.iter().find(|&&index| differs_or_slows(index)) else {
             return Vec::new();
         };
-        let unit = &table.columns[telling].unit;
+        let unit = &table.columns[main].unit;
         let is_beside = |index: &usize| {
-            *index == telling || !unit.is_empty() && table.columns[*index].unit == *unit
+            *index == main || !unit.is_empty() && table.columns[*index].unit == *unit
         };
         let shown: Vec<usize> = numbers.into_iter().filter(is_beside).collect();
         let picture =
@@ -98,7 +99,9 @@ impl TableChart {
     /// room for one.
     pub(crate) fn of(table: &Table) -> Option<TableChart> {
         let all = TableChart::all(table).into_iter();
-        all.reduce(|best, other| if other.spread() > best.spread() { other } else { best })
+        all.reduce(
+            |best, other| if other.value_ratio() > best.value_ratio() { other } else { best },
+        )
     }
 
     /// Returns the charts of a joined table, whose columns named after runs are the measurements.
@@ -114,8 +117,8 @@ impl TableChart {
     }
 
     /// Returns the ratio of the greatest to the least of the main measurement's numbers.
-    fn spread(&self) -> f64 {
-        let values = || self.telling().values.iter().flatten();
+    fn value_ratio(&self) -> f64 {
+        let values = || self.main_measure().values.iter().flatten();
         let least = values().fold(f64::INFINITY, |least, value| least.min(*value));
         let most = values().fold(0.0f64, |most, value| most.max(*value));
         if least > 0.0 { most / least } else { f64::from(u8::from(most > 0.0)) }
@@ -123,7 +126,7 @@ impl TableChart {
 
     /// Returns the main measurement: the first, or if that is equal in all rows, the first that differs. The
     /// ends of an interval are never the main measurement.
-    fn telling(&self) -> &Measure {
+    fn main_measure(&self) -> &Measure {
         let first = &self.measures[0];
         if !self.slowdown.is_empty() || differs(&first.values) {
             return first;
@@ -206,14 +209,15 @@ fn in_unit(unit: &str) -> String {
 
 /// Column whose values make rows incomparable: four thousand large requests a second are not less than a
 /// hundred thousand small ones.
-const KIND: &str = "operation";
+const OPERATION_COLUMN: &str = "operation";
 
 /// Returns the table split by operation, if it has several operations and another key column; otherwise the
 /// whole table. Bars of different operations in one chart would only show that the operations differ.
 fn by_operation(table: &Table) -> Vec<Table> {
     let whole = || vec![table.clone()];
     let keys = table.key_columns();
-    let Some(column) = table.column(KIND).filter(|&column| column < keys && keys > 1) else {
+    let Some(column) = table.column(OPERATION_COLUMN).filter(|&column| column < keys && keys > 1)
+    else {
         return whole();
     };
     let mut operations: Vec<&Cell> = Vec::new();
@@ -238,7 +242,7 @@ fn by_operation(table: &Table) -> Vec<Table> {
     parts.unwrap_or_else(whole)
 }
 
-fn is_place(table: &Table, index: usize) -> bool {
+fn is_position(table: &Table, index: usize) -> bool {
     let column = &table.columns[index];
     column.unit == "B" || ["spare", "capacity"].iter().any(|word| column.name.starts_with(word))
 }
@@ -251,7 +255,7 @@ fn differs(values: &[Option<f64>]) -> bool {
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &number| {
             (least.min(number), most.max(number))
         });
-    most - least > SAME * most.abs()
+    most - least > MIN_DIFFERENCE * most.abs()
 }
 
 fn values(table: &Table, index: usize) -> Vec<Option<f64>> {
@@ -315,9 +319,9 @@ impl Bars {
     /// Returns bars for the main measurement of a table. If the table has a slowdown, the part of each bar
     /// beyond the first row's value is the added part.
     pub(crate) fn of(chart: &TableChart) -> Bars {
-        let measure = chart.telling();
+        let measure = chart.main_measure();
         let new = measure.values.first().copied().flatten();
-        let is_ageing = !chart.slowdown.is_empty() && new.is_some();
+        let has_slowdown = !chart.slowdown.is_empty() && new.is_some();
         let rows = chart.categories.iter().zip(&measure.values).enumerate();
         Bars {
             title: match &chart.measures[..] {
@@ -325,12 +329,12 @@ impl Bars {
                 _ => format!("{}: {} {}", chart.table, measure.name, chart.rows),
             },
             unit: chart.unit.clone(),
-            parts: is_ageing.then_some(PARTS),
+            parts: has_slowdown.then_some(PARTS),
             rows: rows
                 .map(|(index, (category, value))| Bar {
                     label: category.clone(),
                     value: *value,
-                    added: match (is_ageing, value, new) {
+                    added: match (has_slowdown, value, new) {
                         (true, Some(value), Some(new)) => (value - new).max(0.0),
                         _ => 0.0,
                     },
@@ -345,7 +349,7 @@ impl Bars {
     }
 
     /// Returns bars that show the slowdown of several drives by preconditioning, given (label, new, used).
-    pub(crate) fn ageing<'a>(
+    pub(crate) fn slowdown<'a>(
         title: &str,
         unit: &str,
         drives: impl Iterator<Item = (&'a str, f64, f64)>,

@@ -75,7 +75,7 @@ mod tests {
             bucket_us: vec![10.0, 20.0],
             bucket_count: vec![950, 50],
         };
-        let mut report = crate::import::empty();
+        let mut report = crate::import::empty_report();
         report.started = "2024-01-02T03:04:05Z".to_owned();
         report.cost.wall_seconds = 2.5;
         report.histograms = vec![histogram];

@@ -96,7 +96,7 @@ pub fn render_compare(comparison: &Comparison) -> String {
 /// Returns the comparison's findings, charts and tables, for the `main` element of another page.
 pub fn compared(comparison: &Comparison) -> Markup {
     let labels: Vec<&str> = comparison.runs.iter().map(|run| &*run.label).collect();
-    let of_table = |(index, table): (usize, &Table)| match comparison.ageing() {
+    let of_table = |(index, table): (usize, &Table)| match comparison.slowdown_bars() {
         Some(bars) if index == 0 => Section {
             title: format::heading(&table.name, ""),
             body: html! { (bars::draw(&bars)) (parts::table(table)) },

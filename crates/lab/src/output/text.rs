@@ -10,7 +10,7 @@ pub use paint::Options;
 use paint::{Ink, plain, wrap};
 
 use super::chart::{Bars, Grid, TableChart};
-use super::{format, moments};
+use super::{format, recording_table};
 use crate::compare::Comparison;
 use crate::report::{
     Cell, Finding, Level, Report, ReportAttribution, ReportCounters, ReportHealth, Table,
@@ -41,7 +41,7 @@ pub fn render_with(report: &Report, options: &Options) -> String {
             page.picture(&grids, table, report);
         }
     }
-    for table in report.recordings.iter().take(RECORDINGS_MAX).filter_map(moments::table) {
+    for table in report.recordings.iter().take(RECORDINGS_MAX).filter_map(recording_table::table) {
         page.table(&table);
     }
     if report.recordings.len() > RECORDINGS_MAX {
@@ -54,7 +54,7 @@ pub fn render_with(report: &Report, options: &Options) -> String {
     }
     page.blank();
     page.cost(report);
-    page.more(report);
+    page.also_measured(report);
     page.text
 }
 
@@ -80,13 +80,13 @@ pub fn render_compare_with(comparison: &Comparison, options: &Options) -> String
     }
     for (index, table) in comparison.tables.iter().enumerate() {
         if table.name == LATENCIES {
-            page.table(&only_highest(table));
+            page.table(&highest_percentiles(table));
         } else {
             page.table(table);
         }
         if index == 0 {
             // Interleaved bars of several runs would be harder to read than the table.
-            if let Some(bars) = comparison.ageing() {
+            if let Some(bars) = comparison.slowdown_bars() {
                 page.bars(&bars);
             }
         }
@@ -103,7 +103,7 @@ const LATENCIES: &str = "latencies";
 
 /// Returns one row for each histogram: p99, or the highest percentile below it if there are too few requests
 /// for p99. The page and the JSON have all percentiles.
-fn only_highest(table: &Table) -> Table {
+fn highest_percentiles(table: &Table) -> Table {
     let percent = |row: &[Cell]| match row.get(1) {
         Some(Cell::Text(text)) => text.strip_prefix('p').and_then(|it| it.parse::<f64>().ok()),
         _ => None,
@@ -171,7 +171,7 @@ impl Page<'_> {
             self.faint("", &what);
         }
         self.parameters(report);
-        for sentence in doubts(report) {
+        for sentence in limitations(report) {
             let lines = wrap("", sentence, self.options.prose_width());
             for line in lines {
                 let line = self.options.paint(Ink::Notice, &line);
@@ -330,8 +330,8 @@ impl Page<'_> {
         self.faint("", &words);
     }
 
-    fn more(&mut self, report: &Report) {
-        let more = match &self.options.more {
+    fn also_measured(&mut self, report: &Report) {
+        let also_measured = match &self.options.more {
             Some(more) => more.clone(),
             None => {
                 let parts = [
@@ -351,20 +351,20 @@ impl Page<'_> {
                 format!("Also measured: {}.", parts.join(" and "))
             }
         };
-        self.faint("", &more);
+        self.faint("", &also_measured);
     }
 }
 
 /// Returns the reasons why the figures are not those of the full protocol.
-fn doubts(report: &Report) -> Vec<&'static str> {
-    let mut doubts = Vec::new();
+fn limitations(report: &Report) -> Vec<&'static str> {
+    let mut limitations = Vec::new();
     if report.shortened {
-        doubts.push("Shortened: these figures are not comparable with published ones.");
+        limitations.push("Shortened: these figures are not comparable with published ones.");
     }
     if report.interrupted {
-        doubts.push("Interrupted: what was measured until then is below.");
+        limitations.push("Interrupted: what was measured until then is below.");
     }
-    doubts
+    limitations
 }
 
 fn level_word(level: Level) -> &'static str {
@@ -484,6 +484,6 @@ mod tests {
         };
         let shown = [("a", "p99"), ("b", "p90")];
         let shown = shown.map(|(of, percent)| vec![Cell::from(of), Cell::from(percent)]);
-        assert_eq!(only_highest(&table).rows, shown);
+        assert_eq!(highest_percentiles(&table).rows, shown);
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Parts below this share of the time of requests are left out of `ReportAttribution::shares`.
-const LEAST_SHARE: f64 = 0.005;
+const MIN_SHARE: f64 = 0.005;
 
 /// Counters of the inside of a simulated drive over the whole run. Units are mapping units.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -163,7 +163,7 @@ pub struct TimePart {
 }
 
 impl ReportAttribution {
-    /// For each kind of request that occurred, returns its name and the parts of at least `LEAST_SHARE`,
+    /// For each kind of request that occurred, returns its name and the parts of at least `MIN_SHARE`,
     /// the largest first, as shares of the total time.
     pub fn shares(&self) -> Vec<(&'static str, Vec<(&str, f64)>)> {
         let kinds =
@@ -174,7 +174,7 @@ impl ReportAttribution {
             let share = |part: &TimePart| part.seconds / total;
             let mut named: Vec<(&str, f64)> =
                 parts.iter().map(|part| (part.name.as_str(), share(part))).collect();
-            named.retain(|(_, share)| *share >= LEAST_SHARE);
+            named.retain(|(_, share)| *share >= MIN_SHARE);
             named.sort_by(|one, other| other.1.total_cmp(&one.1));
             if !named.is_empty() {
                 shares.push((kind, named));

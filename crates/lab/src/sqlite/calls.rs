@@ -7,7 +7,7 @@ use rusqlite::ffi;
 use ssdlab_drive::DriveError;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::{OpenFile, Shared};
+use super::{OpenFile, VfsState};
 
 /// Methods of a file. Version 2: with shared memory.
 static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
@@ -62,8 +62,8 @@ pub(super) fn vfs() -> ffi::sqlite3_vfs {
 
 /// # Safety
 /// `vfs` is one of ours, and registered.
-unsafe fn shared_of<'a>(vfs: *mut ffi::sqlite3_vfs) -> &'a Shared<'static, 'static> {
-    // SAFETY: `Registered::new` has set the pointer, and the shared state outlives the registration.
+unsafe fn vfs_state_of<'a>(vfs: *mut ffi::sqlite3_vfs) -> &'a VfsState<'static, 'static> {
+    // SAFETY: `RegisteredVfs::new` has set the pointer, and the shared state outlives the registration.
     unsafe { &*(*vfs).pAppData.cast() }
 }
 
@@ -75,13 +75,13 @@ unsafe fn file_of<'a>(file: *mut ffi::sqlite3_file) -> &'a mut OpenFile {
 }
 
 impl OpenFile {
-    fn shared<'a>(&self) -> &'a Shared<'static, 'static> {
+    fn shared<'a>(&self) -> &'a VfsState<'static, 'static> {
         // SAFETY: the shared state outlives every connection, and so every file.
         unsafe { &*self.shared }
     }
 }
 
-impl Shared<'_, '_> {
+impl VfsState<'_, '_> {
     /// Returns SQLite's code for an outcome, and keeps the first error.
     fn code(&self, outcome: Result<(), DriveError>, otherwise: c_int) -> c_int {
         match outcome {
@@ -115,7 +115,7 @@ unsafe extern "C" fn open(
         return ffi::SQLITE_CANTOPEN; // Temporary files are not wanted here.
     }
     // SAFETY: the VFS is ours.
-    let shared = unsafe { shared_of(vfs) };
+    let shared = unsafe { vfs_state_of(vfs) };
     // SAFETY: the name is one, as SQLite says.
     let Some(name) = (unsafe { text(name) }) else {
         return ffi::SQLITE_CANTOPEN;
@@ -135,7 +135,7 @@ unsafe extern "C" fn open(
         ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_SUPER_JOURNAL | ffi::SQLITE_OPEN_WAL;
     let is_new_journal = flags & ffi::SQLITE_OPEN_CREATE != 0 && flags & journals != 0;
     let remove = (flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0).then(|| name.into());
-    let shared: *const Shared<'static, 'static> = shared;
+    let shared: *const VfsState<'static, 'static> = shared;
     let base = ffi::sqlite3_file { pMethods: &METHODS };
     // SAFETY: the memory is as large as `szOsFile` says, and aligned for a pointer.
     unsafe {
@@ -294,7 +294,7 @@ unsafe extern "C" fn delete(
     sync_directory: c_int,
 ) -> c_int {
     // SAFETY: a VFS of ours and a name.
-    let (shared, Some(name)) = (unsafe { shared_of(vfs) }, unsafe { text(name) }) else {
+    let (shared, Some(name)) = (unsafe { vfs_state_of(vfs) }, unsafe { text(name) }) else {
         return ffi::SQLITE_IOERR_DELETE;
     };
     let mut files = shared.files.borrow_mut();
@@ -317,7 +317,7 @@ unsafe extern "C" fn access(
     is: *mut c_int,
 ) -> c_int {
     // SAFETY: a VFS of ours, a name, and room for the answer.
-    let (shared, Some(name)) = (unsafe { shared_of(vfs) }, unsafe { text(name) }) else {
+    let (shared, Some(name)) = (unsafe { vfs_state_of(vfs) }, unsafe { text(name) }) else {
         return ffi::SQLITE_IOERR_ACCESS;
     };
     let files = shared.files.borrow();
@@ -353,7 +353,7 @@ unsafe extern "C" fn randomness(_: *mut ffi::sqlite3_vfs, _: c_int, _: *mut c_ch
 
 unsafe extern "C" fn sleep(vfs: *mut ffi::sqlite3_vfs, micros: c_int) -> c_int {
     // SAFETY: a VFS of ours.
-    let shared = unsafe { shared_of(vfs) };
+    let shared = unsafe { vfs_state_of(vfs) };
     let duration = Nanoseconds::from_micros(micros.max(0) as u64);
     let outcome = shared.files.borrow_mut().spend(duration);
     shared.code(outcome, ffi::SQLITE_IOERR);
@@ -382,7 +382,7 @@ unsafe extern "C" fn current_time_millis(
 ) -> c_int {
     // SAFETY: a VFS of ours, and room for the answer.
     unsafe {
-        let passed = shared_of(vfs).files.borrow().now().nanos() / 1_000_000;
+        let passed = vfs_state_of(vfs).files.borrow().now().nanos() / 1_000_000;
         *to = (FIRST_DAY * DAY) as i64 + passed as i64;
     }
     ffi::SQLITE_OK

@@ -179,13 +179,16 @@ fn it_says_how_much_more_it_takes() {
     let rounds: Vec<f64> = (0..120).map(|minute| truth(f64::from(minute) + 0.5)).collect();
     let (stop, _) = run(truth, 0.0, 0);
     let (needed, _) = stop.unwrap();
-    let moving = judge(&rounds, 0).unwrap_err();
-    assert!(matches!(moving.why, Why::Drift(drift) if drift < -0.04), "{moving:?}");
+    let not_steady = judge(&rounds, 0).unwrap_err();
+    assert!(
+        matches!(not_steady.why, UnmetCondition::Drift(drift) if drift < -0.04),
+        "{not_steady:?}"
+    );
     let expected = (needed - 120) as f64;
-    let more = moving.more_rounds.unwrap() as f64;
+    let more = not_steady.more_rounds.unwrap() as f64;
     assert!((0.5..2.0).contains(&(more / expected)), "{more} more, not {expected}");
     let few = judge(&rounds[..5], 0).unwrap_err();
-    assert_eq!((few.why, few.more_rounds), (Why::TooFew, Some(25)));
+    assert_eq!((few.why, few.more_rounds), (UnmetCondition::TooFew, Some(25)));
     let rising: Vec<f64> = (0..100).map(|minute| 1.0 + f64::from(minute)).collect();
     assert_eq!(judge(&rising, 0).unwrap_err().more_rounds, None);
 }
@@ -194,8 +197,8 @@ fn it_says_how_much_more_it_takes() {
 fn enough_has_to_be_written_first() {
     let flat = [5.0; 40];
     assert!(judge(&flat, 0).is_ok());
-    let moving = judge(&flat, 7).unwrap_err();
-    assert_eq!((moving.why, moving.more_rounds), (Why::Written, Some(7)));
+    let not_steady = judge(&flat, 7).unwrap_err();
+    assert_eq!((not_steady.why, not_steady.more_rounds), (UnmetCondition::Written, Some(7)));
 }
 
 /// Each round correlates with the one before: an autoregressive process of first order.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{RunId, Store, StoreError};
 
-const LAYOUT: &str = "
+const SCHEMA_SQL: &str = "
 CREATE TABLE IF NOT EXISTS tags (
     run INTEGER NOT NULL,
     tag TEXT NOT NULL,
@@ -20,11 +20,11 @@ CREATE TABLE IF NOT EXISTS notes (
 ";
 
 /// Maximum number of characters in a tag.
-const TAG_MOST: usize = 40;
+const MAX_TAG_LENGTH: usize = 40;
 /// Maximum number of tags of a run.
-const TAGS_MOST: usize = 20;
+const MAX_TAGS: usize = 20;
 /// Maximum number of characters in a note.
-const NOTE_MOST: usize = 4_000;
+const MAX_NOTE_LENGTH: usize = 4_000;
 
 /// Tags and a note that a user gave to a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -40,19 +40,19 @@ pub struct Annotation {
 #[non_exhaustive]
 pub enum AnnotationError {
     /// A tag is too long.
-    #[error("the tag {tag:?} has more than {TAG_MOST} characters")]
+    #[error("the tag {tag:?} has more than {MAX_TAG_LENGTH} characters")]
     LongTag {
         /// The tag.
         tag: String,
     },
     /// There are too many tags.
-    #[error("a run has {TAGS_MOST} tags at most, and {given} were given")]
+    #[error("a run has {MAX_TAGS} tags at most, and {given} were given")]
     ManyTags {
         /// Number of tags.
         given: usize,
     },
     /// The note is too long.
-    #[error("a note has {NOTE_MOST} characters at most, and this one has {given}")]
+    #[error("a note has {MAX_NOTE_LENGTH} characters at most, and this one has {given}")]
     LongNote {
         /// Number of characters.
         given: usize,
@@ -71,17 +71,17 @@ impl Annotation {
         let mut tags: Vec<String> = tags.filter(|tag| !tag.is_empty()).collect();
         tags.sort();
         tags.dedup();
-        let is_long = |tag: &&String| tag.chars().count() > TAG_MOST;
+        let is_long = |tag: &&String| tag.chars().count() > MAX_TAG_LENGTH;
         if let Some(tag) = tags.iter().find(is_long) {
             return Err(AnnotationError::LongTag { tag: tag.clone() });
         }
-        if tags.len() > TAGS_MOST {
+        if tags.len() > MAX_TAGS {
             return Err(AnnotationError::ManyTags { given: tags.len() });
         }
         let note = note.replace("\r\n", "\n");
         let note = note.trim().to_owned();
         match note.chars().count() {
-            given if given > NOTE_MOST => Err(AnnotationError::LongNote { given }),
+            given if given > MAX_NOTE_LENGTH => Err(AnnotationError::LongNote { given }),
             _ => Ok(Annotation { tags, note }),
         }
     }
@@ -111,7 +111,7 @@ impl Store {
     /// Returns an error if there is no such run, or the store cannot be written.
     pub fn annotate(&mut self, id: RunId, annotation: &Annotation) -> Result<(), StoreError> {
         self.change(id, |transaction| {
-            transaction.execute_batch(LAYOUT)?;
+            transaction.execute_batch(SCHEMA_SQL)?;
             forget(transaction, id)?;
             for tag in &annotation.tags {
                 transaction.execute("INSERT INTO tags (run, tag) VALUES (?1, ?2)", (id.0, tag))?;
@@ -211,14 +211,14 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_refused() {
-        let long = "\u{e4}".repeat(TAG_MOST);
+        let long = "\u{e4}".repeat(MAX_TAG_LENGTH);
         assert!(Annotation::new(&long, "").is_ok());
         let error = Annotation::new(&format!("{long}x"), "").unwrap_err();
         assert!(matches!(error, AnnotationError::LongTag { .. }), "{error}");
-        let many: Vec<String> = (0..=TAGS_MOST).map(|it| it.to_string()).collect();
-        let given = TAGS_MOST + 1;
+        let many: Vec<String> = (0..=MAX_TAGS).map(|it| it.to_string()).collect();
+        let given = MAX_TAGS + 1;
         assert_eq!(Annotation::new(&many.join(","), ""), Err(AnnotationError::ManyTags { given }));
-        let given = NOTE_MOST + 1;
+        let given = MAX_NOTE_LENGTH + 1;
         let error = Annotation::new("", &"n".repeat(given));
         assert_eq!(error, Err(AnnotationError::LongNote { given }));
     }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Store, StoreError};
 
-const LAYOUT: &str = "
+const SCHEMA_SQL: &str = "
 CREATE TABLE IF NOT EXISTS drive_figures (
     time INTEGER NOT NULL,
     drive TEXT NOT NULL,
@@ -43,7 +43,7 @@ impl Store {
         self.check_writable()?;
         self.run(|connection| {
             let transaction = connection.unchecked_transaction()?;
-            transaction.execute_batch(LAYOUT)?;
+            transaction.execute_batch(SCHEMA_SQL)?;
             for one in figures {
                 let text = serde_json::to_string(one).expect("it has no maps");
                 transaction.execute(

@@ -11,20 +11,20 @@ use super::{StackTarget, Target};
 use crate::error::LabError;
 
 /// Drives larger than this are scaled down: in steady state all blocks go through the same cycle.
-pub(crate) const CAPACITY_MOST: ByteLength = ByteLength::new(16 << 30);
+pub(crate) const MAX_SCALED_CAPACITY: ByteLength = ByteLength::new(16 << 30);
 
 /// Minimum number of programs in an erase block of a scaled drive, on each die. In steady state an XG5 with
 /// four of them takes 7 % fewer random writes a second than the full-size drive, a PM983 8 %; with eight both
 /// are within 1 %.
-const PROGRAMS_LEAST: u32 = 8;
+const MIN_PROGRAMS_PER_BLOCK: u32 = 8;
 
 /// Minimum number of blocks of a scaled drive. With fewer, chance has too much influence on the choice of
 /// victims.
-const BLOCKS_LEAST: u32 = 400;
+const MIN_BLOCKS: u32 = 400;
 
 /// A scaled drive.
 #[derive(Clone, Debug)]
-pub struct Scaled {
+pub struct ScaledTarget {
     /// Scaled target; its name includes the scale.
     pub target: Target,
     /// Full size divided by the scaled size.
@@ -32,9 +32,9 @@ pub struct Scaled {
 }
 
 /// Returns true if a scaled drive has enough blocks, and enough programs in each block.
-pub(crate) fn is_like_the_whole(geometry: &Geometry) -> bool {
+pub(crate) fn is_representative(geometry: &Geometry) -> bool {
     let programs = geometry.units_per_block() / geometry.stripe() / geometry.units_per_program();
-    geometry.blocks() >= BLOCKS_LEAST && programs >= PROGRAMS_LEAST
+    geometry.blocks() >= MIN_BLOCKS && programs >= MIN_PROGRAMS_PER_BLOCK
 }
 
 impl Target {
@@ -43,19 +43,19 @@ impl Target {
     ///
     /// # Errors
     /// Returns an error if the profile of the full-size drive is invalid.
-    pub fn scaled(&self, seed: u64) -> Result<Option<Scaled>, LabError> {
+    pub fn scaled_down(&self, seed: u64) -> Result<Option<ScaledTarget>, LabError> {
         let Some(profiles) = self.profiles() else { return Ok(None) };
         let mut largest = 0;
         for profile in profiles {
             largest = largest.max(profile.configuration()?.geometry.capacity().bytes());
         }
-        let mut divisor = largest.div_ceil(CAPACITY_MOST.bytes()).next_power_of_two() as u32;
+        let mut divisor = largest.div_ceil(MAX_SCALED_CAPACITY.bytes()).next_power_of_two() as u32;
         while divisor > 1 {
-            if let Ok(mut target) = Target::parse(&self.name_at(divisor))
-                && target.is_like_the_whole()
+            if let Ok(mut target) = Target::parse(&self.scaled_name(divisor))
+                && target.is_representative()
             {
                 target.set_seed(seed);
-                return Ok(Some(Scaled { target, divisor }));
+                return Ok(Some(ScaledTarget { target, divisor }));
             }
             divisor /= 2;
         }
@@ -63,11 +63,11 @@ impl Target {
     }
 
     /// Returns true if the target is simulated, saved drives excluded, and each of its drives has at most
-    /// `CAPACITY_MOST`.
-    pub(crate) fn is_small(&self) -> bool {
+    /// `MAX_SCALED_CAPACITY`.
+    pub(crate) fn is_small_enough(&self) -> bool {
         self.profiles().is_some_and(|profiles| {
             let fits = |it: &&Profile| {
-                it.configuration().is_ok_and(|it| it.geometry.capacity() <= CAPACITY_MOST)
+                it.configuration().is_ok_and(|it| it.geometry.capacity() <= MAX_SCALED_CAPACITY)
             };
             profiles.iter().all(fits)
         })
@@ -75,8 +75,8 @@ impl Target {
 
     /// Returns the name of the target scaled down further by `divisor`; `None` for a path or if it has a
     /// saved drive.
-    pub(crate) fn at_scale(&self, divisor: u32) -> Option<String> {
-        self.profiles().map(|_| self.name_at(divisor))
+    pub(crate) fn name_at_scale(&self, divisor: u32) -> Option<String> {
+        self.profiles().map(|_| self.scaled_name(divisor))
     }
 
     /// Returns the profiles of all drives of the target; `None` for a path or if it has a saved drive.
@@ -91,16 +91,16 @@ impl Target {
         }
     }
 
-    fn is_like_the_whole(&self) -> bool {
+    fn is_representative(&self) -> bool {
         self.profiles().is_some_and(|profiles| {
             let fine =
-                |it: &&Profile| it.configuration().is_ok_and(|it| is_like_the_whole(&it.geometry));
+                |it: &&Profile| it.configuration().is_ok_and(|it| is_representative(&it.geometry));
             profiles.iter().all(fine)
         })
     }
 
     /// Returns the name with each drive scaled down further by `divisor`.
-    fn name_at(&self, divisor: u32) -> String {
+    fn scaled_name(&self, divisor: u32) -> String {
         match self {
             Target::Simulated { name, .. } => {
                 let is_scale = |part: &&str| {
@@ -111,7 +111,7 @@ impl Target {
                 let given = given.and_then(|(_, number)| number.trim().parse().ok()).unwrap_or(1);
                 format!("{},scale=1/{}", parts.join(","), u64::from(divisor) * given)
             }
-            Target::Stack(stack) => stack.name_of(|member: &Target| member.name_at(divisor)),
+            Target::Stack(stack) => stack.name_of(|member: &Target| member.scaled_name(divisor)),
             Target::Saved { name, .. } => name.clone(),
             Target::Path(path) => path.display().to_string(),
         }
@@ -133,7 +133,8 @@ mod tests {
     use super::*;
 
     fn scaled(text: &str) -> Option<(String, u32)> {
-        let Scaled { target, divisor } = Target::parse(text).unwrap().scaled(1).unwrap()?;
+        let ScaledTarget { target, divisor } =
+            Target::parse(text).unwrap().scaled_down(1).unwrap()?;
         Some((target.name(), divisor))
     }
 
@@ -173,8 +174,8 @@ mod tests {
     fn every_profile_can_be_made_small_enough() {
         for (name, _) in ssdlab_model::profile::embedded() {
             let target = Target::parse(&format!("sim:{name}")).unwrap();
-            let Some(Scaled { target, divisor }) = target.scaled(1).unwrap() else {
-                assert!(target.is_small(), "{name} is neither small nor made small");
+            let Some(ScaledTarget { target, divisor }) = target.scaled_down(1).unwrap() else {
+                assert!(target.is_small_enough(), "{name} is neither small nor made small");
                 continue;
             };
             let profiles = target.profiles().unwrap();
@@ -182,10 +183,10 @@ mod tests {
             println!("{name}: 1/{divisor}, {}, {} blocks", geometry.capacity(), geometry.blocks());
             // A drive with hundreds of planes can only be as small as its superblocks allow.
             let dies = u64::from(geometry.dies());
-            let most = (CAPACITY_MOST * 4).max(ssdlab_units::MIB * (512 * dies));
+            let most = (MAX_SCALED_CAPACITY * 4).max(ssdlab_units::MIB * (512 * dies));
             let program = geometry.units_per_program();
             let programs = geometry.units_per_block() / geometry.stripe() / program;
-            let is_least = programs < 2 * PROGRAMS_LEAST;
+            let is_least = programs < 2 * MIN_PROGRAMS_PER_BLOCK;
             assert!(geometry.capacity() <= most || is_least, "{name}: {}", geometry.capacity());
         }
     }

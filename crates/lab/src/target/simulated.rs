@@ -19,7 +19,7 @@ pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
         None | Some("") => profile::DEFAULT,
         Some(name) => name,
     };
-    if let Some(saved) = saved(name)? {
+    if let Some(saved) = open_if_saved(name)? {
         if let Some(change) = parts.next() {
             let why = format!(
                 "a saved drive is what it was when it was saved; age another one with {change}"
@@ -28,10 +28,11 @@ pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
         }
         return Ok(Target::Saved { name: text.to_owned(), saved: Box::new(saved) });
     }
-    let mut profile = load(name)?;
-    let changes = changes(parts).map_err(|why| LabError::Target { text: text.to_owned(), why })?;
+    let mut profile = load_profile(name)?;
+    let changes =
+        parse_changes(parts).map_err(|why| LabError::Target { text: text.to_owned(), why })?;
     for (key, value) in &changes {
-        profile.set(key, value).map_err(|error| misplaced(error, text, value))?;
+        profile.set(key, value).map_err(|error| experiment_parameter_hint(error, text, value))?;
     }
     if !changes.is_empty() {
         profile.check()?;
@@ -41,7 +42,7 @@ pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
 }
 
 /// Replaces the error for an unknown key if the key is a parameter of experiments.
-fn misplaced(error: ProfileError, text: &str, value: &str) -> LabError {
+fn experiment_parameter_hint(error: ProfileError, text: &str, value: &str) -> LabError {
     let ProfileError::UnknownKey { key, .. } = &error else { return error.into() };
     let takes_it = |it: &&&dyn Experiment| it.parameters().iter().any(|spec| spec.name == key);
     let takers: Vec<&str> =
@@ -57,11 +58,13 @@ fn misplaced(error: ProfileError, text: &str, value: &str) -> LabError {
 }
 
 /// Keys that set the logical capacity: only one of them may be given.
-const ADDRESSABLE: [&str; 3] = ["spare", "spare_of_logical", "capacity.logical"];
+const LOGICAL_CAPACITY_KEYS: [&str; 3] = ["spare", "spare_of_logical", "capacity.logical"];
 
 /// Parses the changes and sorts them in the order of application: keys of the flash, then `scale`, then
 /// shares of the flash.
-fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a str)>, String> {
+fn parse_changes<'a>(
+    parts: impl Iterator<Item = &'a str>,
+) -> Result<Vec<(&'a str, &'a str)>, String> {
     let mut changes: Vec<(&str, &str)> = Vec::new();
     for part in parts {
         let (key, value) =
@@ -72,19 +75,19 @@ fn changes<'a>(parts: impl Iterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a
             if earlier == key {
                 return Err(format!("{key} is set more than once"));
             }
-            if ADDRESSABLE.contains(&earlier) && ADDRESSABLE.contains(&key) {
+            if LOGICAL_CAPACITY_KEYS.contains(&earlier) && LOGICAL_CAPACITY_KEYS.contains(&key) {
                 return Err(format!("{earlier} and {key} contradict each other; give one of them"));
             }
         }
         changes.push((key, value.trim()));
     }
-    changes.sort_by_key(|(key, _)| (ADDRESSABLE[..2].contains(key), *key == "scale"));
+    changes.sort_by_key(|(key, _)| (LOGICAL_CAPACITY_KEYS[..2].contains(key), *key == "scale"));
     Ok(changes)
 }
 
 /// Opens the saved drive in the file `name`; `None` if `name` is no path of a saved drive. The content of the
 /// file decides, not its name.
-fn saved(name: &str) -> Result<Option<SavedDrive>, LabError> {
+fn open_if_saved(name: &str) -> Result<Option<SavedDrive>, LabError> {
     let path = Path::new(name);
     let extension = path.extension().and_then(|extension| extension.to_str());
     let is_path =
@@ -98,7 +101,7 @@ fn saved(name: &str) -> Result<Option<SavedDrive>, LabError> {
     if is_saved || extension == Some("ssd") { Ok(Some(SavedDrive::open(path)?)) } else { Ok(None) }
 }
 
-fn load(name: &str) -> Result<Profile, LabError> {
+fn load_profile(name: &str) -> Result<Profile, LabError> {
     let path = Path::new(name);
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("toml") => {
@@ -149,9 +152,9 @@ fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
     let mut facts = vec![
         fact("profile", profile.summary().to_owned()),
-        fact("flash", flash_words(geometry)),
+        fact("flash", flash_description(geometry)),
         fact("mapping unit", geometry.unit_size().to_string()),
-        fact("over-provisioning", spare_words(geometry)),
+        fact("over-provisioning", spare_description(geometry)),
         fact(
             "parameters",
             format!(
@@ -162,14 +165,14 @@ fn facts(profile: &Profile, geometry: &Geometry) -> Vec<(String, String)> {
             ),
         ),
     ];
-    if let Some(changed) = changed_words(profile) {
+    if let Some(changed) = changes_text(profile) {
         facts.push(fact("changed", changed));
     }
     facts
 }
 
 /// Returns the keys that the user changed in a profile, with their values; `None` if there are none.
-pub(super) fn changed_words(profile: &Profile) -> Option<String> {
+pub(super) fn changes_text(profile: &Profile) -> Option<String> {
     let given: Vec<String> = profile
         .parameters()
         .into_iter()
@@ -181,7 +184,7 @@ pub(super) fn changed_words(profile: &Profile) -> Option<String> {
 
 /// Returns the over-provisioning in words, and the part of it that is left for GC if blocks are reserved to
 /// replace bad ones.
-pub(crate) fn spare_words(geometry: &Geometry) -> String {
+pub(crate) fn spare_description(geometry: &Geometry) -> String {
     let spare = format!("{:.2} % of physical", geometry.spare_of_physical() * 100.0);
     let kept = geometry.unit_size()
         * u64::from(geometry.parameters().reserve_collection_units)
@@ -195,7 +198,7 @@ pub(crate) fn spare_words(geometry: &Geometry) -> String {
     format!("{spare}; {share:.2} % for collection, as {kept} is kept to replace bad blocks")
 }
 
-pub(super) fn flash_words(geometry: &Geometry) -> String {
+pub(super) fn flash_description(geometry: &Geometry) -> String {
     let p = geometry.parameters();
     format!(
         "{} dies on {} channels, {} {}, {} pages, {} in all",

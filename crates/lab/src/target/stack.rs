@@ -4,7 +4,7 @@
 //! follow the closing parenthesis. Errors name the position in the text.
 
 mod kinds;
-mod text;
+mod parser;
 
 pub use kinds::{StackKind, StackOption, stacks};
 
@@ -19,7 +19,7 @@ use ssdlab_units::text::{QuantityError, hint, parse_duration, parse_length, pars
 use super::{Target, simulated};
 use crate::error::LabError;
 use kinds::STACKS;
-use text::{Fault, member, options, split_members};
+use parser::{ParseFault, parse_member, parse_options, split_members};
 
 /// A stack, as the user named it.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct StackTarget {
 impl StackTarget {
     /// Parses a stack; `None` if `text` is no stack.
     pub(super) fn parse(text: &str) -> Result<Option<StackTarget>, LabError> {
-        let fail = |(at, why): Fault| LabError::Target {
+        let fail = |(at, why): ParseFault| LabError::Target {
             text: text.to_owned(),
             why: format!("at character {}: {why}", text[..at].chars().count() + 1),
         };
@@ -52,7 +52,7 @@ impl StackTarget {
         let (pieces, behind) = split_members(text, word.len()).map_err(fail)?;
         let mut members = Vec::with_capacity(pieces.len());
         for (at, piece) in pieces {
-            members.push(member(at, piece).map_err(fail)?);
+            members.push(parse_member(at, piece).map_err(fail)?);
         }
         if kind.members == "1" && members.len() > 1 {
             return Err(fail((
@@ -60,7 +60,7 @@ impl StackTarget {
                 format!("{word} takes one drive, not {}", members.len()),
             )));
         }
-        let values = options(kind, text, behind).map_err(fail)?;
+        let values = parse_options(kind, text, behind).map_err(fail)?;
         let target = StackTarget { name: text.to_owned(), kind, members, values };
         target.composition()?;
         Ok(Some(target))
@@ -122,7 +122,7 @@ impl StackTarget {
                 "trim" => array.trim = parse_switch(value).map_err(wrong)?,
                 "sync" => {
                     let words = [("full", Synchronisation::Full), ("none", Synchronisation::None)];
-                    array.synchronisation = one_of("sync", value, &words)?;
+                    array.synchronisation = parse_choice("sync", value, &words)?;
                 }
                 _ => {
                     let words = [
@@ -130,7 +130,7 @@ impl StackTarget {
                         ("round-robin", ReadPolicy::RoundRobin),
                         ("first", ReadPolicy::First),
                     ];
-                    array.reads = one_of("reads", value, &words)?;
+                    array.reads = parse_choice("reads", value, &words)?;
                 }
             }
         }
@@ -139,7 +139,8 @@ impl StackTarget {
 
     fn bridge(&self) -> Result<UsbBridge, String> {
         let value = |option| self.value(option).expect("an option of the bridge");
-        let protocol = one_of("protocol", value("protocol"), &[("uas", false), ("bot", true)])?;
+        let protocol =
+            parse_choice("protocol", value("protocol"), &[("uas", false), ("bot", true)])?;
         let per_command = parse_duration(value("per_command"))
             .map_err(|error| format!("per_command: {error}"))?;
         if per_command > Nanoseconds::from_secs(1) {
@@ -147,7 +148,7 @@ impl StackTarget {
         }
         Ok(UsbBridge {
             trim: parse_switch(value("trim")).map_err(|error| format!("trim: {error}"))?,
-            flush: one_of("flush", value("flush"), &[("pass", true), ("swallow", false)])?,
+            flush: parse_choice("flush", value("flush"), &[("pass", true), ("swallow", false)])?,
             link: rate(value("mb_per_second"))?,
             per_command,
             one_at_a_time: protocol,
@@ -175,7 +176,7 @@ impl StackTarget {
         })?;
         let mut facts = vec![
             ("stack".to_owned(), format!("{}: {}", self.kind.name, self.kind.summary)),
-            ("options".to_owned(), self.option_words()),
+            ("options".to_owned(), self.options_text()),
             (
                 "counters".to_owned(),
                 "sums over all members; initial synchronisation included".to_owned(),
@@ -202,7 +203,7 @@ impl StackTarget {
         })
     }
 
-    fn option_words(&self) -> String {
+    fn options_text(&self) -> String {
         let options = self.kind.options.iter().zip(&self.values);
         let words: Vec<String> =
             options.map(|(option, value)| format!("{}={value}", option.name)).collect();
@@ -217,11 +218,11 @@ impl StackTarget {
         for (index, member) in self.members.iter().enumerate() {
             let number = format!("{above}{}", index + 1);
             let words = match member {
-                Target::Stack(stack) => format!("{}: {}", stack.name, stack.option_words()),
+                Target::Stack(stack) => format!("{}: {}", stack.name, stack.options_text()),
                 Target::Simulated { name, profile } => {
                     let geometry = profile.configuration()?.geometry;
-                    let spare = simulated::spare_words(&geometry);
-                    let flash = simulated::flash_words(&geometry);
+                    let spare = simulated::spare_description(&geometry);
+                    let flash = simulated::flash_description(&geometry);
                     format!("{name}: {flash}; over-provisioning {spare}")
                 }
                 Target::Saved { name, saved } => format!("{name}: {}", saved.history()),
@@ -236,7 +237,7 @@ impl StackTarget {
     }
 }
 
-fn one_of<T: Copy>(option: &str, value: &str, words: &[(&str, T)]) -> Result<T, String> {
+fn parse_choice<T: Copy>(option: &str, value: &str, words: &[(&str, T)]) -> Result<T, String> {
     let known = words.iter().find(|(word, _)| *word == value);
     known.map(|(_, meaning)| *meaning).ok_or_else(|| {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();

@@ -10,17 +10,17 @@ use ssdlab_blockdev::place::Place;
 
 /// Minimum time that flash on the market takes to program: SLC takes 200 to 300 us, the fastest (Z-NAND,
 /// XL-FLASH) about 100 us with the transfer.
-const PROGRAM_LEAST: Nanoseconds = Nanoseconds::from_micros(75);
+const MIN_PROGRAM_TIME: Nanoseconds = Nanoseconds::from_micros(75);
 
 /// Slowdown from which the cost of durability is a warning.
-const COSTLY: f64 = 3.0;
+const COSTLY_SLOWDOWN: f64 = 3.0;
 
 /// Known behaviour of a simulated drive's flushes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Known {
+pub(super) enum KnownFlush {
     Nothing,
     /// Completed writes are durable without a flush.
-    Lasts,
+    NotNeeded,
     /// The drive completes flushes without executing them.
     Ignored,
 }
@@ -29,22 +29,23 @@ pub(super) enum Known {
 pub(super) fn conclude(
     cases: &[(Case, Measured)],
     inserted: &[(inserts::Case, inserts::Measured)],
-    known: Known,
+    known: KnownFlush,
     record: &mut Record,
 ) {
-    believable(cases, known, record);
-    let lasts = known == Known::Lasts;
-    let is_lost = known == Known::Ignored || none_arrived(cases) && !lasts;
+    check_plausibility(cases, known, record);
+    let is_durable_without_flush = known == KnownFlush::NotNeeded;
+    let is_lost =
+        known == KnownFlush::Ignored || has_no_flush_arrived(cases) && !is_durable_without_flush;
     if is_lost {
-        in_vain(inserted, record);
+        inserts_not_durable(inserted, record);
     } else {
-        without_barriers(inserted, lasts, record);
-        log_instead_of_rollback(inserted, record);
+        without_barriers(inserted, is_durable_without_flush, record);
+        write_ahead_log(inserted, record);
     }
-    cost(cases, record);
+    durability_cost(cases, record);
     if !is_lost {
-        groups(cases, record);
-        through(cases, record);
+        group_commit(cases, record);
+        fua_throughput(cases, record);
     }
 }
 
@@ -56,7 +57,7 @@ fn smallest(cases: &[(Case, Measured)], pattern: Pattern) -> Option<&(Case, Meas
 }
 
 /// Adds a finding about flushes that are too fast to be true, or that never reached the drive.
-fn believable(cases: &[(Case, Measured)], known: Known, record: &mut Record) {
+fn check_plausibility(cases: &[(Case, Measured)], known: KnownFlush, record: &mut Record) {
     let Some((case, measured)) = smallest(cases, Pattern::Flush(1)) else { return };
     let Some(mean) = measured.flushes.mean() else { return };
     let sent = measured.flushes.count();
@@ -71,17 +72,17 @@ fn believable(cases: &[(Case, Measured)], known: Known, record: &mut Record) {
     // The latency of a command by itself says nothing about the flash.
     let command = smallest(cases, Pattern::Write)
         .map_or(Nanoseconds::ZERO, |(_, plain)| plain.commits.least());
-    let none_arrived = measured.flushes_seen == Some(0);
-    if known == Known::Lasts {
-        let arrived = if none_arrived { ", and none reached the drive" } else { "" };
+    let has_no_flush_arrived = measured.flushes_seen == Some(0);
+    if known == KnownFlush::NotNeeded {
+        let arrived = if has_no_flush_arrived { ", and none reached the drive" } else { "" };
         let text = format!(
             "Believable: what the drive answers is durable without a flush, since capacitors protect \
              its write cache or it is off. A flush after a write of {} takes {took}{arrived}.",
             case.size
         );
-        record.find(Level::Info, "believable", text);
-    } else if none_arrived {
-        record.find(
+        record.add_finding(Level::Info, "believable", text);
+    } else if has_no_flush_arrived {
+        record.add_finding(
             Level::Problem,
             "not-believable",
             format!(
@@ -90,14 +91,14 @@ fn believable(cases: &[(Case, Measured)], known: Known, record: &mut Record) {
                  another enclosure, or a path without it."
             ),
         );
-    } else if known == Known::Ignored {
+    } else if known == KnownFlush::Ignored {
         let text = format!(
             "Not believable: this simulated drive answers flushes ({took} each) without doing them \
              (controller.flush). What it calls durable is lost when power fails."
         );
-        record.find(Level::Problem, "not-believable", text);
-    } else if typical.saturating_sub(command) < PROGRAM_LEAST {
-        record.find(
+        record.add_finding(Level::Problem, "not-believable", text);
+    } else if typical.saturating_sub(command) < MIN_PROGRAM_TIME {
+        record.add_finding(
             Level::Warning,
             "not-believable",
             format!(
@@ -111,7 +112,7 @@ fn believable(cases: &[(Case, Measured)], known: Known, record: &mut Record) {
             ),
         );
     } else {
-        record.find(
+        record.add_finding(
             Level::Info,
             "believable",
             format!(
@@ -138,15 +139,15 @@ fn inserts_of<'a>(
 }
 
 /// Returns true if it is known that flushes do not reach the drive.
-fn none_arrived(cases: &[(Case, Measured)]) -> bool {
+fn has_no_flush_arrived(cases: &[(Case, Measured)]) -> bool {
     let flushed = smallest(cases, Pattern::Flush(1));
     flushed.is_some_and(|(_, measured)| measured.flushes_seen == Some(0))
 }
 
 /// Adds a finding about SQLite on a drive that flushes do not reach.
-fn in_vain(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
+fn inserts_not_durable(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
     let Some(with) = inserts_of(inserted, "delete", "full", true) else { return };
-    record.find(
+    record.add_finding(
         Level::Problem,
         "sqlite-not-durable",
         format!(
@@ -160,7 +161,7 @@ fn in_vain(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record)
 /// Adds a finding about SQLite with its defaults, with and without barriers.
 fn without_barriers(
     inserted: &[(inserts::Case, inserts::Measured)],
-    lasts: bool,
+    is_durable_without_flush: bool,
     record: &mut Record,
 ) {
     let with = inserts_of(inserted, "delete", "full", true);
@@ -171,18 +172,18 @@ fn without_barriers(
         .map_or(String::new(), |count| format!(", each with {} flushes", significant(count)));
     let Some(without) = inserts_of(inserted, "delete", "full", false) else {
         let text = format!("SQLite as it comes makes {rate} durable inserts a second{flushes}.");
-        return record.find(Level::Info, "sqlite", text);
+        return record.add_finding(Level::Info, "sqlite", text);
     };
     let factor = without.per_second() / with.per_second();
-    record.find(
-        if factor >= COSTLY { Level::Warning } else { Level::Info },
+    record.add_finding(
+        if factor >= COSTLY_SLOWDOWN { Level::Warning } else { Level::Info },
         "sqlite-barriers",
         format!(
             "SQLite as it comes makes {rate} durable inserts a second{flushes}; on a mount without \
              barriers (barrier=0) {} a second, {} times as many, {}.",
             significant(without.per_second()),
             significant(factor),
-            if lasts {
+            if is_durable_without_flush {
                 "which this drive keeps all the same"
             } else {
                 "none of which survives a power cut for sure, nor does the database"
@@ -192,7 +193,7 @@ fn without_barriers(
 }
 
 /// Adds a finding about the write-ahead log, which is faster and still durable.
-fn log_instead_of_rollback(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
+fn write_ahead_log(inserted: &[(inserts::Case, inserts::Measured)], record: &mut Record) {
     let barrier = inserted.iter().any(|(case, _)| case.barrier);
     let delete = inserts_of(inserted, "delete", "full", barrier);
     let wal = inserts_of(inserted, "wal", "full", barrier);
@@ -216,11 +217,11 @@ fn log_instead_of_rollback(inserted: &[(inserts::Case, inserts::Measured)], reco
         }
         None => text.push('.'),
     }
-    record.find(Level::Info, "sqlite-wal", text);
+    record.add_finding(Level::Info, "sqlite-wal", text);
 }
 
 /// Adds a finding about cases that were not measured on a real mount.
-pub(super) fn about_the_mount(barrier: bool, place: Option<&Place>, record: &mut Record) {
+pub(super) fn barriers_of_one_mount(barrier: bool, place: Option<&Place>, record: &mut Record) {
     let have = if barrier { "with" } else { "without" };
     let mut text = format!(
         "SQLite was measured {have} write barriers only: they belong to the mount, which was left as \
@@ -230,12 +231,12 @@ pub(super) fn about_the_mount(barrier: bool, place: Option<&Place>, record: &mut
     if place.and_then(Place::flushes).is_none() {
         text.push_str(" The kernel does not count the flushes of this drive.");
     }
-    record.find(Level::Notice, "one-mount", text);
+    record.add_finding(Level::Notice, "one-mount", text);
 }
 
 /// Adds a finding if SQLite was not measured for lack of a file system.
-pub(super) fn no_file_system(record: &mut Record) {
-    record.find(
+pub(super) fn sqlite_left_out(record: &mut Record) {
+    record.add_finding(
         Level::Notice,
         "no-sqlite",
         "SQLite was left out: it needs a file system. Name a directory on one that lies on the \
@@ -244,12 +245,12 @@ pub(super) fn no_file_system(record: &mut Record) {
     );
 }
 
-fn cost(cases: &[(Case, Measured)], record: &mut Record) {
+fn durability_cost(cases: &[(Case, Measured)], record: &mut Record) {
     let both = smallest(cases, Pattern::Write).zip(smallest(cases, Pattern::Flush(1)));
     let Some(((case, without), (_, with))) = both else { return };
     let factor = without.per_second() / with.per_second();
-    record.find(
-        if factor >= COSTLY { Level::Warning } else { Level::Info },
+    record.add_finding(
+        if factor >= COSTLY_SLOWDOWN { Level::Warning } else { Level::Info },
         "durability-cost",
         format!(
             "Writes of {} are {} times faster when nobody asks for durability: {} a second, and {} \
@@ -262,7 +263,7 @@ fn cost(cases: &[(Case, Measured)], record: &mut Record) {
     );
 }
 
-fn groups(cases: &[(Case, Measured)], record: &mut Record) {
+fn group_commit(cases: &[(Case, Measured)], record: &mut Record) {
     let (Some((case, alone)), Some((_, eight)), Some((_, many))) = (
         smallest(cases, Pattern::Flush(1)),
         smallest(cases, Pattern::Flush(8)),
@@ -270,7 +271,7 @@ fn groups(cases: &[(Case, Measured)], record: &mut Record) {
     ) else {
         return;
     };
-    record.find(
+    record.add_finding(
         Level::Info,
         "groups",
         format!(
@@ -285,9 +286,9 @@ fn groups(cases: &[(Case, Measured)], record: &mut Record) {
     );
 }
 
-fn through(cases: &[(Case, Measured)], record: &mut Record) {
+fn fua_throughput(cases: &[(Case, Measured)], record: &mut Record) {
     if cases.iter().any(|(_, measured)| measured.unsupported) {
-        record.find(
+        record.add_finding(
             Level::Info,
             "no-fua",
             "Writes with force unit access were left out: the drive is not reached in a way that \
@@ -295,23 +296,23 @@ fn through(cases: &[(Case, Measured)], record: &mut Record) {
                 .to_owned(),
         );
     }
-    let both = smallest(cases, Pattern::Through).zip(smallest(cases, Pattern::Flush(1)));
-    let Some(((case, through), (_, flush))) = both else { return };
-    record.find(
+    let both = smallest(cases, Pattern::Fua).zip(smallest(cases, Pattern::Flush(1)));
+    let Some(((case, fua), (_, flush))) = both else { return };
+    record.add_finding(
         Level::Info,
         "fua",
         format!(
             "With force unit access {} writes of {} a second are durable, {} as with a flush after \
              each.",
-            significant(through.per_second()),
+            significant(fua.per_second()),
             case.size,
-            as_many(through.per_second() / flush.per_second())
+            ratio_text(fua.per_second() / flush.per_second())
         ),
     );
 }
 
 /// Returns a ratio in words.
-fn as_many(ratio: f64) -> String {
+fn ratio_text(ratio: f64) -> String {
     match significant(ratio) {
         same if same == "1.00" => "as many".to_owned(),
         times => format!("{times} times as many"),
@@ -325,11 +326,11 @@ mod tests {
     use super::*;
 
     /// Returns the findings about writes and flushes that take these microseconds each.
-    fn found(write: u64, flush: u64, known: Known) -> (String, String) {
+    fn found(write: u64, flush: u64, known: KnownFlush) -> (String, String) {
         found_of(write, &[flush; 100], known)
     }
 
-    fn found_of(write: u64, flushes: &[u64], known: Known) -> (String, String) {
+    fn found_of(write: u64, flushes: &[u64], known: KnownFlush) -> (String, String) {
         let case = |pattern| Case { pattern, size: ByteLength::new(4096), seed: 1 };
         let measured = |is_flushed: bool| {
             let mut measured = Measured { writes: 100, ..Measured::default() };
@@ -345,17 +346,17 @@ mod tests {
         let cases =
             [(case(Pattern::Write), measured(false)), (case(Pattern::Flush(1)), measured(true))];
         let mut record = Record::default();
-        believable(&cases, known, &mut record);
+        check_plausibility(&cases, known, &mut record);
         let first = record.findings.remove(0);
         (first.code, first.text)
     }
 
     #[test]
     fn a_flush_is_believed_for_what_it_takes_beyond_a_command() {
-        assert_eq!(found(30, 300, Known::Nothing).0, "believable");
-        assert_eq!(found(30, 60, Known::Nothing).0, "not-believable");
+        assert_eq!(found(30, 300, KnownFlush::Nothing).0, "believable");
+        assert_eq!(found(30, 60, KnownFlush::Nothing).0, "not-believable");
         // A drive that is slow with every command has programmed nothing either.
-        let (code, text) = found(170, 200, Known::Nothing);
+        let (code, text) = found(170, 200, KnownFlush::Nothing);
         assert_eq!(code, "not-believable", "{text}");
         assert!(text.contains("takes 200 us, and a write alone 170 us"), "{text}");
     }
@@ -364,22 +365,22 @@ mod tests {
     fn a_few_slow_flushes_do_not_make_the_others_believable() {
         let mut flushes = [31; 100];
         flushes[..15].fill(4_000);
-        let (code, text) = found_of(40, &flushes, Known::Nothing);
+        let (code, text) = found_of(40, &flushes, KnownFlush::Nothing);
         assert_eq!(code, "not-believable", "{text}");
         assert!(text.contains("31.0 us in the middle (626 us on average)"), "{text}");
     }
 
     #[test]
     fn a_drive_that_needs_no_flush_is_believed_whatever_one_takes() {
-        let (code, text) = found(60, 61, Known::Lasts);
+        let (code, text) = found(60, 61, KnownFlush::NotNeeded);
         assert_eq!(code, "believable");
         assert!(text.contains("durable without a flush"), "{text}");
-        assert_eq!(found(30, 300, Known::Lasts).1, text.replace("61.0 us", "300 us"));
+        assert_eq!(found(30, 300, KnownFlush::NotNeeded).1, text.replace("61.0 us", "300 us"));
     }
 
     #[test]
     fn a_simulated_drive_that_ignores_flushes_is_not_believed_however_long_one_takes() {
-        let (code, text) = found(30, 300, Known::Ignored);
+        let (code, text) = found(30, 300, KnownFlush::Ignored);
         assert_eq!(code, "not-believable");
         assert!(text.contains("300 us each") && text.contains("controller.flush"), "{text}");
     }

@@ -9,8 +9,8 @@ use ssdlab_drive::{Control, Drive, DriveError};
 use ssdlab_fs_model::{FileSystem, MountOptions};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
-use super::super::course::Course;
-use super::super::real_files::OwnDirectory;
+use super::super::phase_runner::PhaseRunner;
+use super::super::temporary_directory::TemporaryDirectory;
 use super::super::trials::Trial;
 use crate::error::LabError;
 use crate::experiment::{Record, Settings, Watcher};
@@ -102,7 +102,7 @@ impl Inserts {
                              barriers"
                         ),
                         weight: 0.5,
-                        what: Case { journal_mode, synchronous, barrier },
+                        workload: Case { journal_mode, synchronous, barrier },
                     });
                 }
             }
@@ -111,14 +111,14 @@ impl Inserts {
     }
 
     /// Inserts rows into a database on the simulated file system.
-    pub(super) fn simulate(
+    pub(super) fn measure_simulated(
         &self,
         case: &Case,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         measured: &mut Measured,
     ) -> Result<(), LabError> {
-        course.begin("SQLite", 1.0);
-        let Course { drive, watcher, tally, .. } = course;
+        runner.begin_step("SQLite", 1.0);
+        let PhaseRunner { drive, watcher, tally, .. } = runner;
         let drive = drive.simulated().expect("asked before");
         let capacity = drive.description().capacity;
         let options = MountOptions { barrier: case.barrier, ..MountOptions::default() };
@@ -131,7 +131,7 @@ impl Inserts {
             let mut elapsed = || database.with_files(|files| files.now().since(start.0));
             let connection = database.connection();
             self.insert(connection, *watcher, measured, &mut elapsed, &mut || {
-                database.spend(self.host)
+                database.advance_time(self.host)
             })
         });
         // The time includes closing the database, which may have to checkpoint its log.
@@ -145,15 +145,15 @@ impl Inserts {
     }
 
     /// Inserts rows into a database in `directory`.
-    pub(super) fn carry_out(
+    pub(super) fn measure_real(
         &self,
         case: &Case,
-        directory: &OwnDirectory,
+        directory: &TemporaryDirectory,
         place: Option<&Place>,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         measured: &mut Measured,
     ) -> Result<(), LabError> {
-        course.begin("SQLite", 1.0);
+        runner.begin_step("SQLite", 1.0);
         let name = format!("{}-{}.db", case.journal_mode, case.synchronous);
         let connection = rusqlite::Connection::open(directory.path().join(name))?;
         set_up(&connection, case)?;
@@ -163,7 +163,7 @@ impl Inserts {
         let start = std::time::Instant::now();
         let elapsed = || Nanoseconds::from(start.elapsed());
         let outcome =
-            self.insert(&connection, course.watcher, measured, &mut { elapsed }, &mut || Ok(()));
+            self.insert(&connection, runner.watcher, measured, &mut { elapsed }, &mut || Ok(()));
         connection.close().map_err(|(_, error)| error)?;
         measured.elapsed = elapsed();
         measured.flushes = flushes().zip(flushes_before).map(|(after, before)| after - before);

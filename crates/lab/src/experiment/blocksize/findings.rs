@@ -3,7 +3,7 @@
 use ssdlab_units::ByteLength;
 
 use super::{Measured, Operation, Protocol, SMALL, State};
-use crate::experiment::words::{list, speed};
+use crate::experiment::text_format::{join_names, throughput};
 use crate::experiment::{Record, Settings};
 use crate::output::format::{fixed, significant};
 use crate::report::Level;
@@ -28,27 +28,30 @@ pub(super) fn conclude(
     // A drive that was not written to is not a used one, whatever the name of its column.
     let was_used = protocol.used > ByteLength::ZERO;
     if was_used {
-        new_against_used(measured, record);
+        new_versus_used_finding(measured, record);
     }
-    saturation(measured, record);
-    random_against_sequential(measured, record);
+    saturation_finding(measured, record);
+    random_versus_sequential_finding(measured, record);
     if was_used {
-        small_writes(measured, record);
+        small_write_finding(measured, record);
     }
     if !protocol.skipped.is_empty() {
         let sizes: Vec<String> = protocol.skipped.iter().map(ByteLength::to_string).collect();
-        record.find(
+        record.add_finding(
             Level::Info,
             "sizes-left-out",
-            format!("Requests of {} were left out: the drive does not take them.", list(&sizes)),
+            format!(
+                "Requests of {} were left out: the drive does not take them.",
+                join_names(&sizes)
+            ),
         );
     }
-    if let Some(emptied) = state.emptied {
-        emptied.tell(record);
+    if let Some(purge) = state.purge {
+        purge.add_finding(record);
     }
     let has_used = measured.iter().any(|one| one.operation == Operation::SeqWriteUsed);
     if has_used && !state.on_copies {
-        record.find(
+        record.add_finding(
             Level::Info,
             "one-after-the-other",
             "Writes to the used drive went from the smallest requests to the largest, each size \
@@ -56,7 +59,7 @@ pub(super) fn conclude(
                 .to_owned(),
         );
     }
-    record.say_if_shortened(settings);
+    record.add_shortened_finding(settings);
 }
 
 fn curve(measured: &[Measured], operation: Operation) -> Vec<&Measured> {
@@ -66,42 +69,42 @@ fn curve(measured: &[Measured], operation: Operation) -> Vec<&Measured> {
     curve
 }
 
-fn peak(curve: &[&Measured]) -> Option<f64> {
+fn peak_speed(curve: &[&Measured]) -> Option<f64> {
     curve.iter().map(|one| one.mb_per_second).reduce(f64::max)
 }
 
 /// Returns the smallest size from which a curve stays at or above `level`.
-fn from_here_on(curve: &[(ByteLength, f64)], level: f64) -> Option<ByteLength> {
+fn smallest_saturating_size(curve: &[(ByteLength, f64)], level: f64) -> Option<ByteLength> {
     let stays = curve.iter().rev().take_while(|(_, value)| *value >= level);
     stays.last().map(|(size, _)| *size)
 }
 
 /// Adds a finding with the peak of each curve, and the smallest request that reaches it.
-fn saturation(measured: &[Measured], record: &mut Record) {
+fn saturation_finding(measured: &[Measured], record: &mut Record) {
     let peaks: Vec<String> = Operation::ALL
         .into_iter()
         .filter_map(|operation| {
             let curve = curve(measured, operation);
-            let peak = peak(&curve)?;
+            let peak = peak_speed(&curve)?;
             let points: Vec<_> = curve.iter().map(|one| (one.size, one.mb_per_second)).collect();
-            let at = match from_here_on(&points, SATURATED * peak) {
+            let at = match smallest_saturating_size(&points, SATURATED * peak) {
                 Some(size) => format!("from {size} on"),
                 None => {
                     let (size, _) = points.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
                     format!("at {size}, less with larger ones")
                 }
             };
-            Some(format!("{} {} ({at})", operation.words(), speed(peak)))
+            Some(format!("{} {} ({at})", operation.words(), throughput(peak)))
         })
         .collect();
     if !peaks.is_empty() {
-        record.find(
+        record.add_finding(
             Level::Info,
             "peaks",
             format!(
                 "Peaks, and the request size from which {:.0} % of them is reached: {}.",
                 SATURATED * 100.0,
-                list(&peaks)
+                join_names(&peaks)
             ),
         );
     }
@@ -119,7 +122,7 @@ fn pairs(measured: &[Measured], a: Operation, b: Operation) -> Vec<(ByteLength, 
         .collect()
 }
 
-fn new_against_used(measured: &[Measured], record: &mut Record) {
+fn new_versus_used_finding(measured: &[Measured], record: &mut Record) {
     let all = pairs(measured, Operation::SeqWriteNew, Operation::SeqWriteUsed);
     let pairs: Vec<_> = all.into_iter().filter(|pair| pair.0 >= SMALL).collect();
     let change = |pair: &(ByteLength, f64, f64)| pair.2 / pair.1 - 1.0;
@@ -132,7 +135,7 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
             nothing if nothing == "0.0" => "are equally fast".to_owned(),
             percent => format!("differ by at most {percent} %"),
         };
-        record.find(
+        record.add_finding(
             Level::Info,
             "writes-as-new",
             format!(
@@ -154,20 +157,20 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
                  room. Trimming what is free, or more over-provisioning, helps."
             }
         };
-        record.find(
+        record.add_finding(
             level,
             "writes-slower-used",
             format!(
                 "Sequential writes are up to {:.0} % slower on the used drive: {} instead of {} \
                  with requests of {}. {cause}",
                 -change(worst) * 100.0,
-                speed(worst.2),
-                speed(worst.1),
+                throughput(worst.2),
+                throughput(worst.1),
                 worst.0
             ),
         );
     } else {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "writes-faster-used",
             format!(
@@ -175,9 +178,9 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
                  of {}. Likely cause: what is written for the first time has to be allocated first, \
                  by a file system, a host below a virtual drive or the drive itself; or something \
                  else used the drive meanwhile. Run it again, and longer, before relying on it.",
-                faster(change(best)),
-                speed(best.2),
-                speed(best.1),
+                gain_text(change(best)),
+                throughput(best.2),
+                throughput(best.1),
                 best.0
             ),
         );
@@ -185,7 +188,7 @@ fn new_against_used(measured: &[Measured], record: &mut Record) {
 }
 
 /// Returns a gain in words: in percent, or as a factor if it is at least one.
-fn faster(gain: f64) -> String {
+fn gain_text(gain: f64) -> String {
     if gain >= 1.0 {
         format!("{} times as fast", significant(gain + 1.0))
     } else {
@@ -195,7 +198,7 @@ fn faster(gain: f64) -> String {
 
 /// Adds a finding about writes smaller than most mapping units, which are slow because of read-modify-write,
 /// not GC.
-fn small_writes(measured: &[Measured], record: &mut Record) {
+fn small_write_finding(measured: &[Measured], record: &mut Record) {
     let all = pairs(measured, Operation::SeqWriteNew, Operation::SeqWriteUsed);
     let loss = |pair: &&(ByteLength, f64, f64)| 1.0 - pair.2 / pair.1;
     let small = all.iter().filter(|pair| pair.0 < SMALL);
@@ -203,7 +206,7 @@ fn small_writes(measured: &[Measured], record: &mut Record) {
     // Larger writes lose speed by GC, and small ones lose that, too.
     let of_larger = all.iter().filter(|pair| pair.0 >= SMALL).map(|pair| loss(&pair));
     if loss(&worst) > of_larger.fold(0.0, f64::max) + SAME {
-        record.find(
+        record.add_finding(
             Level::Info,
             "small-writes-merged",
             format!(
@@ -211,28 +214,28 @@ fn small_writes(measured: &[Measured], record: &mut Record) {
                  Likely cause: less than the drive maps as one has to be read and merged.",
                 worst.0,
                 loss(&worst) * 100.0,
-                speed(worst.2),
-                speed(worst.1)
+                throughput(worst.2),
+                throughput(worst.1)
             ),
         );
     }
 }
 
-fn random_against_sequential(measured: &[Measured], record: &mut Record) {
+fn random_versus_sequential_finding(measured: &[Measured], record: &mut Record) {
     let pairs = pairs(measured, Operation::SeqRead, Operation::RandRead);
     let small = pairs.iter().find(|pair| pair.0 >= SMALL).or(pairs.first());
     let Some(&(size, sequential, random)) = small else { return };
     if random >= sequential * (1.0 - SAME) {
-        let faster = random > sequential * (1.0 + SAME);
-        record.find(
+        let is_faster = random > sequential * (1.0 + SAME);
+        record.add_finding(
             Level::Info,
-            if faster { "random-reads-faster" } else { "random-reads-as-fast" },
+            if is_faster { "random-reads-faster" } else { "random-reads-as-fast" },
             format!(
                 "Random reads of {size} are {} sequential ones: {} against {}.{}",
-                if faster { "faster than" } else { "as fast as" },
-                speed(random),
-                speed(sequential),
-                if faster {
+                if is_faster { "faster than" } else { "as fast as" },
+                throughput(random),
+                throughput(sequential),
+                if is_faster {
                     " Likely cause: neighbours lie on few dies or disks, and requests at random \
                      spread over more of them. Larger sequential requests, or more in flight, do \
                      the same."
@@ -244,12 +247,12 @@ fn random_against_sequential(measured: &[Measured], record: &mut Record) {
         return;
     }
     let shares: Vec<_> = pairs.iter().map(|pair| (pair.0, pair.2 / pair.1)).collect();
-    let until = match from_here_on(&shares, SATURATED) {
+    let until = match smallest_saturating_size(&shares, SATURATED) {
         Some(size) => format!("; from {size} on there is no difference"),
         None if pairs.len() == 1 => String::new(),
         None => "; up to the largest size measured they do not catch up".to_owned(),
     };
-    record.find(
+    record.add_finding(
         Level::Info,
         "random-reads-slower",
         format!(
@@ -257,8 +260,8 @@ fn random_against_sequential(measured: &[Measured], record: &mut Record) {
              cause: neighbours share a flash page and are read ahead, and requests at random have \
              to be looked up and sensed one by one. Larger requests, or more in flight, help.",
             random / sequential * 100.0,
-            speed(random),
-            speed(sequential)
+            throughput(random),
+            throughput(sequential)
         ),
     );
 }
@@ -389,7 +392,10 @@ mod tests {
         let said = |moved| {
             let mut record = Record::default();
             let new = one(Operation::SeqWriteNew, 300.0, Some(0));
-            new_against_used(&[new, one(Operation::SeqWriteUsed, 100.0, moved)], &mut record);
+            new_versus_used_finding(
+                &[new, one(Operation::SeqWriteUsed, 100.0, moved)],
+                &mut record,
+            );
             record.findings.remove(0).text
         };
         assert!(said(Some(0)).contains("Collection moved nothing meanwhile"));

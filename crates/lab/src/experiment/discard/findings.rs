@@ -9,10 +9,10 @@ use crate::output::format::{count, fixed, significant};
 use crate::report::{Cell, Column, Level, Table};
 
 /// Width of an interval, as a share of the mean, below which no difference means that there is none.
-const SMALL: f64 = 0.01;
+const NARROW_INTERVAL: f64 = 0.01;
 
 /// Slowdown of deleting from which a finding is a warning.
-const COSTLY: f64 = 1.1;
+const COSTLY_SLOWDOWN: f64 = 1.1;
 
 /// Mean, variance and number of some times; the variance is NaN for a single time.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ impl Mean {
     }
 
     /// Returns the difference to another mean, and half the width of its 95 % interval (Welch).
-    fn minus(self, other: Mean) -> Option<(f64, f64)> {
+    fn welch_difference(self, other: Mean) -> Option<(f64, f64)> {
         let (a, b) = (self.variance / self.samples, other.variance / other.samples);
         let sum = a + b;
         if !sum.is_finite() {
@@ -52,12 +52,12 @@ impl Mean {
     }
 }
 
-fn extracting(measured: &Measured) -> Option<Mean> {
+fn mean_extract_time(measured: &Measured) -> Option<Mean> {
     let seconds: Vec<f64> = measured.passes.iter().map(|pass| pass.extract.seconds()).collect();
     Mean::of(&seconds)
 }
 
-fn deleting(measured: &Measured) -> Option<Mean> {
+fn mean_delete_time(measured: &Measured) -> Option<Mean> {
     let seconds = |pass: &Pass| pass.delete.map(Nanoseconds::seconds);
     let seconds: Vec<f64> = measured.passes.iter().filter_map(seconds).collect();
     Mean::of(&seconds)
@@ -76,14 +76,14 @@ pub(super) fn conclude(
         found.map(|(_, measured)| measured)
     };
     let (Some(with), Some(without)) = (of(true), of(false)) else { return };
-    if let (Some(with), Some(without)) = (deleting(with), deleting(without)) {
-        about_deleting(with, without, record);
+    if let (Some(with), Some(without)) = (mean_delete_time(with), mean_delete_time(without)) {
+        deletion_finding(with, without, record);
     }
-    if let (Some(with), Some(without)) = (extracting(with), extracting(without)) {
-        about_extracting(with, without, record);
+    if let (Some(with), Some(without)) = (mean_extract_time(with), mean_extract_time(without)) {
+        extraction_finding(with, without, record);
     }
-    about_trims(with, record);
-    about_the_tree(protocol, simulated, record);
+    trims_finding(with, record);
+    tree_finding(protocol, simulated, record);
 }
 
 fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
@@ -94,7 +94,11 @@ fn tabulate(cases: &[(Case, Measured)], record: &mut Record) {
     ];
     let row = |(case, measured): &(Case, Measured)| {
         let mean = |mean: Option<Mean>| Cell::from(mean.map(|mean| mean.mean));
-        vec![Cell::from(case.discard), mean(extracting(measured)), mean(deleting(measured))]
+        vec![
+            Cell::from(case.discard),
+            mean(mean_extract_time(measured)),
+            mean(mean_delete_time(measured)),
+        ]
     };
     let measured = cases.iter().filter(|(_, measured)| !measured.passes.is_empty());
     let rows = measured.map(row).collect();
@@ -121,30 +125,30 @@ fn interval(difference: Option<(f64, f64)>) -> String {
 }
 
 /// Returns true if a difference exceeds its interval, or if the interval is unknown.
-fn is_shown(difference: Option<(f64, f64)>) -> bool {
+fn is_significant(difference: Option<(f64, f64)>) -> bool {
     difference.is_none_or(|(difference, half)| difference.abs() > half)
 }
 
 /// Returns the words for a difference within its interval: no difference, or too few passes to show one.
-fn none_shown(difference: Option<(f64, f64)>, mean: f64) -> &'static str {
+fn no_difference_text(difference: Option<(f64, f64)>, mean: f64) -> &'static str {
     match difference {
-        Some((_, half)) if half < SMALL * mean => "no difference",
+        Some((_, half)) if half < NARROW_INTERVAL * mean => "no difference",
         _ => "no difference that so few passes can show; --set passes=N makes more of them",
     }
 }
 
-fn about_deleting(with: Mean, without: Mean, record: &mut Record) {
-    let difference = with.minus(without);
+fn deletion_finding(with: Mean, without: Mean, record: &mut Record) {
+    let difference = with.welch_difference(without);
     let factor = with.mean / without.mean;
     let times = significant(factor);
     let words = interval(difference);
-    let none = none_shown(difference, without.mean);
+    let none = no_difference_text(difference, without.mean);
     let (with, without) = (significant(with.mean), significant(without.mean));
-    if !is_shown(difference) {
+    if !is_significant(difference) {
         let text = format!(
             "Deleting takes {with} s with discard and {without} s without: {none} ({words})."
         );
-        return record.find(Level::Info, "discard-deleting", text);
+        return record.add_finding(Level::Info, "discard-deleting", text);
     }
     let text = if factor > 1.0 {
         format!(
@@ -155,21 +159,21 @@ fn about_deleting(with: Mean, without: Mean, record: &mut Record) {
     } else {
         format!("Deleting is not slower with discard: {with} s against {without} s ({words}).")
     };
-    let level = match (factor >= COSTLY, difference) {
+    let level = match (factor >= COSTLY_SLOWDOWN, difference) {
         (true, Some(_)) => Level::Warning,
         // A difference of single passes may be chance.
         (true, None) => Level::Notice,
         (false, _) => Level::Info,
     };
-    record.find(level, "discard-deleting", text);
+    record.add_finding(level, "discard-deleting", text);
 }
 
-fn about_extracting(with: Mean, without: Mean, record: &mut Record) {
-    let difference = with.minus(without);
-    let what = if is_shown(difference) {
+fn extraction_finding(with: Mean, without: Mean, record: &mut Record) {
+    let difference = with.welch_difference(without);
+    let what = if is_significant(difference) {
         format!(", {:+.1} %", (with.mean / without.mean - 1.0) * 100.0)
     } else {
-        format!(": {}", none_shown(difference, without.mean))
+        format!(": {}", no_difference_text(difference, without.mean))
     };
     let text = format!(
         "Unpacking takes {} s with discard and {} s without{what} ({}).",
@@ -177,10 +181,10 @@ fn about_extracting(with: Mean, without: Mean, record: &mut Record) {
         significant(without.mean),
         interval(difference)
     );
-    record.find(Level::Info, "discard-unpacking", text);
+    record.add_finding(Level::Info, "discard-unpacking", text);
 }
 
-fn about_trims(with: &Measured, record: &mut Record) {
+fn trims_finding(with: &Measured, record: &mut Record) {
     let Some((trims, bytes)) = with.trimmed else { return };
     // If a run ended early, files that were not deleted were not trimmed either.
     if with.passes.is_empty() || with.passes.iter().any(|pass| pass.delete.is_none()) {
@@ -189,10 +193,10 @@ fn about_trims(with: &Measured, record: &mut Record) {
     if trims == 0 {
         let text = "Not one trim was sent: it does not get through to a drive, and mounting with \
                     discard changes nothing. `run trim-check` names the layer that keeps it.";
-        return record.find(Level::Warning, "no-trims", text.to_owned());
+        return record.add_finding(Level::Warning, "no-trims", text.to_owned());
     }
     let passes = with.passes.len().max(1) as u64;
-    record.find(
+    record.add_finding(
         Level::Info,
         "trims",
         format!(
@@ -204,7 +208,7 @@ fn about_trims(with: &Measured, record: &mut Record) {
     );
 }
 
-fn about_the_tree(protocol: &Protocol, simulated: bool, record: &mut Record) {
+fn tree_finding(protocol: &Protocol, simulated: bool, record: &mut Record) {
     let tree = &protocol.tree;
     let (entries, size) = (count(tree.count()), tree.length());
     let text = match &protocol.tarball {
@@ -223,7 +227,7 @@ fn about_the_tree(protocol: &Protocol, simulated: bool, record: &mut Record) {
             }
         ),
     };
-    record.find(Level::Info, "tree", text);
+    record.add_finding(Level::Info, "tree", text);
 }
 
 #[cfg(test)]
@@ -234,7 +238,7 @@ mod tests {
 
     fn unpacking(with: &[f64], without: &[f64]) -> String {
         let mut record = Record::default();
-        about_extracting(Mean::of(with).unwrap(), Mean::of(without).unwrap(), &mut record);
+        extraction_finding(Mean::of(with).unwrap(), Mean::of(without).unwrap(), &mut record);
         record.findings.remove(0).text
     }
 
@@ -243,7 +247,7 @@ mod tests {
         let codes = |passes: Vec<Pass>| {
             let measured = Measured { passes, trimmed: Some((0, ByteLength::ZERO)) };
             let mut record = Record::default();
-            about_trims(&measured, &mut record);
+            trims_finding(&measured, &mut record);
             record.findings.into_iter().map(|it| it.code).collect::<Vec<_>>()
         };
         let unpacked = Pass { extract: Nanoseconds::from_secs(1), delete: None };

@@ -13,61 +13,64 @@ use std::path::{Path, PathBuf};
 use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{DriveError, ErrorKind};
 
-use super::super::real_files::{OwnDirectory, failed};
-use super::guard::Guard;
+use super::super::temporary_directory::{TemporaryDirectory, io_error};
+use super::mount_guard::MountGuard;
 use crate::error::LabError;
 
 /// Directory of the notes about changed mounts.
 const NOTES: &str = "/run/ssdlab";
 
 /// A mount with a changed option. Dropping this value restores the option.
-pub(super) struct Remounted {
+pub(super) struct RemountGuard {
     point: PathBuf,
     before: bool,
     note: PathBuf,
-    is_back: bool,
+    is_restored: bool,
     /// Guard process, which ends after the option was restored.
-    _guard: Guard,
+    _guard: MountGuard,
 }
 
-impl Remounted {
+impl RemountGuard {
     /// Sets or clears the option of the mount that contains `place`. If the run is killed, the guard also
-    /// removes the directory `own`.
+    /// removes the directory `run_directory`.
     pub(super) fn with_discard(
         place: &Place,
         discard: bool,
-        own: &Path,
-    ) -> Result<Remounted, LabError> {
+        run_directory: &Path,
+    ) -> Result<RemountGuard, LabError> {
         let place = place.now()?;
         let point = place.mount_point().to_owned();
         let before = place.has_option("discard");
         let note = note_path(&place);
-        write_note(&note, &Note { point: point.clone(), before, own: own.to_owned() })?;
-        let guard = Guard::of(&note);
-        let mounted = Remounted { point, before, note, is_back: false, _guard: guard };
-        set(&mounted.point, discard)?;
+        write_note(
+            &note,
+            &Note { point: point.clone(), before, run_directory: run_directory.to_owned() },
+        )?;
+        let guard = MountGuard::of(&note);
+        let mounted = RemountGuard { point, before, note, is_restored: false, _guard: guard };
+        set_discard(&mounted.point, discard)?;
         Ok(mounted)
     }
 
     /// Restores the option and returns errors, which `drop` ignores.
-    pub(super) fn put_back(mut self) -> Result<(), LabError> {
+    pub(super) fn try_restore(mut self) -> Result<(), LabError> {
         self.restore()
     }
 
     fn restore(&mut self) -> Result<(), LabError> {
-        if self.is_back {
+        if self.is_restored {
             return Ok(());
         }
-        set(&self.point, self.before)?;
-        self.is_back = true;
+        set_discard(&self.point, self.before)?;
+        self.is_restored = true;
         let removed = fs::remove_file(&self.note);
-        removed.map_err(|error| failed(format!("cannot remove {}", self.note.display()), error))
+        removed.map_err(|error| io_error(format!("cannot remove {}", self.note.display()), error))
     }
 }
 
-impl Drop for Remounted {
+impl Drop for RemountGuard {
     fn drop(&mut self) {
-        // Callers that need the error call `put_back` before. After an error the note remains.
+        // Callers that need the error call `try_restore` before. After an error the note remains.
         let _ = self.restore();
     }
 }
@@ -77,7 +80,7 @@ impl Drop for Remounted {
 struct Note {
     point: PathBuf,
     before: bool,
-    own: PathBuf,
+    run_directory: PathBuf,
 }
 
 impl Note {
@@ -88,8 +91,8 @@ impl Note {
             (!text.contains('\n')).then(|| text.to_owned())
         };
         let option = if self.before { "discard" } else { "nodiscard" };
-        let (point, own) = (path(&self.point)?, path(&self.own)?);
-        Some(format!("{}\n{option}\n{point}\n{own}\n", this_process()))
+        let (point, run_directory) = (path(&self.point)?, path(&self.run_directory)?);
+        Some(format!("{}\n{option}\n{point}\n{run_directory}\n", this_process()))
     }
 
     /// Parses a note. Returns it with the process that wrote it.
@@ -101,20 +104,20 @@ impl Note {
             "nodiscard" => false,
             _ => return None,
         };
-        let (point, own) = (lines.next()?.into(), lines.next()?.into());
-        Some((process, Note { point, before, own }))
+        let (point, run_directory) = (lines.next()?.into(), lines.next()?.into());
+        Some((process, Note { point, before, run_directory }))
     }
 }
 
 /// Returns the identity of this process: its number and its start time, because numbers are reused.
 fn this_process() -> String {
     let number = std::process::id();
-    format!("{number} {}", began(number).unwrap_or_default())
+    format!("{number} {}", start_time(number).unwrap_or_default())
 }
 
 /// Returns the start time of a process in ticks since boot (the 22nd number of `/proc/*/stat`); `None` if it
 /// has ended, also if it is a zombie.
-fn began(process: u32) -> Option<u64> {
+fn start_time(process: u32) -> Option<u64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name of the process may contain any character, and ends with the last parenthesis.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace();
@@ -128,12 +131,12 @@ fn began(process: u32) -> Option<u64> {
 /// Returns true if the process that wrote a note is running.
 fn is_running(process: &str) -> bool {
     let Some((number, since)) = process.split_once(' ') else { return false };
-    let began = number.parse().ok().and_then(began);
-    began.is_some() && began == since.parse().ok()
+    let start_time = number.parse().ok().and_then(start_time);
+    start_time.is_some() && start_time == since.parse().ok()
 }
 
 /// Returns true if the run that wrote a note is running.
-pub(super) fn is_of_a_running_one(note: &Path) -> bool {
+pub(super) fn is_run_alive(note: &Path) -> bool {
     let text = fs::read_to_string(note).unwrap_or_default();
     text.lines().next().is_some_and(is_running)
 }
@@ -156,7 +159,7 @@ fn write_note(path: &Path, note: &Note) -> Result<(), LabError> {
             );
             return DriveError::new(ErrorKind::Refused, message).into();
         }
-        failed(format!("cannot write {}", path.display()), error)
+        io_error(format!("cannot write {}", path.display()), error)
     };
     let text = note.text().ok_or_else(|| cannot(io::Error::other("a path with a line break")))?;
     let directory = Path::new(NOTES);
@@ -164,7 +167,7 @@ fn write_note(path: &Path, note: &Note) -> Result<(), LabError> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(cannot(error)),
         _ => {}
     }
-    undo(path)?;
+    restore_from_note(path)?;
     // The file gets its final name only when it is complete.
     let whole = path.with_extension("new");
     let _ = fs::remove_file(&whole);
@@ -189,10 +192,10 @@ fn not_permitted(point: &Path) -> LabError {
 }
 
 /// Restores the mount of one note, unless its run is still running. Returns a description of the changes.
-pub(super) fn undo(path: &Path) -> Result<Option<String>, LabError> {
+pub(super) fn restore_from_note(path: &Path) -> Result<Option<String>, LabError> {
     let Ok(text) = fs::read_to_string(path) else { return Ok(None) };
     let Some((process, note)) = Note::parse(&text) else {
-        fs::remove_file(path).map_err(|error| failed(path.display().to_string(), error))?;
+        fs::remove_file(path).map_err(|error| io_error(path.display().to_string(), error))?;
         return Ok(None);
     };
     if is_running(&process) {
@@ -204,25 +207,25 @@ pub(super) fn undo(path: &Path) -> Result<Option<String>, LabError> {
         && place.mount_point() == note.point
     {
         if place.has_option("discard") != note.before {
-            set(&note.point, note.before)?;
+            set_discard(&note.point, note.before)?;
             let now = if note.before { "with" } else { "without" };
             done.push(format!("{} is mounted {now} discard again", note.point.display()));
         }
-        if OwnDirectory::remove_left(&note.own) {
-            done.push(format!("{} is removed", note.own.display()));
+        if TemporaryDirectory::remove_leftover(&note.run_directory) {
+            done.push(format!("{} is removed", note.run_directory.display()));
         }
     }
-    fs::remove_file(path).map_err(|error| failed(path.display().to_string(), error))?;
+    fs::remove_file(path).map_err(|error| io_error(path.display().to_string(), error))?;
     Ok((!done.is_empty()).then(|| done.join("; ")))
 }
 
 /// Restores the mounts that killed runs have left changed. Returns a sentence for each change or error. After
 /// an error the note remains.
-pub fn undo_what_was_left() -> Vec<String> {
+pub fn restore_leftover_mounts() -> Vec<String> {
     let Ok(notes) = fs::read_dir(NOTES) else { return Vec::new() };
     let paths = notes.flatten().map(|entry| entry.path());
     let notes = paths.filter(|path| path.extension().is_none());
-    let words = |path: PathBuf| match undo(&path) {
+    let words = |path: PathBuf| match restore_from_note(&path) {
         Ok(done) => done.map(|done| format!("A run was killed before its end; {done}.")),
         Err(error) => Some(format!("A run was killed before its end, and {error}.")),
     };
@@ -230,7 +233,7 @@ pub fn undo_what_was_left() -> Vec<String> {
 }
 
 /// Sets or clears the option of a mount.
-fn set(point: &Path, discard: bool) -> Result<(), LabError> {
+fn set_discard(point: &Path, discard: bool) -> Result<(), LabError> {
     use rustix::fs::CWD;
     use rustix::io::Errno;
     use rustix::mount::{FsPickFlags, fsconfig_reconfigure, fsconfig_set_flag, fspick};
@@ -246,7 +249,9 @@ fn set(point: &Path, discard: bool) -> Result<(), LabError> {
             "{}: this file system cannot be remounted with {option} by this kernel",
             point.display()
         )),
-        error => failed(format!("cannot remount {} with {option}", point.display()), error.into()),
+        error => {
+            io_error(format!("cannot remount {} with {option}", point.display()), error.into())
+        }
     })
 }
 
@@ -256,15 +261,16 @@ mod tests {
 
     #[test]
     fn a_note_says_what_to_put_back_and_whose_it_is() {
-        let note = Note { point: "/mnt/a b".into(), before: true, own: "/mnt/a b/x".into() };
+        let note =
+            Note { point: "/mnt/a b".into(), before: true, run_directory: "/mnt/a b/x".into() };
         let (process, read) = Note::parse(&note.text().unwrap()).unwrap();
         assert_eq!(read, note);
         assert!(is_running(&process));
         let number = std::process::id();
         assert!(!is_running(&format!("{number} 1")), "a number that is used again");
         let mut ended = std::process::Command::new("true").spawn().unwrap();
-        let process = format!("{} {}", ended.id(), began(ended.id()).unwrap_or_default());
-        while began(ended.id()).is_some() {
+        let process = format!("{} {}", ended.id(), start_time(ended.id()).unwrap_or_default());
+        while start_time(ended.id()).is_some() {
             std::thread::yield_now();
         }
         assert!(!is_running(&process), "one that has ended and was not waited for");

@@ -6,24 +6,24 @@ use ssdlab_drive::{Control, Drive, DriveError};
 use ssdlab_fs_model::{FileNumber, FileSystem, MountOptions};
 use ssdlab_units::Nanoseconds;
 
-use super::super::course::Course;
+use super::super::phase_runner::PhaseRunner;
 use super::tree::Entry;
 use super::{Case, Measured, Pass, Protocol};
 use crate::error::LabError;
 use crate::experiment::Watcher;
 
 /// Number of entries between two progress reports.
-const LOOK_EVERY: usize = 1024;
+const ENTRIES_PER_REPORT: usize = 1024;
 
 impl Protocol {
-    pub(super) fn simulate(
+    pub(super) fn measure_simulated(
         &self,
         case: &Case,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         measured: &mut Measured,
     ) -> Result<(), LabError> {
-        course.begin("unpacking and deleting", 1.0);
-        let Course { drive, watcher, tally, .. } = course;
+        runner.begin_step("unpacking and deleting", 1.0);
+        let PhaseRunner { drive, watcher, tally, .. } = runner;
         let drive = drive.simulated().expect("asked before");
         let capacity = drive.description().capacity;
         let options = MountOptions { discard: case.discard, ..MountOptions::default() };
@@ -65,7 +65,7 @@ impl Protocol {
                     files.spend(Nanoseconds::new(nanos as u64))?;
                 }
             }
-            steps.look(index, self.tree.entries.len())?;
+            steps.report(index, self.tree.entries.len())?;
         }
         Ok(files.sync()?)
     }
@@ -82,7 +82,7 @@ impl Protocol {
             let (parent, name) = parent_and_name(entry, &directories, files);
             files.remove(parent, name)?;
             files.spend(self.remove)?;
-            steps.look(index, self.tree.entries.len())?;
+            steps.report(index, self.tree.entries.len())?;
         }
         Ok(files.sync()?)
     }
@@ -112,8 +112,8 @@ struct Steps<'w> {
 }
 
 impl Steps<'_> {
-    fn look(&mut self, index: usize, count: usize) -> Result<(), LabError> {
-        if !index.is_multiple_of(LOOK_EVERY) {
+    fn report(&mut self, index: usize, count: usize) -> Result<(), LabError> {
+        if !index.is_multiple_of(ENTRIES_PER_REPORT) {
             return Ok(());
         }
         let halves = f64::from(2 * self.pass + self.half) + index as f64 / count as f64;

@@ -37,10 +37,10 @@ pub(super) struct Tree {
 impl Tree {
     /// Returns a generated tree of this number of entries, one sixteenth of them directories, with files of
     /// approximately lognormal sizes that add up to `bytes`.
-    pub(super) fn made_up(entries: u32, bytes: ByteLength, seed: u64) -> Tree {
+    pub(super) fn synthetic(entries: u32, bytes: ByteLength, seed: u64) -> Tree {
         let directories = (entries / (FILES_PER_DIRECTORY + 1)).max(1);
         let files = entries.saturating_sub(directories).max(1);
-        let mut random = Random(seed);
+        let mut random = SplitMix64(seed);
         let sizes = sizes(files, bytes, &mut random);
         let mut paths: Vec<(String, u32)> = vec![("tree".to_owned(), 0)];
         for number in 1..directories {
@@ -134,7 +134,7 @@ fn parse_line(line: &str) -> Option<Option<Entry>> {
 
 /// Returns the sizes of files: quantiles of a lognormal distribution in random order, scaled to add up to
 /// `bytes`.
-fn sizes(files: u32, bytes: ByteLength, random: &mut Random) -> Vec<u64> {
+fn sizes(files: u32, bytes: ByteLength, random: &mut SplitMix64) -> Vec<u64> {
     let distribution = LogNormal::new(0.0, SPREAD).expect("a spread above 0");
     let quantile =
         |index: u32| distribution.inverse_cdf((f64::from(index) + 0.5) / f64::from(files));
@@ -152,9 +152,9 @@ fn sizes(files: u32, bytes: ByteLength, random: &mut Random) -> Vec<u64> {
 }
 
 /// SplitMix64 (G. Steele, D. Lea, C. Flood, 2014): the same numbers on every machine.
-struct Random(u64);
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn the_made_up_tree_has_the_published_counts_and_directories_come_first() {
-        let tree = Tree::made_up(ENTRIES, ByteLength::new(BYTES), 1);
+        let tree = Tree::synthetic(ENTRIES, ByteLength::new(BYTES), 1);
         assert_eq!((tree.count(), tree.length().bytes()), (u64::from(ENTRIES), BYTES));
         let mut there = HashSet::new();
         for entry in &tree.entries {
@@ -192,14 +192,14 @@ mod tests {
         sizes.sort_unstable();
         let median = sizes[sizes.len() / 2];
         assert!((4_000..5_500).contains(&median), "{median}");
-        assert_eq!(tree, Tree::made_up(ENTRIES, ByteLength::new(BYTES), 1));
-        assert_ne!(tree, Tree::made_up(ENTRIES, ByteLength::new(BYTES), 2));
+        assert_eq!(tree, Tree::synthetic(ENTRIES, ByteLength::new(BYTES), 1));
+        assert_ne!(tree, Tree::synthetic(ENTRIES, ByteLength::new(BYTES), 2));
     }
 
     #[test]
     fn small_trees_can_be_made_up_too() {
         for entries in [1, 2, 16, 17, 100] {
-            let tree = Tree::made_up(entries, ByteLength::new(1000), 1);
+            let tree = Tree::synthetic(entries, ByteLength::new(1000), 1);
             assert_eq!(tree.length().bytes(), 1000);
             assert_eq!(tree.count(), u64::from(entries.max(2)));
         }

@@ -1,14 +1,14 @@
 //! Findings about the slowdown of sequential reads, and its cause.
 
 use super::{Protocol, READ_REQUEST, Reads, WRITE_BLOCK};
-use crate::experiment::words::{duration as rest_words, mib as mib_words};
+use crate::experiment::text_format::{duration as rest_words, mib as mib_words};
 use crate::experiment::{Record, Settings};
 use crate::report::Level;
 use ssdlab_units::Nanoseconds;
 
 /// Relative difference below which reads always count as equal: the published times have a resolution of a
 /// tenth of a second, for 2 to 11 seconds.
-const LEAST_DIFFERENCE: f64 = 0.03;
+const MIN_DIFFERENCE: f64 = 0.03;
 
 /// Assumed uncertainty of a single read, since there is no other one to compare it with.
 const SINGLE_READ_DIFFERENCE: f64 = 0.2;
@@ -19,7 +19,7 @@ const WARNING: f64 = 1.2;
 
 /// Certainty that the inside of the drive's flash was measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inside {
+pub(super) enum FlashVisibility {
     /// The inside is visible, because the drive is simulated.
     Visible,
     /// The inside is not visible, but no other influence is known.
@@ -33,7 +33,7 @@ pub(super) fn conclude(
     protocol: &Protocol,
     reads: &[Reads],
     settings: &Settings,
-    inside: Inside,
+    inside: FlashVisibility,
     record: &mut Record,
 ) {
     let steps: Vec<&Reads> = reads.iter().filter(|step| !step.seconds.is_empty()).collect();
@@ -46,17 +46,17 @@ pub(super) fn conclude(
     let worst = scattered.iter().copied().max_by(|a, b| a.best().total_cmp(&b.best()));
     if let (Some(worst), Some(last)) = (worst, scattered.last()) {
         let comparison = Comparison::of(fill, worst, last);
-        verdict(protocol, &comparison, inside, record);
-        if comparison.outcome() == Outcome::Slower {
-            cause(&comparison, inside, record);
-            half_of_it(protocol, &comparison, &scattered, record);
+        slowdown_finding(protocol, &comparison, inside, record);
+        if comparison.slowdown() == Slowdown::Slower {
+            cause_finding(&comparison, inside, record);
+            early_half_finding(protocol, &comparison, &scattered, record);
         }
         if let Some(rested) = later.iter().find(|step| step.is_rested) {
-            after_rest(protocol, fill, last, rested, record);
+            recovery_finding(protocol, fill, last, rested, record);
         }
     }
     if protocol.reads == 1 {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "no-repeats",
             format!(
@@ -68,20 +68,20 @@ pub(super) fn conclude(
     }
     let spread = worst_spread(&steps);
     if spread > 0.1 {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "noisy",
             format!(
                 "Repeated reads of one state differed by up to {:.0} %; {}",
                 spread * 100.0,
                 match inside {
-                    Inside::Visible => "the drive still did something from before.",
+                    FlashVisibility::Visible => "the drive still did something from before.",
                     _ => "something else used the drive, or its speed is not steady.",
                 }
             ),
         );
     }
-    record.say_if_shortened(settings);
+    record.add_shortened_finding(settings);
 }
 
 /// Returns the largest spread of repeated reads of one state, as a share of the best.
@@ -94,7 +94,7 @@ fn worst_spread(steps: &[&Reads]) -> f64 {
 
 /// Returns the uncertainty of the best read of a state: the relative difference of the second best read.
 /// Later ones do not matter.
-fn repeatability(step: &Reads) -> f64 {
+fn read_uncertainty(step: &Reads) -> f64 {
     let mut seconds = step.seconds.clone();
     seconds.sort_by(f64::total_cmp);
     match seconds[..] {
@@ -106,12 +106,12 @@ fn repeatability(step: &Reads) -> f64 {
 }
 
 /// Returns the relative difference that two states may have by chance.
-fn threshold(a: &Reads, b: &Reads) -> f64 {
-    repeatability(a).max(repeatability(b)).max(LEAST_DIFFERENCE)
+fn chance_difference(a: &Reads, b: &Reads) -> f64 {
+    read_uncertainty(a).max(read_uncertainty(b)).max(MIN_DIFFERENCE)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum Slowdown {
     Slower,
     AsFast,
     CannotTell,
@@ -123,41 +123,41 @@ struct Comparison<'a> {
     worst: &'a Reads,
     last: &'a Reads,
     factor: f64,
-    threshold: f64,
+    chance_difference: f64,
 }
 
 impl<'a> Comparison<'a> {
     fn of(fill: &'a Reads, worst: &'a Reads, last: &'a Reads) -> Self {
         let factor = worst.best() / fill.best();
-        Comparison { fill, worst, last, factor, threshold: threshold(fill, worst) }
+        Comparison { fill, worst, last, factor, chance_difference: chance_difference(fill, worst) }
     }
 
     /// Returns the slowdown that remains after all writes, as a share of the time when new.
-    fn kept(&self) -> f64 {
+    fn remaining_slowdown(&self) -> f64 {
         self.last.best() / self.fill.best() - 1.0
     }
 
     /// Returns true if most of the slowdown disappeared after further writes. They scatter the file further,
     /// so something else must have been measured.
-    fn went_back(&self) -> bool {
-        self.kept() < (self.factor - 1.0) / 2.0
+    fn has_recovered(&self) -> bool {
+        self.remaining_slowdown() < (self.factor - 1.0) / 2.0
     }
 
-    fn outcome(&self) -> Outcome {
+    fn slowdown(&self) -> Slowdown {
         let slowdown = self.factor - 1.0;
-        if slowdown >= self.threshold && !self.went_back() {
-            Outcome::Slower
-        } else if slowdown <= LEAST_DIFFERENCE {
-            Outcome::AsFast
+        if slowdown >= self.chance_difference && !self.has_recovered() {
+            Slowdown::Slower
+        } else if slowdown <= MIN_DIFFERENCE {
+            Slowdown::AsFast
         } else {
-            Outcome::CannotTell
+            Slowdown::CannotTell
         }
     }
 
     /// Returns the flash pages read per request before and after, if they are known and increased.
-    fn more_pages(&self) -> Option<(f64, f64)> {
+    fn page_reads(&self) -> Option<(f64, f64)> {
         let pages = self.fill.pages_per_request.zip(self.worst.pages_per_request);
-        pages.filter(|(before, after)| *after > before * (1.0 + LEAST_DIFFERENCE))
+        pages.filter(|(before, after)| *after > before * (1.0 + MIN_DIFFERENCE))
     }
 }
 
@@ -165,17 +165,22 @@ fn speed(protocol: &Protocol, step: &Reads) -> f64 {
     protocol.file.bytes() as f64 / 1e6 / step.best()
 }
 
-fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record: &mut Record) {
+fn slowdown_finding(
+    protocol: &Protocol,
+    comparison: &Comparison,
+    inside: FlashVisibility,
+    record: &mut Record,
+) {
     // No other process uses a simulated drive.
     let repeat = match inside {
-        Inside::Visible => "Repeat the run with longer rests: --set rest=1m",
+        FlashVisibility::Visible => "Repeat the run with longer rests: --set rest=1m",
         _ => "Repeat the run while nothing else uses the drive",
     };
-    let &Comparison { fill, worst, factor, threshold, .. } = comparison;
+    let &Comparison { fill, worst, factor, chance_difference, .. } = comparison;
     let (before, after) = (speed(protocol, fill), speed(protocol, worst));
     let amount = mib_words(worst.written);
-    match comparison.outcome() {
-        Outcome::AsFast => record.find(
+    match comparison.slowdown() {
+        Slowdown::AsFast => record.add_finding(
             Level::Info,
             "reads-steady",
             format!(
@@ -183,7 +188,7 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record:
                  {after:.0} MB/s in the slowest state, after {amount} of them."
             ),
         ),
-        Outcome::CannotTell if comparison.went_back() => record.find(
+        Slowdown::CannotTell if comparison.has_recovered() => record.add_finding(
             Level::Notice,
             "cannot-tell",
             format!(
@@ -191,11 +196,11 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record:
                  writes they took {:.0} % longer ({before:.0} MB/s before, {after:.0} MB/s \
                  after), but only {:.0} % after {}, and more writes put nothing in order. {repeat}.",
                 (factor - 1.0) * 100.0,
-                comparison.kept().max(0.0) * 100.0,
+                comparison.remaining_slowdown().max(0.0) * 100.0,
                 mib_words(comparison.last.written)
             ),
         ),
-        Outcome::CannotTell => record.find(
+        Slowdown::CannotTell => record.add_finding(
             Level::Notice,
             "cannot-tell",
             format!(
@@ -204,17 +209,17 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record:
                  after), which reads of one and the same state may differ by ({:.0} %). {repeat}, \
                  with more reads per state: --set reads={}.",
                 (factor - 1.0) * 100.0,
-                threshold * 100.0,
+                chance_difference * 100.0,
                 protocol.reads.saturating_mul(3)
             ),
         ),
-        Outcome::Slower => {
+        Slowdown::Slower => {
             let level = match factor {
                 PROBLEM.. => Level::Problem,
                 WARNING.. => Level::Warning,
                 _ => Level::Notice,
             };
-            let pages = comparison.more_pages().map_or(String::new(), |(before, after)| {
+            let pages = comparison.page_reads().map_or(String::new(), |(before, after)| {
                 format!(
                     " Flash page reads per {READ_REQUEST} request rose from {before:.0} to \
                      {after:.0}."
@@ -225,7 +230,7 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record:
                 WARNING.. => format!("{factor:.1} times"),
                 _ => format!("{:.0} %", (factor - 1.0) * 100.0),
             };
-            record.find(
+            record.add_finding(
                 level,
                 "reads-slower",
                 format!(
@@ -239,16 +244,16 @@ fn verdict(protocol: &Protocol, comparison: &Comparison, inside: Inside, record:
 
 /// Adds a finding about the cause of slower reads: as a fact if the inside shows it, as a guess if only the
 /// drive can be the reason and the slowdown is beyond doubt; otherwise adds nothing.
-fn cause(comparison: &Comparison, inside: Inside, record: &mut Record) {
-    let beyond_doubt =
-        comparison.factor >= WARNING && comparison.factor - 1.0 >= 2.0 * comparison.threshold;
+fn cause_finding(comparison: &Comparison, inside: FlashVisibility, record: &mut Record) {
+    let beyond_doubt = comparison.factor >= WARNING
+        && comparison.factor - 1.0 >= 2.0 * comparison.chance_difference;
     let text = match inside {
-        Inside::Visible if comparison.more_pages().is_some() => {
+        FlashVisibility::Visible if comparison.page_reads().is_some() => {
             "The file is still in one piece for the file system; it is scattered inside the \
              flash, so one request waits for several pages of the same die. Writing the file \
              anew in one go (a copy that replaces it) puts it in order again."
         }
-        Inside::Presumed if beyond_doubt => {
+        FlashVisibility::Presumed if beyond_doubt => {
             "Likely cause: the file is still in one piece for the file system, but scattered \
              inside the flash, so that one request waits for several pages of the same die. If \
              so, writing the file anew in one go (a copy that replaces it) puts it in order \
@@ -256,27 +261,27 @@ fn cause(comparison: &Comparison, inside: Inside, record: &mut Record) {
         }
         _ => return,
     };
-    record.find(Level::Info, "cause", text.to_owned());
+    record.add_finding(Level::Info, "cause", text.to_owned());
 }
 
 /// Adds a finding if at least half of the loss occurred at an early step.
-fn half_of_it(
+fn early_half_finding(
     protocol: &Protocol,
     comparison: &Comparison,
     scattered: &[&Reads],
     record: &mut Record,
 ) {
-    let &Comparison { fill, worst, threshold, .. } = comparison;
+    let &Comparison { fill, worst, chance_difference, .. } = comparison;
     let loss = worst.best() - fill.best();
-    if loss < 2.0 * threshold * fill.best() {
+    if loss < 2.0 * chance_difference * fill.best() {
         return;
     }
     let early = scattered.iter().find(|step| step.best() - fill.best() >= loss / 2.0);
     if let Some(step) = early
         && step.written < worst.written
     {
-        let share = moved_share(protocol, step);
-        record.find(
+        let share = overwritten_share(protocol, step);
+        record.add_finding(
             Level::Notice,
             "early-loss",
             format!(
@@ -291,7 +296,7 @@ fn half_of_it(
 
 /// Returns the share of blocks overwritten at least once. A step writes no block twice, and steps are
 /// independent of each other.
-fn moved_share(protocol: &Protocol, step: &Reads) -> f64 {
+fn overwritten_share(protocol: &Protocol, step: &Reads) -> f64 {
     let mut untouched = 1.0;
     let mut written = ssdlab_units::ByteLength::ZERO;
     for &amount in &protocol.steps {
@@ -304,7 +309,7 @@ fn moved_share(protocol: &Protocol, step: &Reads) -> f64 {
     1.0 - untouched
 }
 
-fn after_rest(
+fn recovery_finding(
     protocol: &Protocol,
     fill: &Reads,
     last: &Reads,
@@ -315,12 +320,12 @@ fn after_rest(
         return;
     }
     let rest = rest_words(protocol.long_rest);
-    let may_differ = threshold(last, rested);
-    let was_slower = Comparison::of(fill, last, last).outcome() == Outcome::Slower;
+    let may_differ = chance_difference(last, rested);
+    let was_slower = Comparison::of(fill, last, last).slowdown() == Slowdown::Slower;
     let change = rested.best() / last.best() - 1.0;
     let (before, after) = (speed(protocol, last), speed(protocol, rested));
     if change < -may_differ {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "recovery",
             format!(
@@ -328,14 +333,14 @@ fn after_rest(
                  {before:.0} MB/s."
             ),
         );
-    } else if was_slower && change >= -LEAST_DIFFERENCE {
-        record.find(
+    } else if was_slower && change >= -MIN_DIFFERENCE {
+        record.add_finding(
             Level::Info,
             "no-recovery",
             format!("No recovery at rest: after {rest} the file was read no faster."),
         );
     } else if was_slower {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "recovery-unclear",
             format!(
@@ -376,7 +381,7 @@ mod tests {
     }
 
     /// Returns the codes and texts of the findings.
-    fn found(reads: &[Reads], inside: Inside) -> Vec<(String, String)> {
+    fn found(reads: &[Reads], inside: FlashVisibility) -> Vec<(String, String)> {
         let count = reads[0].seconds.len().to_string();
         let set = [("reads".to_owned(), count)];
         let settings = Settings::new(&Fragmentation, false, &set).unwrap();
@@ -388,7 +393,7 @@ mod tests {
         findings.map(|finding| (finding.code, finding.text)).collect()
     }
 
-    fn codes(reads: &[Reads], inside: Inside) -> Vec<String> {
+    fn codes(reads: &[Reads], inside: FlashVisibility) -> Vec<String> {
         found(reads, inside).into_iter().map(|(code, _)| code).collect()
     }
 
@@ -398,38 +403,44 @@ mod tests {
     fn the_cause_is_a_fact_only_where_it_is_seen() {
         let slow = [4.0, 4.0, 4.01];
         let seen = |pages| [with_pages(64.0, step(0, &STEADY)), with_pages(pages, step(50, &slow))];
-        let cause = |reads: &[Reads], inside| {
+        let cause_text = |reads: &[Reads], inside| {
             let found = found(reads, inside);
             found.into_iter().find(|(code, _)| code == "cause").map(|(_, text)| text)
         };
-        assert!(cause(&seen(256.0), Inside::Visible).unwrap().starts_with("The file is still"));
-        assert_eq!(cause(&seen(64.0), Inside::Visible), None);
+        assert!(
+            cause_text(&seen(256.0), FlashVisibility::Visible)
+                .unwrap()
+                .starts_with("The file is still")
+        );
+        assert_eq!(cause_text(&seen(64.0), FlashVisibility::Visible), None);
         let unseen = [step(0, &STEADY), step(50, &slow)];
-        assert!(cause(&unseen, Inside::Presumed).unwrap().starts_with("Likely cause: "));
-        assert_eq!(cause(&unseen, Inside::Elsewhere), None);
+        assert!(
+            cause_text(&unseen, FlashVisibility::Presumed).unwrap().starts_with("Likely cause: ")
+        );
+        assert_eq!(cause_text(&unseen, FlashVisibility::Elsewhere), None);
         let hardly = [step(0, &STEADY), step(50, &[2.2, 2.21, 2.22])];
-        assert_eq!(codes(&hardly, Inside::Presumed), ["reads-slower"]);
+        assert_eq!(codes(&hardly, FlashVisibility::Presumed), ["reads-slower"]);
         let doubtful = [step(0, &STEADY), step(50, &[2.6, 3.3, 3.4])];
-        assert_eq!(codes(&doubtful, Inside::Presumed), ["reads-slower", "noisy"]);
+        assert_eq!(codes(&doubtful, FlashVisibility::Presumed), ["reads-slower", "noisy"]);
     }
 
     #[test]
     fn one_bad_read_elsewhere_hides_no_slowdown() {
         let reads = [step(0, &[2.0, 2.0, 2.9]), step(50, &STEADY), step(250, &[2.3, 2.31, 2.32])];
-        assert_eq!(codes(&reads, Inside::Elsewhere), ["reads-slower", "noisy"]);
-        assert!(found(&reads, Inside::Elsewhere)[0].1.contains("became 15 % slower"));
+        assert_eq!(codes(&reads, FlashVisibility::Elsewhere), ["reads-slower", "noisy"]);
+        assert!(found(&reads, FlashVisibility::Elsewhere)[0].1.contains("became 15 % slower"));
     }
 
     #[test]
     fn a_slowdown_within_the_noise_is_neither_there_nor_absent() {
         let reads = [step(0, &[2.0, 2.3, 2.4]), step(50, &[2.2, 2.3, 2.3])];
-        let found = found(&reads, Inside::Presumed);
+        let found = found(&reads, FlashVisibility::Presumed);
         assert_eq!(found[0].0, "cannot-tell");
         assert!(found[0].1.contains("10 % longer") && found[0].1.contains("--set reads=9"));
         // A slowdown above 3 % is never "as fast"; one of up to 3 % always is.
         let quiet = |seconds: f64| {
             let reads = [step(0, &[2.0, 2.3, 2.3]), step(50, &[seconds; 3])];
-            codes(&reads, Inside::Presumed)[0].clone()
+            codes(&reads, FlashVisibility::Presumed)[0].clone()
         };
         assert_eq!(quiet(2.05), "reads-steady");
         assert_eq!(quiet(2.07), "cannot-tell");
@@ -439,15 +450,15 @@ mod tests {
     #[test]
     fn single_reads_say_little_and_that_they_do() {
         let reads = [step(0, &[2.0]), step(50, &[2.3]), rested(50, 2.3)];
-        assert_eq!(codes(&reads, Inside::Presumed), ["cannot-tell", "no-repeats"]);
+        assert_eq!(codes(&reads, FlashVisibility::Presumed), ["cannot-tell", "no-repeats"]);
         let reads = [step(0, &[2.0]), step(50, &[4.0]), rested(50, 4.0)];
         let expected = ["reads-slower", "cause", "no-recovery", "no-repeats"];
-        assert_eq!(codes(&reads, Inside::Presumed), expected);
+        assert_eq!(codes(&reads, FlashVisibility::Presumed), expected);
         let reads = [step(0, &[2.0]), step(50, &[4.0]), rested(50, 2.0)];
         let expected = ["reads-slower", "cause", "recovery", "no-repeats"];
-        assert_eq!(codes(&reads, Inside::Presumed), expected);
+        assert_eq!(codes(&reads, FlashVisibility::Presumed), expected);
         let reads = [step(0, &[2.0]), step(50, &[4.0]), rested(50, 3.6)];
-        assert!(codes(&reads, Inside::Presumed).contains(&"recovery-unclear".to_owned()));
+        assert!(codes(&reads, FlashVisibility::Presumed).contains(&"recovery-unclear".to_owned()));
     }
 
     #[test]
@@ -458,22 +469,22 @@ mod tests {
             step(250, &[4.0, 4.0, 4.0]),
             step(1050, &[3.0, 3.0, 3.0]),
         ];
-        let found = found(&reads, Inside::Elsewhere);
+        let found = found(&reads, FlashVisibility::Elsewhere);
         assert!(found[0].1.contains("2.0 times slower after 250 MiB"), "{found:?}");
         assert_eq!(found[1].0, "early-loss");
         assert!(found[1].1.contains("after 50 MiB"));
 
         let steady = [step(0, &STEADY), step(50, &[2.04; 3]), step(250, &[2.05; 3])];
-        assert_eq!(codes(&steady, Inside::Visible), ["reads-steady"]);
+        assert_eq!(codes(&steady, FlashVisibility::Visible), ["reads-steady"]);
         let unclear = [step(0, &[2.0, 2.5, 2.5]), step(50, &[2.3; 3]), step(250, &[2.4; 3])];
-        assert_eq!(codes(&unclear, Inside::Visible), ["cannot-tell", "noisy"]);
+        assert_eq!(codes(&unclear, FlashVisibility::Visible), ["cannot-tell", "noisy"]);
     }
 
     #[test]
     fn a_slowdown_that_goes_back_with_further_writes_is_not_taken_for_one() {
         let went = |last: f64| {
             let reads = [step(0, &STEADY), step(250, &[2.64, 2.7, 2.7]), step(1050, &[last; 3])];
-            found(&reads, Inside::Elsewhere).remove(0)
+            found(&reads, FlashVisibility::Elsewhere).remove(0)
         };
         let (code, text) = went(2.09);
         assert_eq!(code, "cannot-tell");
@@ -485,9 +496,9 @@ mod tests {
     #[test]
     fn an_unfinished_state_counts_only_where_there_is_no_other() {
         let reads = [step(0, &STEADY), step(50, &[4.0])];
-        assert_eq!(codes(&reads, Inside::Elsewhere), ["reads-slower"]);
+        assert_eq!(codes(&reads, FlashVisibility::Elsewhere), ["reads-slower"]);
         let reads = [step(0, &STEADY), step(50, &STEADY), step(250, &[9.0])];
-        assert_eq!(codes(&reads, Inside::Elsewhere), ["reads-steady"]);
+        assert_eq!(codes(&reads, FlashVisibility::Elsewhere), ["reads-steady"]);
         assert_eq!(reads[2].written, ByteLength::new(250 << 20));
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn conclude(
     sags(measured, record);
     states(sizes, measured, on_copies, record);
     if !measured.is_empty() && !planned.contains(&State::Raid1Full) {
-        record.find(
+        record.add_finding(
             Level::Info,
             "no-pairs",
             "The states of two drives in RAID 1 were left out: the drive cannot be doubled, or not with \
@@ -38,7 +38,7 @@ pub(super) fn conclude(
         );
     }
     if !measured.is_empty() && !planned.contains(&State::Trimmed) {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "no-trim",
             "The state trimmed was left out: trims do not get through to a drive that takes them."
@@ -75,7 +75,7 @@ fn spare(measured: &[Measured], record: &mut Record) {
     };
     let factor = fastest.1.iops / slowest.1.iops;
     if factor < 1.0 + SAME {
-        record.find(
+        record.add_finding(
             Level::Info,
             "spare-no-matter",
             format!(
@@ -104,7 +104,7 @@ fn spare(measured: &[Measured], record: &mut Record) {
         (true, false) => Level::Warning,
         (false, _) => Level::Notice,
     };
-    record.find(
+    record.add_finding(
         level,
         "spare-matters",
         format!(
@@ -123,7 +123,7 @@ fn deviation(measured: &[Measured], record: &mut Record) {
     let Some((full, spare)) = full.zip(spare) else { return };
     let (before, after) = (full.latency_deviation_us, spare.latency_deviation_us);
     let verb = if after < before { "falls" } else { "does not fall" };
-    record.find(
+    record.add_finding(
         Level::Info,
         "deviation",
         format!(
@@ -140,7 +140,7 @@ fn reads(measured: &[Measured], record: &mut Record) {
     let two = figures_of(measured, State::Raid1Full, Operation::RandRead);
     let Some((one, two)) = one.zip(two) else { return };
     let factor = two.iops / one.iops;
-    record.find(
+    record.add_finding(
         Level::Info,
         "raid-reads",
         format!(
@@ -162,7 +162,7 @@ fn not_steady(measured: &[Measured], record: &mut Record) {
                 "The figure shown is the mean of the later half, and not to be relied on"
             }
         };
-        record.find(
+        record.add_finding(
             Level::Warning,
             "not-reached",
             format!(
@@ -179,9 +179,9 @@ fn not_steady(measured: &[Measured], record: &mut Record) {
 fn sags(measured: &[Measured], record: &mut Record) {
     for one in measured {
         let what = format!("In the state {}, {}", one.state.name(), one.operation.words());
-        let words = one.lows.as_ref().and_then(|lows| lows.words(&what, "IOPS"));
+        let words = one.lows.as_ref().and_then(|lows| lows.sag_sentence(&what, "IOPS"));
         if let Some(words) = words {
-            record.find(Level::Notice, "sags", words);
+            record.add_finding(Level::Notice, "sags", words);
         }
     }
 }
@@ -205,7 +205,7 @@ fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Re
              random writes follow sequential ones over the area"
         }
     };
-    record.find(
+    record.add_finding(
         Level::Info,
         "states",
         format!(

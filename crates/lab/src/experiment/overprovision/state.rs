@@ -5,15 +5,15 @@ use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::whole_mib;
 use crate::error::LabError;
-use crate::experiment::course::Course;
+use crate::experiment::phase_runner::PhaseRunner;
 use crate::experiment::steady::{FILL_REQUEST, fill};
-use crate::experiment::{Settings, words};
+use crate::experiment::{Settings, text_format};
 
 /// Capacity of the drive with the published area.
 const PUBLISHED_CAPACITY: f64 = 512.11e9;
 
 /// Length of the random writes that precondition a drive.
-const USE_REQUEST: ByteLength = ByteLength::new(64 << 10);
+const RANDOM_FILL_REQUEST: ByteLength = ByteLength::new(64 << 10);
 
 /// Preconditioning of a drive before it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,27 +74,28 @@ impl State {
 
     /// Returns true if a drive in the state `before` can be brought into this state without being written
     /// again.
-    pub(super) fn goes_on_from(self, before: State) -> bool {
+    pub(super) fn can_follow(self, before: State) -> bool {
         let is_full = |state| matches!(state, State::Full | State::Raid1Full);
         is_full(before) && self != State::Raid1Spare
     }
 
     /// Writes a new drive as this state needs it. `weight` is that of all the writes.
-    pub(super) fn prepare(
+    pub(super) fn precondition(
         self,
         sizes: &Sizes,
         physical: Option<ByteLength>,
         seed: u64,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         weight: f64,
     ) -> Result<(), LabError> {
         let written = Region::first(sizes.written(self, physical));
         let amount = FILL_REQUEST * written.length.whole(FILL_REQUEST);
-        course.make_ready(&fill(written, amount, seed), weight / 2.0)?;
+        runner.precondition(&fill(written, amount, seed), weight / 2.0)?;
         let share = written.length.bytes() as f64 / sizes.capacity.bytes() as f64;
-        let used = USE_REQUEST * ((sizes.used.bytes() as f64 * share) as u64 / USE_REQUEST.bytes());
+        let used = RANDOM_FILL_REQUEST
+            * ((sizes.used.bytes() as f64 * share) as u64 / RANDOM_FILL_REQUEST.bytes());
         if used > ByteLength::ZERO {
-            course.make_ready(&use_up(written, used, seed), weight / 2.0)?;
+            runner.precondition(&random_fill(written, used, seed), weight / 2.0)?;
         }
         Ok(())
     }
@@ -104,22 +105,22 @@ impl State {
         self,
         sizes: &Sizes,
         physical: Option<ByteLength>,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
     ) -> Result<(), LabError> {
         if self == State::Trimmed {
             let free = sizes.free();
             let offset = sizes.written(self, physical) - free;
-            course.drive.trim(Region { offset, length: free })?;
+            runner.drive.trim(Region { offset, length: free })?;
         }
         Ok(())
     }
 }
 
-fn use_up(region: Region, amount: ByteLength, seed: u64) -> Phase {
+fn random_fill(region: Region, amount: ByteLength, seed: u64) -> Phase {
     Phase {
         name: "random writes, to make it a used drive".to_owned(),
         pattern: Pattern::Random,
-        block_size: USE_REQUEST,
+        block_size: RANDOM_FILL_REQUEST,
         depth: 32,
         mix: Mix::WRITE,
         region,
@@ -191,7 +192,7 @@ impl Sizes {
     }
 
     /// Returns the bytes of each drive that hold data in a state.
-    pub(super) fn held(&self, state: State, physical: Option<ByteLength>) -> ByteLength {
+    pub(super) fn bytes_with_data(&self, state: State, physical: Option<ByteLength>) -> ByteLength {
         let written = self.written(state, physical);
         match state {
             State::Trimmed => ByteLength::new(written.bytes() - self.free().bytes()),
@@ -201,6 +202,6 @@ impl Sizes {
 
     /// Returns the area in words.
     pub(super) fn area_words(&self) -> String {
-        words::mib(self.area)
+        text_format::mib(self.area)
     }
 }

@@ -2,9 +2,9 @@
 
 use ssdlab_units::Nanoseconds;
 
-use super::development::FALLEN;
-use super::{Intervals, Written};
-use crate::experiment::words::{list, speed};
+use super::throughput_history::FALL_SHARE;
+use super::{Intervals, SizeResults};
+use crate::experiment::text_format::{join_names, throughput};
 use crate::experiment::{Record, Settings};
 use crate::output::format::{significant, span};
 use crate::report::Level;
@@ -14,27 +14,27 @@ const PROBLEM: f64 = 0.5;
 
 /// Adds the findings of a run, even if it did not complete.
 pub(super) fn conclude(
-    written: &[Written],
+    written: &[SizeResults],
     intervals: Intervals,
     settings: &Settings,
     record: &mut Record,
 ) {
-    falls(written, record);
-    before_collection(written, intervals.minute, record);
-    swings(written, intervals.minute, record);
-    record.say_if_shortened(settings);
+    fall_finding(written, record);
+    fall_before_gc(written, intervals.minute, record);
+    swing_finding(written, intervals.minute, record);
+    record.add_shortened_finding(settings);
 }
 
 /// One request size whose speed fell.
 struct Fall<'a> {
-    written: &'a Written,
+    written: &'a SizeResults,
     start: f64,
     later: f64,
     after: f64,
 }
 
-fn fallen(written: &[Written]) -> Vec<Fall<'_>> {
-    let fall = |written: &'_ Written| {
+fn find_falls(written: &[SizeResults]) -> Vec<Fall<'_>> {
+    let fall = |written: &'_ SizeResults| {
         let speed = &written.speed;
         Some((speed.start()?, speed.later_half()?, speed.fell_after()?))
     };
@@ -47,17 +47,17 @@ fn fallen(written: &[Written]) -> Vec<Fall<'_>> {
         .collect()
 }
 
-fn falls(written: &[Written], record: &mut Record) {
-    let falls = fallen(written);
+fn fall_finding(written: &[SizeResults], record: &mut Record) {
+    let falls = find_falls(written);
     if falls.is_empty() && !written.is_empty() {
         let sizes: Vec<String> = written.iter().map(|one| one.size.to_string()).collect();
-        record.find(
+        record.add_finding(
             Level::Info,
             "writes-steady",
             format!(
                 "Random writes of {} kept at least {:.0} % of the speed of the new drive.",
-                list(&sizes),
-                FALLEN * 100.0
+                join_names(&sizes),
+                FALL_SHARE * 100.0
             ),
         );
         return;
@@ -73,8 +73,8 @@ fn falls(written: &[Written], record: &mut Record) {
             format!(
                 "{} from {} to {} after {}",
                 fall.written.size,
-                speed(fall.start),
-                speed(fall.later),
+                throughput(fall.start),
+                throughput(fall.later),
                 if fall.after < 1.0 { "less than 1 s".to_owned() } else { span(fall.after) }
             )
         })
@@ -84,52 +84,52 @@ fn falls(written: &[Written], record: &mut Record) {
         0 => "",
         _ => "; the other sizes did not",
     };
-    record.find(
+    record.add_finding(
         level,
         "writes-slower",
-        format!("The speed of random writes fell: {}{others}.", list(&words)),
+        format!("The speed of random writes fell: {}{others}.", join_names(&words)),
     );
 }
 
 /// Adds a finding if the speed fell before GC relocated anything: the cause is not a lack of free blocks.
-fn before_collection(written: &[Written], minute: Nanoseconds, record: &mut Record) {
+fn fall_before_gc(written: &[SizeResults], minute: Nanoseconds, record: &mut Record) {
     let is_early = |fall: &Fall| fall.after < minute.seconds();
-    let early: Vec<Fall> = fallen(written)
+    let early: Vec<Fall> = find_falls(written)
         .into_iter()
-        .filter(|fall| is_early(fall) && fall.written.speed.moved_first == Some(0))
+        .filter(|fall| is_early(fall) && fall.written.speed.relocated_in_first_minute == Some(0))
         .collect();
     if early.is_empty() {
         return;
     }
     let sizes: Vec<String> = early.iter().map(|fall| fall.written.size.to_string()).collect();
-    let cause = if early.iter().all(|fall| fall.written.speed.condensed_first > 0) {
+    let cause = if early.iter().all(|fall| fall.written.speed.compacted_in_first_minute > 0) {
         "but because the map, a table of extents, outgrew the controller's memory, and from then \
          on scattered fragments are read and written again as one run before a write goes on"
     } else {
         "but because the write cache was full, or because the map of where everything lies outgrew \
          the controller's memory"
     };
-    record.find(
+    record.add_finding(
         Level::Notice,
         "before-collection",
         format!(
             "With {} it fell within the first {}, before collection had moved a single unit: \
              not for want of free blocks, {cause}.",
-            list(&sizes),
-            minute_words(minute)
+            join_names(&sizes),
+            minute_text(minute)
         ),
     );
 }
 
 /// Returns "minute", or its length on a scaled drive.
-fn minute_words(minute: Nanoseconds) -> String {
+fn minute_text(minute: Nanoseconds) -> String {
     match minute.seconds() {
         60.0 => "minute".to_owned(),
         seconds => span(seconds),
     }
 }
 
-fn swings(written: &[Written], minute: Nanoseconds, record: &mut Record) {
+fn swing_finding(written: &[SizeResults], minute: Nanoseconds, record: &mut Record) {
     let swings: Vec<String> = written
         .iter()
         .filter_map(|one| {
@@ -137,20 +137,20 @@ fn swings(written: &[Written], minute: Nanoseconds, record: &mut Record) {
             Some(format!(
                 "{} by {} ({} % of the mean)",
                 one.size,
-                speed(swing.mb_per_second),
+                throughput(swing.mb_per_second),
                 significant(swing.share * 100.0)
             ))
         })
         .collect();
     if !swings.is_empty() {
-        record.find(
+        record.add_finding(
             Level::Info,
             "swings",
             format!(
                 "In the later half the speed swings from one {} to the next, as a standard \
                  deviation: {}.",
-                minute_words(minute),
-                list(&swings)
+                minute_text(minute),
+                join_names(&swings)
             ),
         );
     }

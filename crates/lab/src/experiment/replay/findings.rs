@@ -4,20 +4,20 @@ use ssdlab_interchange::trace::Format;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::Protocol;
-use super::requests::Map;
-use crate::experiment::{Record, figures};
+use super::requests::AddressMap;
+use crate::experiment::{Record, job_table};
 use crate::output::format;
 use crate::report::Level;
 
 /// Maximum of the elapsed time, as a multiple of the trace's duration. Beyond it the drive has not kept up.
-const BEHIND: f64 = 1.02;
+const MAX_OVERRUN: f64 = 1.02;
 
 /// Additional seconds that the last request may take.
-const LAST: f64 = 0.01;
+const LAST_REQUEST_SECONDS: f64 = 0.01;
 
 /// Adds the findings, with one about whether the drive kept up with the trace.
-pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &mut Record) {
-    figures::conclude(rows, record);
+pub(super) fn conclude(protocol: &Protocol, rows: &[job_table::JobRow], record: &mut Record) {
+    job_table::conclude(rows, record);
     let took = rows.first().map_or(0.0, |row| row.seconds);
     let Some(time) = protocol.time() else {
         if protocol.survey.duration == Nanoseconds::ZERO {
@@ -26,7 +26,7 @@ pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &m
                 _ => "By its times all requests of the trace come at once",
             };
             let text = format!("{why}; it was replayed as fast as the drive can.");
-            record.find(Level::Notice, "no-times", text);
+            record.add_finding(Level::Notice, "no-times", text);
         }
         return;
     };
@@ -34,7 +34,7 @@ pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &m
         return;
     }
     if !keeps_up(time.seconds(), took) {
-        record.find(
+        record.add_finding(
             Level::Warning,
             "not-kept-up",
             format!(
@@ -47,17 +47,17 @@ pub(super) fn conclude(protocol: &Protocol, rows: &[figures::JobRow], record: &m
     } else {
         let text = "The drive kept up with the times of the trace to its end. Latencies count from \
                     these times, so that a backlog on the way is in them.";
-        record.find(Level::Info, "kept-up", text.to_owned());
+        record.add_finding(Level::Info, "kept-up", text.to_owned());
     }
 }
 
 /// Returns true if a drive that took `took` seconds for requests that arrive within `time` seconds kept up with them.
 fn keeps_up(time: f64, took: f64) -> bool {
-    took <= time * BEHIND + LAST
+    took <= time * MAX_OVERRUN + LAST_REQUEST_SECONDS
 }
 
 /// Adds findings about the contents of the trace and the changes to its addresses and times.
-pub(super) fn tell(protocol: &Protocol, record: &mut Record) {
+pub(super) fn describe_trace(protocol: &Protocol, record: &mut Record) {
     let survey = &protocol.survey;
     let [reads, writes, trims, flushes] = survey.requests;
     let several = |number: u64, what: &str, end: &str| match number {
@@ -82,10 +82,10 @@ pub(super) fn tell(protocol: &Protocol, record: &mut Record) {
             text.push_str(&format!(", {}", several(number, what, end)));
         }
     }
-    record.find(Level::Info, "trace", format!("{text}."));
+    record.add_finding(Level::Info, "trace", format!("{text}."));
     match protocol.map {
-        Map::Kept => {}
-        Map::Scaled { from, to } => record.find(
+        AddressMap::Unchanged => {}
+        AddressMap::Scaled { from, to } => record.add_finding(
             Level::Notice,
             "addresses-scaled",
             format!(
@@ -95,7 +95,7 @@ pub(super) fn tell(protocol: &Protocol, record: &mut Record) {
                 survey.end, protocol.area
             ),
         ),
-        Map::Wrapped if survey.end > protocol.area => record.find(
+        AddressMap::Wrapped if survey.end > protocol.area => record.add_finding(
             Level::Notice,
             "addresses-wrapped",
             format!(
@@ -104,10 +104,10 @@ pub(super) fn tell(protocol: &Protocol, record: &mut Record) {
                 survey.end, protocol.area
             ),
         ),
-        Map::Wrapped => {}
+        AddressMap::Wrapped => {}
     }
     if !survey.alignment.is_multiple_of(protocol.unit) {
-        record.find(
+        record.add_finding(
             Level::Notice,
             "requests-widened",
             format!(
@@ -122,7 +122,7 @@ pub(super) fn tell(protocol: &Protocol, record: &mut Record) {
         let text = format!(
             "Times go back in {count} lines; those requests count as sent with the one before."
         );
-        record.find(Level::Info, "times-went-back", text);
+        record.add_finding(Level::Info, "times-went-back", text);
     }
 }
 

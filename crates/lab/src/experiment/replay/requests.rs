@@ -8,9 +8,9 @@ use super::Protocol;
 
 /// Mapping of recorded addresses to the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Map {
+pub(super) enum AddressMap {
     /// Unchanged.
-    Kept,
+    Unchanged,
     /// Whole MiB are moved: `from` MiB of the trace share `to` MiB of the drive.
     Scaled { from: u64, to: u64 },
     /// Addresses beyond the end wrap around to the start.
@@ -20,22 +20,23 @@ pub(super) enum Map {
 /// Source of the requests of a trace.
 pub(super) struct TraceSource<R> {
     pub(super) reader: Reader<R>,
-    pub(super) of: Protocol,
+    pub(super) protocol: Protocol,
 }
 
 impl<R: std::io::BufRead + Send> Source for TraceSource<R> {
     fn next_request(&mut self) -> Result<Option<LaneRequest>, DriveError> {
         loop {
             let event = self.reader.next_event().map_err(|error| {
-                let what = format!("{} has changed since it was checked", self.of.path.display());
+                let what =
+                    format!("{} has changed since it was checked", self.protocol.path.display());
                 DriveError::with_source(ErrorKind::Usage, what, error)
             })?;
             let Some(event) = event else { return Ok(None) };
-            if self.of.choice.limit.is_some_and(|limit| event.at >= limit) {
+            if self.protocol.choice.limit.is_some_and(|limit| event.at >= limit) {
                 return Ok(None);
             }
-            if self.of.survey.counts(&event) {
-                return Ok(Some(self.of.request(&event)));
+            if self.protocol.survey.counts(&event) {
+                return Ok(Some(self.protocol.request(&event)));
             }
         }
     }
@@ -43,7 +44,9 @@ impl<R: std::io::BufRead + Send> Source for TraceSource<R> {
 
 impl Protocol {
     fn request(&self, event: &Event) -> LaneRequest {
-        let due = self.pace.map(|pace| Nanoseconds::new((event.at.nanos() as f64 * pace) as u64));
+        let due = self
+            .time_factor
+            .map(|time_factor| Nanoseconds::new((event.at.nanos() as f64 * time_factor) as u64));
         let region = match event.operation {
             Operation::Flush => Region::first(ByteLength::ZERO),
             _ => self.region(event.region),
@@ -56,12 +59,12 @@ impl Protocol {
         let (mib, unit) = (MIB.bytes(), self.unit.bytes());
         let offset = recorded.offset.bytes();
         let start = match self.map {
-            Map::Kept => offset,
-            Map::Scaled { from, to } => {
+            AddressMap::Unchanged => offset,
+            AddressMap::Scaled { from, to } => {
                 let scaled = u128::from(offset / mib) * u128::from(to) / u128::from(from);
                 scaled as u64 * mib + offset % mib
             }
-            Map::Wrapped => offset % self.area.bytes(),
+            AddressMap::Wrapped => offset % self.area.bytes(),
         };
         let first = start / unit * unit;
         let end = (start + recorded.length.bytes()).div_ceil(unit) * unit;
@@ -80,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    fn protocol(map: Map, area_mib: u64) -> Protocol {
+    fn protocol(map: AddressMap, area_mib: u64) -> Protocol {
         let text = "0 0 0 8 0\n1000 0 8 8 1\n";
         let survey =
             Survey::of(Reader::new(text.as_bytes(), None).unwrap(), &Choice::default()).unwrap();
@@ -92,7 +95,7 @@ mod tests {
             area: MIB * area_mib,
             space: MIB * area_mib,
             unit: ByteLength::new(4096),
-            pace: None,
+            time_factor: None,
             depth: 1,
             fills: false,
             is_file: false,
@@ -105,7 +108,7 @@ mod tests {
 
     #[test]
     fn scaled_requests_stay_inside_and_neighbours_stay_neighbours() {
-        let scaled = protocol(Map::Scaled { from: 1000, to: 10 }, 10);
+        let scaled = protocol(AddressMap::Scaled { from: 1000, to: 10 }, 10);
         let place = |offset, length| scaled.region(region(offset, length));
         assert_eq!(place(500 << 20, 8192), region(5 << 20, 8192));
         let (one, next) = (place((500 << 20) + 4096, 4096), place((500 << 20) + 8192, 4096));
@@ -117,10 +120,10 @@ mod tests {
 
     #[test]
     fn odd_requests_are_widened_and_wrapped_ones_begin_again() {
-        let kept = protocol(Map::Kept, 10);
+        let kept = protocol(AddressMap::Unchanged, 10);
         assert_eq!(kept.region(region(512, 512)), region(0, 4096));
         assert_eq!(kept.region(region(4000, 200)), region(0, 8192));
-        let wrapped = protocol(Map::Wrapped, 10);
+        let wrapped = protocol(AddressMap::Wrapped, 10);
         assert_eq!(wrapped.region(region(12 << 20, 4096)), region(2 << 20, 4096));
         assert_eq!(wrapped.region(region((10 << 20) - 4096, 8192)).end(), MIB * 10);
     }

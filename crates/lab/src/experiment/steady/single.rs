@@ -5,9 +5,9 @@ use ssdlab_units::Nanoseconds;
 
 use crate::error::LabError;
 use crate::experiment::Record;
-use crate::experiment::course::Course;
-use crate::experiment::figures::whole;
+use crate::experiment::job_table::merge_short_last_interval;
 use crate::experiment::lows::Lows;
+use crate::experiment::phase_runner::PhaseRunner;
 use crate::output::format::span;
 use crate::report::{Cell, Column, Level, Table};
 
@@ -19,7 +19,7 @@ const WINDOW: f64 = 60.0;
 
 /// Runs `phase` for `time`.
 pub(super) fn run(
-    course: &mut Course,
+    runner: &mut PhaseRunner,
     phase: &Phase,
     time: Nanoseconds,
     weight: f64,
@@ -30,7 +30,7 @@ pub(super) fn run(
         interval: INTERVAL,
         ..phase.clone()
     };
-    course.run(&phase, weight)
+    runner.run(&phase, weight)
 }
 
 /// Adds the results: a row for reads and one for writes.
@@ -67,7 +67,7 @@ pub(super) fn conclude(result: &PhaseResult, record: &mut Record) {
     ];
     record.tables.push(Table { name: "measured".to_owned(), columns, rows });
     let mut until = 0.0;
-    let points: Vec<(f64, f64)> = whole(&result.throughput)
+    let points: Vec<(f64, f64)> = merge_short_last_interval(&result.throughput)
         .iter()
         .map(|point| {
             until = point.until.seconds();
@@ -75,10 +75,11 @@ pub(super) fn conclude(result: &PhaseResult, record: &mut Record) {
         })
         .collect();
     record.add_series("throughput".to_owned(), ("s", "MB/s"), &points);
-    let spans =
-        whole(&result.throughput).into_iter().map(|it| (it.length.seconds(), it.mb_per_second()));
+    let spans = merge_short_last_interval(&result.throughput)
+        .into_iter()
+        .map(|it| (it.length.seconds(), it.mb_per_second()));
     let lows = Lows::of(&spans.collect::<Vec<_>>(), WINDOW, None);
-    record.find(
+    record.add_finding(
         Level::Info,
         "not-judged",
         format!(
@@ -87,7 +88,7 @@ pub(super) fn conclude(result: &PhaseResult, record: &mut Record) {
             span(seconds)
         ),
     );
-    if let Some(words) = lows.and_then(|lows| lows.words("Requests", "MB/s")) {
-        record.find(Level::Notice, "sags", words);
+    if let Some(words) = lows.and_then(|lows| lows.sag_sentence("Requests", "MB/s")) {
+        record.add_finding(Level::Notice, "sags", words);
     }
 }

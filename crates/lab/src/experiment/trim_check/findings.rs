@@ -1,15 +1,15 @@
 //! Findings about the contents of trimmed sectors.
 
-use super::{AT_ONCE, Seen, Verdict};
+use super::{JUST_TRIMMED, Observations, Verdict};
 use crate::experiment::Record;
 use crate::output::format::count;
 use crate::report::Level;
 
-pub(super) fn conclude(seen: &Seen, record: &mut Record) {
-    let Some(verdict) = &seen.verdict else { return };
-    let last = seen.moments.last().map(|(_, contents)| *contents).unwrap_or_default();
+pub(super) fn conclude(observed: &Observations, record: &mut Record) {
+    let Some(verdict) = &observed.verdict else { return };
+    let last = observed.moments.last().map(|(_, contents)| *contents).unwrap_or_default();
     let blocks = count(last.counted());
-    let at_once = seen.moments.iter().find(|(when, _)| *when == AT_ONCE);
+    let at_once = observed.moments.iter().find(|(when, _)| *when == JUST_TRIMMED);
     let at_once = at_once.map(|(_, contents)| *contents).unwrap_or_default();
     let (level, code, text) = match verdict {
         Verdict::Works { reads_as } => (
@@ -20,7 +20,7 @@ pub(super) fn conclude(seen: &Seen, record: &mut Record) {
                  {reads_as}."
             ),
         ),
-        Verdict::Stopped { at, why } => (
+        Verdict::StoppedAtLayer { at, why } => (
             Level::Problem,
             "trim-does-not-work",
             format!(
@@ -29,7 +29,7 @@ pub(super) fn conclude(seen: &Seen, record: &mut Record) {
                 next_step(at)
             ),
         ),
-        Verdict::StillThere => (
+        Verdict::OldDataReadable => (
             Level::Warning,
             "trim-not-told",
             format!(
@@ -66,18 +66,18 @@ pub(super) fn conclude(seen: &Seen, record: &mut Record) {
             ),
         ),
     };
-    record.find(level, code, text);
+    record.add_finding(level, code, text);
     if last.taken > 0 && *verdict != Verdict::TooFew {
         let text = format!(
             "{} blocks were taken by other files meanwhile and do not count.",
             count(last.taken)
         );
-        record.find(Level::Info, "blocks-taken", text);
+        record.add_finding(Level::Info, "blocks-taken", text);
     }
-    if let Some(trimmed) = seen.trimmed {
+    if let Some(trimmed) = observed.trimmed {
         let text =
             format!("fstrim told the drive of {trimmed} of free space, the file's among it.");
-        record.find(Level::Info, "trimmed", text);
+        record.add_finding(Level::Info, "trimmed", text);
     }
 }
 

@@ -3,10 +3,10 @@
 use ssdlab_drive::ThroughputPoint;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::CLIFF;
+use super::MIN_CLIFF;
 
 /// Minimum number of points in a stretch: fewer are a dip.
-const LASTING: usize = 5;
+const MIN_POINTS: usize = 5;
 
 /// A change is judged by the mean of the next 20 points, or of one in 50 of all points if that is more. So a
 /// speed that dips, or fluctuates with erases and folding, counts as one speed.
@@ -28,7 +28,7 @@ pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
     let speeds: Vec<f64> = points.iter().map(ThroughputPoint::mb_per_second).collect();
     let window = (speeds.len() / WINDOWS).max(WINDOW);
     let mut starts = vec![0];
-    let mut place = LASTING;
+    let mut place = MIN_POINTS;
     // At the end, at least half a window has to remain: fewer points may be a fluctuation of the last
     // stretch.
     while place + window / 2 <= speeds.len() {
@@ -38,7 +38,7 @@ pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
         let next = &speeds[place..(place + window).min(speeds.len())];
         if differ(so_far, speeds[place]) && differ(so_far, mean(next)) {
             starts.push(place);
-            place += LASTING;
+            place += MIN_POINTS;
         } else {
             place += 1;
         }
@@ -47,7 +47,9 @@ pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
     let mut found: Vec<Stretch> = Vec::new();
     for part in starts.iter().zip(ends).filter_map(|(&start, end)| stretch(&points[start..end])) {
         match found.last_mut() {
-            Some(last) if !differ(last.mb_per_second, part.mb_per_second) => *last = last.and(part),
+            Some(last) if !differ(last.mb_per_second, part.mb_per_second) => {
+                *last = last.merge(part)
+            }
             _ => found.push(part),
         }
     }
@@ -56,7 +58,7 @@ pub(super) fn stretches(points: &[ThroughputPoint]) -> Vec<Stretch> {
 
 impl Stretch {
     /// Returns both stretches as one, with their mean speed.
-    fn and(self, other: Stretch) -> Stretch {
+    fn merge(self, other: Stretch) -> Stretch {
         let time = |it: Stretch| it.length.bytes() as f64 / it.mb_per_second;
         let length = self.length + other.length;
         let mb_per_second = length.bytes() as f64 / (time(self) + time(other));
@@ -72,7 +74,7 @@ fn stretch(points: &[ThroughputPoint]) -> Option<Stretch> {
 }
 
 fn differ(one: f64, other: f64) -> bool {
-    (one - other).abs() > CLIFF * one.max(other)
+    (one - other).abs() > MIN_CLIFF * one.max(other)
 }
 
 fn mean(speeds: &[f64]) -> f64 {

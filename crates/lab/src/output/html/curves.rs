@@ -10,9 +10,9 @@ use super::dies;
 use super::lines::{Chart, Curve, legend};
 use super::parts::unit;
 use crate::compare::ComparedSeries;
+use crate::output::axis::Axis;
 use crate::output::chart::{Family, Grid, TableChart, without_unit};
 use crate::output::format;
-use crate::output::scale::Axis;
 use crate::report::Series;
 
 /// Maximum number of curves in one chart.

@@ -8,8 +8,8 @@ use super::contents::{self, Section};
 use super::curves::range;
 use super::lines::{self, Chart, Curve, legend};
 use super::parts;
+use crate::output::axis::Axis;
 use crate::output::format;
-use crate::output::scale::Axis;
 use crate::report::{Finding, Table};
 
 /// A self-contained page that embeds its data.

@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::contents::Section;
 use super::{curves, embedded, parts};
-use crate::output::{format, moments};
+use crate::output::{format, recording_table};
 use crate::report::{Recording, Series};
 
 /// Returns a section for each recording. `is_alone` is true if the page does not embed the report's JSON, so
@@ -38,7 +38,7 @@ fn steps(recording: &Recording) -> String {
 /// Returns the position of each moment in the chart of a series, in percent. The script uses the positions to
 /// mark the moment that is shown.
 fn places(series: &Series, recording: &Recording) -> String {
-    let places = curves::places(series, moments::along(recording));
+    let places = curves::places(series, recording_table::positions(recording));
     places.iter().map(|place| format!("{place:.1}")).collect::<Vec<_>>().join(" ")
 }
 
@@ -61,7 +61,7 @@ fn body(number: usize, recording: &Recording, is_alone: bool) -> Markup {
                 script.recording type="application/json" { (PreEscaped(embedded(recording))) }
             }
         }
-        @for series in moments::curves(recording) {
+        @for series in recording_table::curves(recording) {
             @for curve in curves::sections(std::slice::from_ref(&series)) {
                 div.over data-places=(places(&series, recording)) {
                     h3 { (curve.title) }
@@ -69,6 +69,6 @@ fn body(number: usize, recording: &Recording, is_alone: bool) -> Markup {
                 }
             }
         }
-        @if let Some(table) = moments::table(recording) { (parts::table(&table)) }
+        @if let Some(table) = recording_table::table(recording) { (parts::table(&table)) }
     }
 }

@@ -10,8 +10,8 @@ use maud::{Markup, html};
 use super::contents::Section;
 use super::lines::{percent, tick_class};
 use super::parts::described;
+use crate::output::axis::Axis;
 use crate::output::format;
-use crate::output::scale::Axis;
 use crate::report::{Cell, Column, LatencyHistogram, Table};
 
 /// Number of bars over the whole axis: enough to see two peaks, few enough to see each bar.

@@ -8,8 +8,8 @@ use std::fmt::Write;
 
 use maud::{Markup, html};
 
+use crate::output::axis::Axis;
 use crate::output::format;
-use crate::output::scale::Axis;
 
 /// Maximum number of strips: more would be too narrow for a pointer.
 const STRIPS_MAX: usize = 120;

@@ -1,9 +1,9 @@
 //! Curves drawn with characters.
 
 use super::paint::{Ink, Options, plain};
+use crate::output::axis::Axis;
 use crate::output::chart::{Family, Grid, without_unit};
 use crate::output::format;
-use crate::output::scale::Axis;
 
 /// Number of rows of the plot.
 const HEIGHT: usize = 11;

@@ -11,7 +11,7 @@ use crate::output::format::{ColumnFormat, without_empty_columns};
 use crate::report::Table;
 
 /// Maximum width that a text column gets before other columns.
-const WORDS_MOST: usize = 26;
+const MAX_TEXT_WIDTH: usize = 26;
 
 /// Margins of a cell, both sides together.
 const MARGINS: usize = 2;
@@ -24,38 +24,38 @@ pub(super) fn lines(table: &Table, options: &Options) -> Vec<String> {
     let formats = ColumnFormat::of(table);
     let names = table.key_columns().min(table.columns.len());
     let widths: Vec<usize> =
-        (0..formats.len()).map(|column| least_width(table, &formats, column)).collect();
+        (0..formats.len()).map(|column| min_width(table, &formats, column)).collect();
     let mut lines = Vec::new();
-    for part in parts(&widths, names, options.width.saturating_sub(1)) {
+    for part in column_groups(&widths, names, options.width.saturating_sub(1)) {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.extend(drawn(table, &formats, &widths, &part, options));
+        lines.extend(render_columns(table, &formats, &widths, &part, options));
     }
     lines
 }
 
 /// Returns the columns of each part: the key columns, and as many others as fit beside them.
-fn parts(widths: &[usize], names: usize, width: usize) -> Vec<Vec<usize>> {
+fn column_groups(widths: &[usize], names: usize, width: usize) -> Vec<Vec<usize>> {
     let taken: usize = widths[..names].iter().map(|own| own + GAP).sum();
-    let mut parts: Vec<Vec<usize>> = Vec::new();
+    let mut column_groups: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
     for (column, own) in widths.iter().enumerate().skip(names) {
         if used.saturating_add(own + GAP) > width + GAP {
-            parts.push((0..names).collect());
+            column_groups.push((0..names).collect());
             used = taken;
         }
         used += own + GAP;
-        parts.last_mut().expect("there is one by now").push(column);
+        column_groups.last_mut().expect("there is one by now").push(column);
     }
-    if parts.is_empty() {
-        parts.push((0..names).collect());
+    if column_groups.is_empty() {
+        column_groups.push((0..names).collect());
     }
-    parts
+    column_groups
 }
 
 /// Returns the minimum width of a column that breaks no word and no number.
-fn least_width(table: &Table, formats: &[ColumnFormat], column: usize) -> usize {
+fn min_width(table: &Table, formats: &[ColumnFormat], column: usize) -> usize {
     let format = &formats[column];
     let length = |text: &str| text.chars().count();
     let longest_word = |text: &str| text.split_whitespace().map(length).max().unwrap_or(0);
@@ -64,13 +64,13 @@ fn least_width(table: &Table, formats: &[ColumnFormat], column: usize) -> usize 
         let text = plain(&format.cell(cell));
         match format.is_numeric() {
             true => length(&text),
-            false => longest_word(&text).max(length(&text).min(WORDS_MOST)).min(WORDS_MOST),
+            false => longest_word(&text).max(length(&text).min(MAX_TEXT_WIDTH)).min(MAX_TEXT_WIDTH),
         }
     });
     cells.max().unwrap_or(0).max(head) + MARGINS
 }
 
-fn drawn(
+fn render_columns(
     table: &Table,
     formats: &[ColumnFormat],
     widths: &[usize],
@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn parts_repeat_the_names_and_hold_what_fits() {
-        assert_eq!(parts(&[10, 5, 5, 5], 1, 80), [vec![0, 1, 2, 3]]);
-        assert_eq!(parts(&[10, 5, 5, 5], 1, 22), [vec![0, 1, 2], vec![0, 3]]);
-        assert_eq!(parts(&[10, 5, 5, 5], 1, 21).len(), 3);
+        assert_eq!(column_groups(&[10, 5, 5, 5], 1, 80), [vec![0, 1, 2, 3]]);
+        assert_eq!(column_groups(&[10, 5, 5, 5], 1, 22), [vec![0, 1, 2], vec![0, 3]]);
+        assert_eq!(column_groups(&[10, 5, 5, 5], 1, 21).len(), 3);
         // A column that does not fit stands alone in its part.
-        assert_eq!(parts(&[10, 50, 5], 1, 20), [vec![0, 1], vec![0, 2]]);
-        assert_eq!(parts(&[10], 1, 20), [vec![0]]);
+        assert_eq!(column_groups(&[10, 50, 5], 1, 20), [vec![0, 1], vec![0, 2]]);
+        assert_eq!(column_groups(&[10], 1, 20), [vec![0]]);
     }
 }

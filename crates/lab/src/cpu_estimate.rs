@@ -8,8 +8,8 @@ use std::time::Duration;
 use ssdlab_model::Configuration;
 use ssdlab_units::ByteLength;
 
-use crate::age::Amounts;
 use crate::experiment::Plan;
+use crate::precondition::Amounts;
 use crate::target::Target;
 
 /// Cost of a program operation, and additional cost of each of its units. Measured in steady state: 30 ns a
@@ -18,34 +18,34 @@ const PROGRAM_NS: f64 = 350.0;
 const UNIT_NS: f64 = 20.0;
 
 /// Cost of placing a unit directly, on a drive far larger than the processor's caches.
-const PLACED_NS: f64 = 47.0;
+const PLACEMENT_NS_PER_UNIT: f64 = 47.0;
 
 /// Approximate number of capacities that a workload writes until steady state.
-const UNTIL_STEADY: f64 = 1.3;
+const WRITES_UNTIL_STEADY: f64 = 1.3;
 
 /// Returns the estimated processor time of `plan` on `target`; `None` for a real drive, and if the target has
 /// a saved drive.
-pub fn processor_time(plan: &Plan, target: &Target) -> Option<Duration> {
+pub fn cpu_time(plan: &Plan, target: &Target) -> Option<Duration> {
     let mut seconds = 0.0;
     for profile in target.profiles()? {
-        seconds += on(plan, &profile.configuration().ok()?);
+        seconds += seconds_on_drive(plan, &profile.configuration().ok()?);
     }
     Some(Duration::from_secs_f64(seconds))
 }
 
 /// Returns the seconds on one drive.
-fn on(plan: &Plan, drive: &Configuration) -> f64 {
+fn seconds_on_drive(plan: &Plan, drive: &Configuration) -> f64 {
     let random = plan.random_writes + plan.large_random_writes;
-    let a_second = f64::from(drive.geometry.dies()) / drive.timing.program.seconds();
-    let most = plan.limit.map_or(f64::INFINITY, |limit| limit.seconds() * a_second);
+    let programs_per_second = f64::from(drive.geometry.dies()) / drive.timing.program.seconds();
+    let most = plan.limit.map_or(f64::INFINITY, |limit| limit.seconds() * programs_per_second);
     let once = programs(drive, plan.sequential_writes) + random_programs(drive, random).min(most);
-    let in_time = plan.writing.seconds() * a_second;
-    let until_steady = UNTIL_STEADY * random_programs(drive, plan.space);
+    let programs_in_time = plan.writing.seconds() * programs_per_second;
+    let until_steady = WRITES_UNTIL_STEADY * random_programs(drive, plan.space);
     let timed = match plan.until_steady {
-        0 => in_time,
-        workloads => in_time.min(workloads as f64 * until_steady),
+        0 => programs_in_time,
+        workloads => programs_in_time.min(workloads as f64 * until_steady),
     };
-    (once + timed) * a_program(drive)
+    (once + timed) * seconds_per_program(drive)
 }
 
 /// Returns the number of program operations for `bytes`.
@@ -60,15 +60,16 @@ fn random_programs(drive: &Configuration, bytes: ByteLength) -> f64 {
 }
 
 /// Returns the seconds of processor time for a program operation.
-fn a_program(drive: &Configuration) -> f64 {
+fn seconds_per_program(drive: &Configuration) -> f64 {
     (PROGRAM_NS + f64::from(drive.geometry.units_per_program()) * UNIT_NS) * 1e-9
 }
 
 /// Returns the estimated time of preconditioning. Placing is shared by `processors`; writing runs on one.
-pub fn of_ageing(drive: &Configuration, amounts: &Amounts, processors: usize) -> Duration {
+pub fn of_preconditioning(drive: &Configuration, amounts: &Amounts, processors: usize) -> Duration {
     let programs = programs(drive, amounts.sequential) + random_programs(drive, amounts.random);
-    let placed = amounts.placed.whole(drive.geometry.unit_size()) as f64 * PLACED_NS * 1e-9;
-    Duration::from_secs_f64(programs * a_program(drive) + placed / processors as f64)
+    let placed =
+        amounts.placed.whole(drive.geometry.unit_size()) as f64 * PLACEMENT_NS_PER_UNIT * 1e-9;
+    Duration::from_secs_f64(programs * seconds_per_program(drive) + placed / processors as f64)
 }
 
 #[cfg(test)]
@@ -84,7 +85,7 @@ mod tests {
         let settings = Settings::new(experiment, false, &[]).unwrap();
         let drive = target.open(&ssdlab_blockio::RealOptions::default()).unwrap();
         let plan = experiment.plan(&settings, &drive.description()).unwrap();
-        processor_time(&plan, &target).unwrap().as_secs_f64()
+        cpu_time(&plan, &target).unwrap().as_secs_f64()
     }
 
     #[test]
@@ -107,7 +108,7 @@ mod tests {
                 limit: limit.map(Nanoseconds::from_secs),
                 ..Plan::default()
             };
-            processor_time(&plan, &Target::parse("sim:").unwrap()).unwrap()
+            cpu_time(&plan, &Target::parse("sim:").unwrap()).unwrap()
         };
         let without = of(1 << 50, None);
         assert!(of(1 << 50, Some(60)) < without / 100);
@@ -122,12 +123,12 @@ mod tests {
         let drive = Target::parse(text).unwrap().profiles().unwrap()[0].configuration().unwrap();
         let placed = drive.geometry.capacity();
         let amounts = Amounts { placed, ..Amounts::default() };
-        let seconds = |processors| of_ageing(&drive, &amounts, processors).as_secs_f64();
+        let seconds = |processors| of_preconditioning(&drive, &amounts, processors).as_secs_f64();
         assert!((45.0..55.0).contains(&seconds(1)), "{}", seconds(1));
         assert!((22.0..28.0).contains(&seconds(2)), "{}", seconds(2));
         let random = Amounts { random: placed, ..Amounts::default() };
         let sequential = Amounts { sequential: placed, ..Amounts::default() };
-        let of = |amounts| of_ageing(&drive, amounts, 2).as_secs_f64();
+        let of = |amounts| of_preconditioning(&drive, amounts, 2).as_secs_f64();
         assert!(of(&random) > 2.0 * of(&sequential) && of(&sequential) > 10.0);
     }
 }

@@ -7,7 +7,7 @@ use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 use crate::error::LabError;
 
 /// Results of one step.
-pub(super) struct Answer {
+pub(super) struct StepResult {
     pub(super) step: usize,
     pub(super) result: PhaseResult,
     /// Rounds: the intervals between fio's reports.
@@ -15,7 +15,7 @@ pub(super) struct Answer {
 }
 
 /// Returns the step that a job belongs to, and its results.
-pub(super) fn answer(job: &FioJob) -> Result<Answer, LabError> {
+pub(super) fn step_result(job: &FioJob) -> Result<StepResult, LabError> {
     let wrong = |why: &str| LabError::Unsupported(format!("job {}: {why}", job.name));
     let number = job.name.split('-').next().and_then(|number| number.parse::<usize>().ok());
     let number = number.and_then(|number| number.checked_sub(1));
@@ -48,17 +48,17 @@ pub(super) fn answer(job: &FioJob) -> Result<Answer, LabError> {
         });
         before = seconds;
     }
-    Ok(Answer { step, result, rounds: rounds(&job.intervals) })
+    Ok(StepResult { step, result, rounds: rounds(&job.intervals) })
 }
 
 /// Minimum length of the last interval, as a share of the first, to count as a round. A shorter one is only
 /// the end of the job.
-const NO_ROUND: f64 = 0.5;
+const MIN_ROUND_SHARE: f64 = 0.5;
 
 /// Returns the intervals between fio's reports as rounds.
 fn rounds(intervals: &[Interval]) -> Vec<PhaseResult> {
     let usual = intervals.first().map_or(0.0, |first| first.seconds);
-    let is_round = |interval: &&Interval| interval.seconds >= usual * NO_ROUND;
+    let is_round = |interval: &&Interval| interval.seconds >= usual * MIN_ROUND_SHARE;
     intervals.iter().filter(is_round).map(round).collect()
 }
 

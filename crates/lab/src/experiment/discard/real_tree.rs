@@ -10,58 +10,63 @@ use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{Control, DriveError};
 use ssdlab_units::Nanoseconds;
 
-use super::super::course::Course;
-use super::super::real_files::{OwnDirectory, failed};
-use super::remount::Remounted;
+use super::super::phase_runner::PhaseRunner;
+use super::super::temporary_directory::{TemporaryDirectory, io_error};
+use super::remount::RemountGuard;
 use super::{Case, Measured, Pass, Protocol};
 use crate::error::LabError;
 use crate::experiment::Watcher;
 
 /// Number of entries between two progress reports.
-const LOOK_EVERY: usize = 64;
+const ENTRIES_PER_REPORT: usize = 64;
 
 /// Interval of progress reports while tar runs.
-const WAIT: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Protocol {
-    pub(super) fn carry_out(
+    pub(super) fn measure_real(
         &self,
         case: &Case,
         directory: &Path,
         place: &Place,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         measured: &mut Measured,
     ) -> Result<(), LabError> {
-        course.begin("unpacking and deleting", 1.0);
-        let own = OwnDirectory::create(directory)?;
-        let mounted = Remounted::with_discard(place, case.discard, own.path())?;
+        runner.begin_step("unpacking and deleting", 1.0);
+        let run_directory = TemporaryDirectory::create(directory)?;
+        let mounted = RemountGuard::with_discard(place, case.discard, run_directory.path())?;
         let content = content();
         let outcome = (0..self.passes).try_for_each(|pass| {
-            let mut watch = Watch { watcher: course.watcher, pass, passes: self.passes };
-            own.sync()?;
+            let mut progress = PassProgress { watcher: runner.watcher, pass, passes: self.passes };
+            run_directory.sync()?;
             let start = Instant::now();
-            self.unpack_files(own.path(), &content, &mut watch)?;
-            own.sync()?;
+            self.unpack_files(run_directory.path(), &content, &mut progress)?;
+            run_directory.sync()?;
             let extract = Nanoseconds::from(start.elapsed());
             measured.passes.push(Pass { extract, delete: None });
             let start = Instant::now();
-            delete_all(own.path(), &mut watch)?;
-            own.sync()?;
+            delete_all(run_directory.path(), &mut progress)?;
+            run_directory.sync()?;
             let last = measured.passes.last_mut().expect("just pushed");
             last.delete = Some(start.elapsed().into());
-            course.tally.requests += 2 * self.tree.count();
-            course.tally.bytes += self.tree.length();
+            runner.tally.requests += 2 * self.tree.count();
+            runner.tally.bytes += self.tree.length();
             Ok(())
         });
         // The mount is restored first, because other programs use it.
-        let restored = mounted.put_back();
-        let removed = own.remove();
+        let restored = mounted.try_restore();
+        let removed = run_directory.remove();
         outcome.and(restored).and(removed)
     }
 
-    fn unpack_files(&self, to: &Path, content: &[u8], watch: &mut Watch) -> Result<(), LabError> {
+    fn unpack_files(
+        &self,
+        to: &Path,
+        content: &[u8],
+        progress: &mut PassProgress,
+    ) -> Result<(), LabError> {
         if let Some(archive) = &self.tarball {
-            return untar(archive, to, watch);
+            return extract_archive(archive, to, progress);
         }
         for (index, entry) in self.tree.entries.iter().enumerate() {
             let path = to.join(&entry.path);
@@ -69,9 +74,9 @@ impl Protocol {
                 None => fs::create_dir(&path),
                 Some(length) => write_file(&path, length.bytes(), content, index),
             };
-            made.map_err(|error| failed(format!("cannot make {}", path.display()), error))?;
-            if index.is_multiple_of(LOOK_EVERY) {
-                watch.look(index as f64 / self.tree.entries.len() as f64 / 2.0)?;
+            made.map_err(|error| io_error(format!("cannot make {}", path.display()), error))?;
+            if index.is_multiple_of(ENTRIES_PER_REPORT) {
+                progress.report(index as f64 / self.tree.entries.len() as f64 / 2.0)?;
             }
         }
         Ok(())
@@ -105,9 +110,9 @@ fn write_file(path: &Path, length: u64, content: &[u8], index: usize) -> io::Res
 }
 
 /// Unpacks an archive with the system's tar, as the published test did.
-fn untar(archive: &Path, to: &Path, watch: &mut Watch) -> Result<(), LabError> {
+fn extract_archive(archive: &Path, to: &Path, progress: &mut PassProgress) -> Result<(), LabError> {
     let what = || format!("cannot unpack {}", archive.display());
-    let archive = fs::canonicalize(archive).map_err(|error| failed(what(), error))?;
+    let archive = fs::canonicalize(archive).map_err(|error| io_error(what(), error))?;
     let mut tar = Command::new("tar")
         .args(["--extract", "--no-same-owner", "--file"])
         .arg(&archive)
@@ -116,29 +121,29 @@ fn untar(archive: &Path, to: &Path, watch: &mut Watch) -> Result<(), LabError> {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
-        .map_err(|error| failed(what(), error))?;
+        .map_err(|error| io_error(what(), error))?;
     loop {
-        match tar.try_wait().map_err(|error| failed(what(), error))? {
+        match tar.try_wait().map_err(|error| io_error(what(), error))? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => {
                 let error = io::Error::other(format!("tar ended with {status}"));
-                return Err(failed(what(), error));
+                return Err(io_error(what(), error));
             }
             None => {}
         }
-        if let Err(cancelled) = watch.look(0.25) {
+        if let Err(cancelled) = progress.report(0.25) {
             // No process may write to the directory after the return.
             let _ = tar.kill();
             let _ = tar.wait();
             return Err(cancelled);
         }
-        std::thread::sleep(WAIT);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// Deletes the contents of a directory.
-fn delete_all(directory: &Path, watch: &mut Watch) -> Result<(), LabError> {
-    watch.look(0.5)?;
+fn delete_all(directory: &Path, progress: &mut PassProgress) -> Result<(), LabError> {
+    progress.report(0.5)?;
     let deleted = (|| {
         for entry in fs::read_dir(directory)? {
             let entry = entry?;
@@ -150,19 +155,19 @@ fn delete_all(directory: &Path, watch: &mut Watch) -> Result<(), LabError> {
         }
         Ok(())
     })();
-    deleted.map_err(|error| failed(format!("cannot empty {}", directory.display()), error))
+    deleted.map_err(|error| io_error(format!("cannot empty {}", directory.display()), error))
 }
 
 /// Progress of the passes.
-struct Watch<'w> {
+struct PassProgress<'w> {
     watcher: &'w mut dyn Watcher,
     pass: u32,
     passes: u32,
 }
 
-impl Watch<'_> {
+impl PassProgress<'_> {
     /// Reports that the share `done` of this pass is done.
-    fn look(&mut self, done: f64) -> Result<(), LabError> {
+    fn report(&mut self, done: f64) -> Result<(), LabError> {
         match self.watcher.progress((f64::from(self.pass) + done) / f64::from(self.passes)) {
             Control::Cancel => Err(DriveError::cancelled().into()),
             Control::Continue => Ok(()),

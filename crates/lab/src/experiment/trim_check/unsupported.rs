@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use super::super::course::Course;
-use super::{Protocol, Seen};
+use super::super::phase_runner::PhaseRunner;
+use super::{Observations, Protocol};
 use crate::error::LabError;
 
 impl Protocol {
-    pub(super) fn carry_out(
+    pub(super) fn measure_real(
         &self,
         directory: &Path,
-        _: &mut Course,
-        _: &mut Seen,
+        _: &mut PhaseRunner,
+        _: &mut Observations,
     ) -> Result<(), LabError> {
         let message = format!(
             "{}: only Linux tells where on its device a file lies; a simulated drive can be checked here",

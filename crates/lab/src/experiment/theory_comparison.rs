@@ -12,24 +12,24 @@ use super::Record;
 use crate::report::Level;
 
 /// Capacities of random writes after which a full drive is in steady state.
-const STEADY_AFTER: f64 = 2.0;
+const STEADY_AFTER_CAPACITIES: f64 = 2.0;
 
 /// Capacities of random writes after which a drive that was not full is in steady state: all but `e^-6` of it
 /// is written then.
-const STEADY_AFTER_FILLING: f64 = 6.0;
+const STEADY_AFTER_CAPACITIES_UNFILLED: f64 = 6.0;
 
 /// Maximum relative difference at which the figures count as equal.
-const CLOSE: f64 = 0.02;
+const EQUAL_WITHIN: f64 = 0.02;
 
 /// Maximum share of the capacity that an area may leave out and still count as the whole drive: areas are
 /// whole MiB. On a drive with 7 % over-provisioning that changes write amplification by 0.7 %.
-const LEFT_OUT: f64 = 1.0 / 2000.0;
+const MAX_OMITTED_SHARE: f64 = 1.0 / 2000.0;
 
 /// History of a drive, as far as theory depends on it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Oracle {
+pub(crate) struct WriteHistory {
     /// Units written randomly since the last other write or trim.
-    at_random: u64,
+    random_units: u64,
     /// True if the whole drive was written before that.
     is_full: bool,
     /// Counters since steady state was reached.
@@ -39,56 +39,56 @@ pub(crate) struct Oracle {
 /// The experiment's own verdict on a workload that it measures until steady state. It overrides the number of
 /// capacities written: figures and findings of theory follow it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Verdict {
+pub(crate) enum SteadyVerdict {
     /// Steady, with the programs during steady state; `None` if nothing was written.
-    Steady(Option<Programs>),
+    Steady(Option<ProgramRatios>),
     /// Not steady.
-    Moving,
+    NotSteady,
 }
 
 /// Programs per host write.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Programs {
+pub(crate) struct ProgramRatios {
     /// Data programs per host write.
     amplification: f64,
     /// Share of padding in the data programs.
     padding: f64,
 }
 
-impl Programs {
+impl ProgramRatios {
     /// Returns the ratios of these counters; `None` before the first host write.
-    pub(crate) fn of(counted: &Counters) -> Option<Programs> {
+    pub(crate) fn of(counted: &Counters) -> Option<ProgramRatios> {
         let padding = counted.program_units_padding as f64 / counted.data_write_units() as f64;
-        Some(Programs { amplification: counted.data_write_amplification()?, padding })
+        Some(ProgramRatios { amplification: counted.data_write_amplification()?, padding })
     }
 }
 
 /// Comparison of a drive's write amplification with theory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Judgement {
+pub(crate) struct TheoryComparison {
     /// True if it replaces the last comparison of the same drive.
     pub(super) continues: bool,
-    measured: Programs,
+    measured: ProgramRatios,
     expected: f64,
     /// Capacities of random writes so far; `needed` is the number for steady state.
     written: f64,
     needed: f64,
     /// The experiment's own verdict, if it has one.
-    verdict: Option<Verdict>,
+    verdict: Option<SteadyVerdict>,
 }
 
-impl Oracle {
+impl WriteHistory {
     /// Adds a phase to the history. Returns the comparison with theory if theory covers the phase and GC ran
     /// in it.
-    pub(super) fn note(
+    pub(super) fn add_phase(
         &mut self,
         phase: &Phase,
         before: &Inside,
         after: &Inside,
-    ) -> Option<Judgement> {
+    ) -> Option<TheoryComparison> {
         let counted = after.counters.since(&before.counters);
         let expectation = before.expectation?;
-        let least = (expectation.capacity.bytes() as f64 * (1.0 - LEFT_OUT)) as u64;
+        let least = (expectation.capacity.bytes() as f64 * (1.0 - MAX_OMITTED_SHARE)) as u64;
         let is_whole =
             phase.region.offset == ByteLength::ZERO && phase.region.length.bytes() >= least;
         let units = expectation.capacity.whole(expectation.unit);
@@ -100,35 +100,36 @@ impl Oracle {
                 let is_filled = is_whole && writes_every_block;
                 let is_full = self.is_full && counted.host_trim_units == 0
                     || is_filled && counted.host_write_units >= all;
-                *self = Oracle { is_full, ..Oracle::default() };
+                *self = WriteHistory { is_full, ..WriteHistory::default() };
             }
             return None;
         }
-        let continues = self.at_random > 0;
-        let needed = if self.is_full { STEADY_AFTER } else { STEADY_AFTER_FILLING };
-        let written = self.at_random as f64 / units as f64;
-        self.at_random += counted.host_write_units;
+        let continues = self.random_units > 0;
+        let needed =
+            if self.is_full { STEADY_AFTER_CAPACITIES } else { STEADY_AFTER_CAPACITIES_UNFILLED };
+        let written = self.random_units as f64 / units as f64;
+        self.random_units += counted.host_write_units;
         if written >= needed {
             self.steady = self.steady.plus(&counted);
         }
-        let judged = if written >= needed { &self.steady } else { &counted };
-        if judged.program_units_collection == 0 {
+        let counters = if written >= needed { &self.steady } else { &counted };
+        if counters.program_units_collection == 0 {
             return None;
         }
         let expected = expectation.write_amplification;
-        let (measured, verdict) = (Programs::of(judged)?, None);
-        Some(Judgement { continues, measured, expected, written, needed, verdict })
+        let (measured, verdict) = (ProgramRatios::of(counters)?, None);
+        Some(TheoryComparison { continues, measured, expected, written, needed, verdict })
     }
 }
 
-impl Judgement {
+impl TheoryComparison {
     fn deviation(&self) -> f64 {
         self.measured.amplification / self.expected - 1.0
     }
 
     /// Adopts the experiment's verdict, and its programs if it found steady state.
-    pub(crate) fn decide(&mut self, verdict: Verdict) {
-        if let Verdict::Steady(Some(measured)) = verdict {
+    pub(crate) fn apply_verdict(&mut self, verdict: SteadyVerdict) {
+        if let SteadyVerdict::Steady(Some(measured)) = verdict {
             self.measured = measured;
         }
         self.verdict = Some(verdict);
@@ -136,21 +137,21 @@ impl Judgement {
 
     fn is_steady(&self) -> bool {
         match self.verdict {
-            Some(verdict) => matches!(verdict, Verdict::Steady(_)),
+            Some(verdict) => matches!(verdict, SteadyVerdict::Steady(_)),
             None => self.written >= self.needed,
         }
     }
 
-    fn tell(&self, record: &mut Record) {
-        let Judgement { expected, written, needed, .. } = self;
-        let Programs { amplification: measured, padding } = self.measured;
+    fn add_finding(&self, record: &mut Record) {
+        let TheoryComparison { expected, written, needed, .. } = self;
+        let ProgramRatios { amplification: measured, padding } = self.measured;
         let figures = format!("Write amplification was {measured:.2}");
-        if self.verdict == Some(Verdict::Moving) {
+        if self.verdict == Some(SteadyVerdict::NotSteady) {
             let text = format!(
                 "{figures} in the latest round; theory expects {expected:.2} of this drive once it is \
                  full and steady."
             );
-            return record.find(Level::Info, "theory-not-steady", text);
+            return record.add_finding(Level::Info, "theory-not-steady", text);
         }
         if !self.is_steady() {
             let text = format!(
@@ -158,16 +159,16 @@ impl Judgement {
                  steady. It is not yet known to be: {written:.1} capacities had been written at \
                  random before, and it takes {needed}."
             );
-            return record.find(Level::Info, "theory-not-steady", text);
+            return record.add_finding(Level::Info, "theory-not-steady", text);
         }
-        if self.deviation().abs() <= CLOSE {
+        if self.deviation().abs() <= EQUAL_WITHIN {
             let text = format!(
                 "{figures} in steady state; theory expects {expected:.2} of this drive's \
                  collection and over-provisioning."
             );
-            return record.find(Level::Info, "theory-agrees", text);
+            return record.add_finding(Level::Info, "theory-agrees", text);
         }
-        let cause = if padding > CLOSE {
+        let cause = if padding > EQUAL_WITHIN {
             format!(
                 "program units that were completed with padding, {:.1} % of what was programmed",
                 padding * 100.0
@@ -184,18 +185,18 @@ impl Judgement {
              cause: {cause}.",
             self.deviation() * 100.0
         );
-        record.find(Level::Notice, "theory-differs", text);
+        record.add_finding(Level::Notice, "theory-differs", text);
     }
 }
 
 /// Adds a finding about the drive in steady state with the largest deviation from theory, or else about the
 /// one with the most random writes.
-pub(crate) fn conclude(judged: &[Judgement], record: &mut Record) {
-    let steady = judged.iter().filter(|it| it.is_steady());
+pub(crate) fn conclude(comparisons: &[TheoryComparison], record: &mut Record) {
+    let steady = comparisons.iter().filter(|it| it.is_steady());
     let furthest = steady.max_by(|a, b| a.deviation().abs().total_cmp(&b.deviation().abs()));
-    let longest = judged.iter().max_by(|a, b| a.written.total_cmp(&b.written));
-    if let Some(judgement) = furthest.or(longest) {
-        judgement.tell(record);
+    let longest = comparisons.iter().max_by(|a, b| a.written.total_cmp(&b.written));
+    if let Some(comparison) = furthest.or(longest) {
+        comparison.add_finding(record);
     }
 }
 
@@ -251,8 +252,9 @@ mod tests {
     /// Returns the codes of the findings after a fill, if any, and two phases of random writes with these
     /// numbers of capacities.
     fn codes(fill: bool, first: u64, second: u64) -> Vec<String> {
-        let (mut drive, mut oracle, mut record) = (drive(), Oracle::default(), Record::default());
-        let mut judged = None;
+        let (mut drive, mut history, mut record) =
+            (drive(), WriteHistory::default(), Record::default());
+        let mut comparison = None;
         let patterns = [(Pattern::Sequential, u64::from(fill)), (Pattern::Random, first)];
         for (pattern, capacities) in patterns.into_iter().chain([(Pattern::Random, second)]) {
             if capacities == 0 {
@@ -262,9 +264,9 @@ mod tests {
             let before = drive.inside().expect("a simulated drive");
             drive.run_phase(&phase, &mut Unobserved).expect("it runs");
             let after = drive.inside().expect("a simulated drive");
-            judged = oracle.note(&phase, &before, &after).or(judged);
+            comparison = history.add_phase(&phase, &before, &after).or(comparison);
         }
-        conclude(judged.as_slice(), &mut record);
+        conclude(comparison.as_slice(), &mut record);
         for finding in &record.findings {
             println!("{}", finding.text);
         }
@@ -282,15 +284,15 @@ mod tests {
     #[test]
     fn figures_that_part_are_given_with_a_likely_cause() {
         let mut record = Record::default();
-        let judgement = Judgement {
+        let comparison = TheoryComparison {
             continues: false,
-            measured: Programs { amplification: 4.0, padding: 0.1 },
+            measured: ProgramRatios { amplification: 4.0, padding: 0.1 },
             expected: 3.0,
             written: 3.0,
             needed: 2.0,
             verdict: None,
         };
-        conclude(&[judgement], &mut record);
+        conclude(&[comparison], &mut record);
         assert_eq!(record.findings[0].code, "theory-differs");
         assert!(record.findings[0].text.contains("4.00 in steady state where theory expects 3.00"));
         assert!(record.findings[0].text.contains("padding, 10.0 %"));
@@ -298,25 +300,25 @@ mod tests {
 
     #[test]
     fn the_verdict_of_the_experiment_goes_before_the_rule_of_thumb() {
-        let judgement = |written| Judgement {
+        let comparison = |written| TheoryComparison {
             continues: false,
-            measured: Programs { amplification: 4.0, padding: 0.0 },
+            measured: ProgramRatios { amplification: 4.0, padding: 0.0 },
             expected: 3.0,
             written,
             needed: 2.0,
             verdict: None,
         };
-        let told = |mut judgement: Judgement, verdict| {
-            judgement.decide(verdict);
+        let finding_of = |mut comparison: TheoryComparison, verdict| {
+            comparison.apply_verdict(verdict);
             let mut record = Record::default();
-            conclude(&[judgement], &mut record);
+            conclude(&[comparison], &mut record);
             record.findings.remove(0)
         };
-        let steady = Programs { amplification: 3.01, padding: 0.0 };
-        let early = told(judgement(0.1), Verdict::Steady(Some(steady)));
+        let steady = ProgramRatios { amplification: 3.01, padding: 0.0 };
+        let early = finding_of(comparison(0.1), SteadyVerdict::Steady(Some(steady)));
         assert_eq!(early.code, "theory-agrees");
         assert!(early.text.contains("3.01 in steady state"), "{}", early.text);
-        let late = told(judgement(5.0), Verdict::Moving);
+        let late = finding_of(comparison(5.0), SteadyVerdict::NotSteady);
         assert_eq!(late.code, "theory-not-steady");
         assert!(!late.text.contains("capacities"), "{}", late.text);
     }

@@ -5,14 +5,17 @@ use crate::error::LabError;
 use crate::target::Target;
 
 /// Byte offset of an error in the target, and its description.
-pub(super) type Fault = (usize, String);
+pub(super) type ParseFault = (usize, String);
 
 /// Members, each with its byte offset.
-type Pieces<'a> = Vec<(usize, &'a str)>;
+type MemberTexts<'a> = Vec<(usize, &'a str)>;
 
 /// Splits the text between the parentheses, which open at the byte offset `open`, into members. Returns the
 /// members with their byte offsets, and the offset behind the closing parenthesis.
-pub(super) fn split_members(text: &str, open: usize) -> Result<(Pieces<'_>, usize), Fault> {
+pub(super) fn split_members(
+    text: &str,
+    open: usize,
+) -> Result<(MemberTexts<'_>, usize), ParseFault> {
     let (mut depth, mut start) = (0usize, open + 1);
     let mut members = Vec::new();
     for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < open) {
@@ -34,7 +37,7 @@ pub(super) fn split_members(text: &str, open: usize) -> Result<(Pieces<'_>, usiz
 }
 
 /// Parses one member, which begins at the byte offset `at`.
-pub(super) fn member(at: usize, text: &str) -> Result<Target, Fault> {
+pub(super) fn parse_member(at: usize, text: &str) -> Result<Target, ParseFault> {
     if text.trim().is_empty() {
         return Err((at, "a member is missing; write sim:PROFILE or another stack".to_owned()));
     }
@@ -44,19 +47,23 @@ pub(super) fn member(at: usize, text: &str) -> Result<Target, Fault> {
             format!("'{text}' is a path; members of a stack are simulated drives or stacks"),
         )),
         Ok(member) => Ok(member),
-        Err(error) => Err((at, format!("member '{text}': {}", without_target(&error, text)))),
+        Err(error) => Err((at, format!("member '{text}': {}", strip_target(&error, text)))),
     }
 }
 
 /// Returns the message of an error without the target, which the caller names.
-fn without_target(error: &LabError, text: &str) -> String {
+fn strip_target(error: &LabError, text: &str) -> String {
     let words = error.to_string();
     words.strip_prefix(&format!("target '{text}': ")).unwrap_or(&words).to_owned()
 }
 
 /// Returns the value of each option of `kind`: the one given in `text` from the byte offset `at` on, or the
 /// default.
-pub(super) fn options(kind: &StackKind, text: &str, at: usize) -> Result<Vec<String>, Fault> {
+pub(super) fn parse_options(
+    kind: &StackKind,
+    text: &str,
+    at: usize,
+) -> Result<Vec<String>, ParseFault> {
     let mut given: Vec<Option<String>> = vec![None; kind.options.len()];
     let mut at = at;
     while at < text.len() {

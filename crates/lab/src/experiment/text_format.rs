@@ -26,12 +26,12 @@ pub(super) fn size_code(length: ByteLength) -> String {
 }
 
 /// Returns the name of a step in the notation of series names.
-pub(super) fn code(name: &str) -> String {
+pub(super) fn series_code(name: &str) -> String {
     name.to_lowercase().replace([' ', '.'], "_")
 }
 
 /// Returns names separated by commas, with "and" before the last.
-pub(super) fn list(names: &[String]) -> String {
+pub(super) fn join_names(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),
@@ -40,13 +40,13 @@ pub(super) fn list(names: &[String]) -> String {
 }
 
 /// Returns a throughput with its significant digits.
-pub(super) fn speed(mb_per_second: f64) -> String {
+pub(super) fn throughput(mb_per_second: f64) -> String {
     format!("{} MB/s", crate::output::format::significant(mb_per_second))
 }
 
 /// Returns a relative change in percent with its sign; without a sign if it rounds to zero: `+1.5 %`, `0.0
 /// %`.
-pub(super) fn change(share: f64, decimals: usize) -> String {
+pub(super) fn percent_change(share: f64, decimals: usize) -> String {
     let percent = crate::output::format::fixed(share * 100.0, decimals);
     let is_zero = percent.bytes().all(|byte| matches!(byte, b'0' | b'.'));
     let sign = if share > 0.0 && !is_zero { "+" } else { "" };
@@ -67,14 +67,14 @@ mod tests {
 
     #[test]
     fn changes_have_a_sign_unless_they_round_to_nothing() {
-        let changes = [0.0149, -0.0149, -0.0001, 0.0].map(|share| change(share, 1));
+        let changes = [0.0149, -0.0149, -0.0001, 0.0].map(|share| percent_change(share, 1));
         assert_eq!(changes, ["+1.5 %", "-1.5 %", "0.0 %", "0.0 %"]);
     }
 
     #[test]
     fn lists_end_with_and() {
         let names = ["a", "b", "c"].map(str::to_owned);
-        assert_eq!(list(&names), "a, b and c");
-        assert_eq!(list(&names[..1]), "a");
+        assert_eq!(join_names(&names), "a, b and c");
+        assert_eq!(join_names(&names[..1]), "a");
     }
 }

@@ -3,34 +3,34 @@
 use ssdlab_drive::{PhaseResult, ThroughputPoint};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::super::figures::whole;
+use super::super::job_table::merge_short_last_interval;
 
 /// Minimum number of seconds that the speed at the start is averaged over.
 const START_SECONDS: usize = 3;
 
 /// Minimum time that the speed at the start is averaged over. Less would show only the write buffer, which
 /// does not shrink with the scale of the drive.
-const START_LEAST: Nanoseconds = Nanoseconds::from_millis(150);
+const MIN_START_TIME: Nanoseconds = Nanoseconds::from_millis(150);
 
 /// Share of the start speed below which the speed has fallen, if it stays there.
-pub(super) const FALLEN: f64 = 0.8;
+pub(super) const FALL_SHARE: f64 = 0.8;
 
 /// Minimum number of points for a swing.
-const LEAST_POINTS: usize = 10;
+const MIN_SWING_POINTS: usize = 10;
 
 /// Throughput of one workload over time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Development {
+pub(super) struct ThroughputHistory {
     /// The first minute, second by second.
     seconds: Vec<ThroughputPoint>,
     /// The minutes after it.
     minutes: Vec<ThroughputPoint>,
     /// Units relocated by GC in the first minute; `None` for a real drive.
-    pub(super) moved_first: Option<u64>,
+    pub(super) relocated_in_first_minute: Option<u64>,
     /// Regions compacted in the first minute because the extent map was full.
-    pub(super) condensed_first: u64,
+    pub(super) compacted_in_first_minute: u64,
     /// True if the workload ran for the whole time; otherwise there are no findings about it.
-    pub(super) is_whole: bool,
+    pub(super) is_complete: bool,
 }
 
 /// Fluctuation of a speed.
@@ -42,10 +42,10 @@ pub(super) struct Swing {
     pub(super) share: f64,
 }
 
-impl Development {
+impl ThroughputHistory {
     /// Adds the results of the next phase of the workload.
     pub(super) fn add(&mut self, result: &PhaseResult) {
-        let points = whole(&result.throughput);
+        let points = merge_short_last_interval(&result.throughput);
         if self.seconds.is_empty() { self.seconds = points } else { self.minutes.extend(points) }
     }
 
@@ -55,7 +55,7 @@ impl Development {
 
     /// Returns the curve of the first minute: seconds, MB/s.
     pub(super) fn by_second(&self) -> Vec<(f64, f64)> {
-        along(&self.seconds, 1.0)
+        points_from_start(&self.seconds, 1.0)
     }
 
     /// Returns the whole curve: minutes, MB/s.
@@ -63,13 +63,13 @@ impl Development {
         let first = merge(&self.seconds);
         let all: Vec<ThroughputPoint> =
             first.into_iter().chain(self.minutes.iter().copied()).collect();
-        along(&all, 60.0)
+        points_from_start(&all, 60.0)
     }
 
     /// Returns the speed at the start in MB/s.
     pub(super) fn start(&self) -> Option<f64> {
         let each = self.seconds.first()?.length;
-        let least = START_LEAST.nanos().div_ceil(each.nanos().max(1)) as usize;
+        let least = MIN_START_TIME.nanos().div_ceil(each.nanos().max(1)) as usize;
         let count = START_SECONDS.max(least).min(self.seconds.len());
         merge(&self.seconds[..count]).map(|point| point.mb_per_second())
     }
@@ -84,10 +84,10 @@ impl Development {
         merge(later).map(|point| point.mb_per_second())
     }
 
-    /// Returns the seconds after which the speed fell for good: a point is below [`FALLEN`] of the start, and
+    /// Returns the seconds after which the speed fell for good: a point is below [`FALL_SHARE`] of the start, and
     /// so is the mean of all points from there on. `None` if the speed did not fall.
     pub(super) fn fell_after(&self) -> Option<f64> {
-        let limit = self.start()? * FALLEN;
+        let limit = self.start()? * FALL_SHARE;
         let points: Vec<ThroughputPoint> =
             self.seconds.iter().chain(&self.minutes).copied().collect();
         let mut before = Nanoseconds::ZERO;
@@ -104,7 +104,7 @@ impl Development {
     /// Returns the fluctuation of the minutes in the later half; `None` if there are too few.
     pub(super) fn swing(&self) -> Option<Swing> {
         let later = self.minutes.get(self.minutes.len() / 2..)?;
-        if later.len() < LEAST_POINTS {
+        if later.len() < MIN_SWING_POINTS {
             return None;
         }
         let speeds: Vec<f64> = later.iter().map(ThroughputPoint::mb_per_second).collect();
@@ -126,7 +126,7 @@ fn merge(points: &[ThroughputPoint]) -> Option<ThroughputPoint> {
 }
 
 /// Returns points at the end of their intervals, with times counted from the start of the first.
-fn along(points: &[ThroughputPoint], seconds_per_step: f64) -> Vec<(f64, f64)> {
+fn points_from_start(points: &[ThroughputPoint], seconds_per_step: f64) -> Vec<(f64, f64)> {
     let mut until = Nanoseconds::ZERO;
     points
         .iter()
@@ -151,21 +151,21 @@ mod tests {
         speeds.iter().enumerate().map(point).collect()
     }
 
-    fn development(seconds: &[f64], minutes: &[f64]) -> Development {
-        Development {
+    fn history_of(seconds: &[f64], minutes: &[f64]) -> ThroughputHistory {
+        ThroughputHistory {
             seconds: points(1, seconds),
             minutes: points(60, minutes),
-            moved_first: None,
-            condensed_first: 0,
-            is_whole: true,
+            relocated_in_first_minute: None,
+            compacted_in_first_minute: 0,
+            is_complete: true,
         }
     }
 
     #[test]
     fn a_fall_is_found_where_it_begins_and_a_dip_is_none() {
-        let falling = development(&[100.0, 100.0, 100.0, 90.0, 40.0, 30.0], &[30.0, 30.0]);
+        let falling = history_of(&[100.0, 100.0, 100.0, 90.0, 40.0, 30.0], &[30.0, 30.0]);
         assert_eq!(falling.fell_after(), Some(4.0));
-        let dip = development(&[100.0, 100.0, 100.0, 40.0, 100.0, 100.0], &[99.0, 98.0]);
+        let dip = history_of(&[100.0, 100.0, 100.0, 40.0, 100.0, 100.0], &[99.0, 98.0]);
         assert_eq!(dip.fell_after(), None);
     }
 
@@ -179,7 +179,7 @@ mod tests {
         };
         let speeds = (0..60).map(|index| (index, if index < 5 { 130.0 } else { 100.0 }));
         let seconds = speeds.map(point).collect();
-        let small = Development { seconds, ..Development::default() };
+        let small = ThroughputHistory { seconds, ..ThroughputHistory::default() };
         assert!((small.start().unwrap() - 110.0).abs() < 0.1, "{:?}", small.start());
         assert_eq!(small.fell_after(), None);
     }
@@ -188,15 +188,15 @@ mod tests {
     fn the_swing_is_that_of_the_later_half() {
         let mut minutes = vec![500.0; 20];
         minutes.extend([90.0, 110.0].repeat(10));
-        let swing = development(&[1.0; 60], &minutes).swing().unwrap();
+        let swing = history_of(&[1.0; 60], &minutes).swing().unwrap();
         assert!((swing.mb_per_second - 10.26).abs() < 0.01, "{swing:?}");
         assert!((swing.share - 0.1026).abs() < 1e-4);
-        assert_eq!(development(&[1.0; 60], &[1.0; 5]).swing(), None);
+        assert_eq!(history_of(&[1.0; 60], &[1.0; 5]).swing(), None);
     }
 
     #[test]
     fn the_first_minute_is_the_first_point_of_the_minutes() {
-        let speed = development(&[10.0; 60], &[20.0, 30.0]);
+        let speed = history_of(&[10.0; 60], &[20.0, 30.0]);
         assert_eq!(speed.by_minute(), [(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)]);
         assert_eq!(speed.by_second().len(), 60);
     }
@@ -209,7 +209,7 @@ mod tests {
             bytes: ByteLength::new(5_000_000),
             length: Nanoseconds::from_millis(500),
         });
-        let whole = whole(&late);
+        let whole = merge_short_last_interval(&late);
         assert_eq!(whole.len(), 2);
         assert!((whole[1].mb_per_second() - 10.0).abs() < 1e-9);
     }

@@ -4,17 +4,17 @@ use std::path::Path;
 
 use ssdlab_blockdev::place::Place;
 
-use super::super::course::Course;
+use super::super::phase_runner::PhaseRunner;
 use super::{Case, Measured, Protocol};
 use crate::error::LabError;
 
 impl Protocol {
-    pub(super) fn carry_out(
+    pub(super) fn measure_real(
         &self,
         _: &Case,
         _: &Path,
         _: &Place,
-        _: &mut Course,
+        _: &mut PhaseRunner,
         _: &mut Measured,
     ) -> Result<(), LabError> {
         unreachable!("a real place is refused before")
@@ -22,11 +22,11 @@ impl Protocol {
 }
 
 /// Returns false: no mount option can be changed here.
-pub fn guard_if_asked() -> bool {
+pub fn run_guard_if_requested() -> bool {
     false
 }
 
 /// Returns an empty list: no mount option was changed.
-pub fn undo_what_was_left() -> Vec<String> {
+pub fn restore_leftover_mounts() -> Vec<String> {
     Vec::new()
 }

@@ -8,21 +8,21 @@ use ssdlab_drive::{
 use ssdlab_interchange::script::{Step, step_name};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
-use super::Elsewhere;
-use super::answers::Answer;
+use super::ScriptTarget;
+use super::step_results::StepResult;
 
 /// Maximum number of steps in a script.
-const MOST_STEPS: usize = 500;
+const MAX_STEPS: usize = 500;
 
 /// Assumed requests per second of a workload at full speed. A rate that is a share of it can be recognised.
-const PRETENDED_IOPS: f64 = 1_000_000.0;
+const ASSUMED_IOPS: f64 = 1_000_000.0;
 
 /// Minimum length of a round: that of an interval between fio's reports.
-const SHORTEST_ROUND: Nanoseconds = Nanoseconds::from_secs(1);
+const MIN_ROUND: Nanoseconds = Nanoseconds::from_secs(1);
 
 /// A drive that records requests, and answers from results if there are any.
-pub(super) struct Notes {
-    elsewhere: Elsewhere,
+pub(super) struct RecordingDrive {
+    script_target: ScriptTarget,
     pub(super) steps: Vec<Step>,
     pub(super) space: ByteLength,
     now: Instant,
@@ -31,27 +31,27 @@ pub(super) struct Notes {
     /// True if some steps consist of rounds.
     pub(super) has_rounds: bool,
     /// First request that a script cannot express: an experiment may continue without it, a script may not.
-    pub(super) cannot: Option<&'static str>,
-    pub(super) answers: Option<Vec<Answer>>,
+    pub(super) unsupported_request: Option<&'static str>,
+    pub(super) results: Option<Vec<StepResult>>,
 }
 
-impl Notes {
-    pub(super) fn new(elsewhere: Elsewhere) -> Notes {
-        Notes {
-            elsewhere,
+impl RecordingDrive {
+    pub(super) fn new(script_target: ScriptTarget) -> RecordingDrive {
+        RecordingDrive {
+            script_target,
             steps: Vec::new(),
             space: ByteLength::ZERO,
             now: Instant::START,
             peak: None,
             has_rounds: false,
-            cannot: None,
-            answers: None,
+            unsupported_request: None,
+            results: None,
         }
     }
 
-    fn note(&mut self, step: Step) -> Result<(), DriveError> {
-        if self.steps.len() == MOST_STEPS {
-            let message = format!("takes more than {MOST_STEPS} steps, too many for a script");
+    fn record_step(&mut self, step: Step) -> Result<(), DriveError> {
+        if self.steps.len() == MAX_STEPS {
+            let message = format!("takes more than {MAX_STEPS} steps, too many for a script");
             return Err(DriveError::new(ErrorKind::Unsupported, message));
         }
         self.steps.push(step);
@@ -59,9 +59,9 @@ impl Notes {
     }
 
     /// Returns an assumed result of a phase.
-    fn pretended(&self, phase: &Phase) -> PhaseResult {
+    fn assumed_result(&self, phase: &Phase) -> PhaseResult {
         let mut result = PhaseResult::begun(self.now);
-        let speed = PRETENDED_IOPS;
+        let speed = ASSUMED_IOPS;
         let block = phase.block_size;
         (result.requests, result.elapsed) = match phase.amount {
             Amount::Time(time) => ((time.seconds() * speed) as u64, time),
@@ -78,23 +78,23 @@ impl Notes {
     }
 
     /// Records a workload as a step.
-    fn note_work(
+    fn record_workload(
         &mut self,
         phase: &Phase,
         of_peak: Option<(usize, f64)>,
     ) -> Result<(), DriveError> {
-        phase.validate(self.elsewhere.capacity, ByteLength::new(512))?;
+        phase.validate(self.script_target.capacity, ByteLength::new(512))?;
         if phase.rate.is_none() {
             self.peak = Some(self.steps.len());
         }
-        self.note(Step::Work { phase: Box::new(phase.clone()), of_peak })
+        self.record_step(Step::Work { phase: Box::new(phase.clone()), of_peak })
     }
 
     /// Returns the result of the step recorded last; `None` without results.
-    fn answer(&self, phase: &Phase) -> Result<Option<&Answer>, DriveError> {
-        let Some(answers) = &self.answers else { return Ok(None) };
+    fn last_result(&self, phase: &Phase) -> Result<Option<&StepResult>, DriveError> {
+        let Some(results) = &self.results else { return Ok(None) };
         let number = self.steps.len() - 1;
-        let found = answers.iter().find(|answer| answer.step == number);
+        let found = results.iter().find(|result| result.step == number);
         found.map(Some).ok_or_else(|| {
             let message = format!("there is no result of step {}", step_name(number, phase));
             DriveError::new(ErrorKind::Io, message)
@@ -102,27 +102,27 @@ impl Notes {
     }
 
     pub(super) fn unsupported<T>(&mut self, what: &'static str) -> Result<T, DriveError> {
-        self.cannot.get_or_insert(what);
+        self.unsupported_request.get_or_insert(what);
         let message = format!("{what}, which fio alone cannot do");
         Err(DriveError::new(ErrorKind::Unsupported, message))
     }
 
     /// Returns the requests per second of the step at full speed.
-    fn peak_rate(&self, step: usize) -> f64 {
-        let answered = self.answers.as_ref().and_then(|answers| {
-            let found = answers.iter().find(|answer| answer.step == step)?;
+    fn peak_iops(&self, step: usize) -> f64 {
+        let answered = self.results.as_ref().and_then(|results| {
+            let found = results.iter().find(|result| result.step == step)?;
             Some(found.result.requests as f64 / found.result.elapsed.seconds())
         });
-        answered.unwrap_or(PRETENDED_IOPS)
+        answered.unwrap_or(ASSUMED_IOPS)
     }
 }
 
-impl Drive for Notes {
+impl Drive for RecordingDrive {
     fn description(&self) -> Description {
         Description {
-            kind: if self.elsewhere.is_device { DriveKind::Device } else { DriveKind::File },
-            name: self.elsewhere.name.clone(),
-            capacity: self.elsewhere.capacity,
+            kind: if self.script_target.is_device { DriveKind::Device } else { DriveKind::File },
+            name: self.script_target.name.clone(),
+            capacity: self.script_target.capacity,
             block_size: ByteLength::new(512),
             engine: "fio".to_owned(),
             measures_flash: true,
@@ -133,9 +133,9 @@ impl Drive for Notes {
     }
 
     fn prepare(&mut self, length: ByteLength) -> Result<(), DriveError> {
-        if length > self.elsewhere.capacity {
-            let held = self.elsewhere.capacity;
-            let message = format!("{length} are needed, and the target holds {held}");
+        if length > self.script_target.capacity {
+            let capacity = self.script_target.capacity;
+            let message = format!("{length} are needed, and the target holds {capacity}");
             return Err(DriveError::new(ErrorKind::NoSpace, message));
         }
         self.space = self.space.max(length);
@@ -148,16 +148,16 @@ impl Drive for Notes {
         _: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError> {
         let of_peak = match (phase.rate, self.peak) {
-            (Some(Rate::Open(rate)), Some(peak)) => Some((peak, rate / self.peak_rate(peak))),
+            (Some(Rate::Open(rate)), Some(peak)) => Some((peak, rate / self.peak_iops(peak))),
             (Some(Rate::Open(_)), None) => {
                 return self.unsupported("it needs arrivals at a rate of its own");
             }
             _ => None,
         };
-        self.note_work(phase, of_peak)?;
-        let result = match self.answer(phase)? {
-            None => self.pretended(phase),
-            Some(answer) => PhaseResult { started: self.now, ..answer.result.clone() },
+        self.record_workload(phase, of_peak)?;
+        let result = match self.last_result(phase)? {
+            None => self.assumed_result(phase),
+            Some(found) => PhaseResult { started: self.now, ..found.result.clone() },
         };
         self.now += result.elapsed;
         Ok(result)
@@ -181,14 +181,14 @@ impl Drive for Notes {
     ) -> Result<Option<Vec<PhaseResult>>, DriveError> {
         let all = Phase {
             amount: Amount::Time(round * most),
-            interval: round.max(SHORTEST_ROUND),
+            interval: round.max(MIN_ROUND),
             ..phase.clone()
         };
         self.has_rounds = true;
-        self.note_work(&all, None)?;
-        let (rounds, elapsed) = match self.answer(&all)? {
+        self.record_workload(&all, None)?;
+        let (rounds, elapsed) = match self.last_result(&all)? {
             None => (Vec::new(), round * most),
-            Some(answer) => (answer.rounds.clone(), answer.result.elapsed),
+            Some(found) => (found.rounds.clone(), found.result.elapsed),
         };
         self.now += elapsed;
         Ok(Some(rounds))
@@ -199,22 +199,22 @@ impl Drive for Notes {
     }
 
     fn flush(&mut self) -> Result<Nanoseconds, DriveError> {
-        self.note(Step::Flush)?;
+        self.record_step(Step::Flush)?;
         Ok(Nanoseconds::ZERO)
     }
 
     fn trim(&mut self, region: Region) -> Result<Nanoseconds, DriveError> {
-        self.note(Step::Trim(region))?;
+        self.record_step(Step::Trim(region))?;
         Ok(Nanoseconds::ZERO)
     }
 
     fn rest(&mut self, duration: Nanoseconds, _: &mut dyn Observer) -> Result<(), DriveError> {
         self.now += duration;
-        self.note(Step::Rest(duration))
+        self.record_step(Step::Rest(duration))
     }
 
     fn make_new(&mut self) -> Result<(), DriveError> {
-        self.note(Step::MakeNew)
+        self.record_step(Step::MakeNew)
     }
 
     fn now(&self) -> Instant {

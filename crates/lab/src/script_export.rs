@@ -4,8 +4,8 @@
 //! Experiments use the trait [`Drive`]. One implementation records the requests, which become the script.
 //! With results, it answers from them, so that the experiment makes its usual report.
 
-mod answers;
-mod notes;
+mod recording_drive;
+mod step_results;
 
 use ssdlab_drive::{Drive, DriveError, ErrorKind};
 use ssdlab_interchange::fio::json::{FioJob, FioRun};
@@ -13,14 +13,14 @@ use ssdlab_interchange::script::{Script, Step, Tag};
 use ssdlab_units::ByteLength;
 
 use crate::error::LabError;
-use crate::experiment::{self, Experiment, Kind, ParameterSpec, Record, Settings, Unwatched};
+use crate::experiment::{self, Experiment, Kind, NullWatcher, ParameterSpec, Record, Settings};
 use crate::report::{Fact, Report};
-use answers::answer;
-use notes::Notes;
+use recording_drive::RecordingDrive;
+use step_results::step_result;
 
 /// A drive on another machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Elsewhere {
+pub struct ScriptTarget {
     /// Name on that machine.
     pub name: String,
     /// True for a block device, false for a file to be created.
@@ -53,15 +53,15 @@ pub fn script(
     experiment: &dyn Experiment,
     settings: &Settings,
     seed: u64,
-    elsewhere: &Elsewhere,
+    script_target: &ScriptTarget,
     tag: Tag,
 ) -> Result<Script, LabError> {
-    let mut notes = Notes::new(elsewhere.clone());
+    let mut recording = RecordingDrive::new(script_target.clone());
     let cannot = |error: DriveError| match error.kind() {
         ErrorKind::Unsupported => LabError::Unsupported(format!("{}: {error}", experiment.name())),
         _ => LabError::Drive(error),
     };
-    let plan = match experiment.plan(settings, &notes.description()) {
+    let plan = match experiment.plan(settings, &recording.description()) {
         Err(LabError::Unsupported(_)) => {
             return Err(LabError::Unsupported(format!(
                 "{} looks at a file system, which fio alone cannot do: run it where the file system is",
@@ -70,18 +70,18 @@ pub fn script(
         }
         plan => plan?,
     };
-    notes.prepare(plan.space).map_err(cannot)?;
+    recording.prepare(plan.space).map_err(cannot)?;
     let mut record = Record::default();
-    let outcome = experiment.run(settings, seed, &mut notes, &mut record, &mut Unwatched);
+    let outcome = experiment.run(settings, seed, &mut recording, &mut record, &mut NullWatcher);
     outcome.map_err(|error| match error {
         LabError::Drive(error) => cannot(error),
         other => other,
     })?;
-    if let Some(what) = notes.cannot {
-        return notes.unsupported(what).map_err(cannot);
+    if let Some(what) = recording.unsupported_request {
+        return recording.unsupported(what).map_err(cannot);
     }
     let mut remarks = Vec::new();
-    if notes.has_rounds {
+    if recording.has_rounds {
         remarks.push(
             "Where the protocol measures until a workload is steady, this measures as long as it \
              would at most; when it was steady is told from the results."
@@ -89,7 +89,7 @@ pub fn script(
         );
     }
     let is_open = |step: &Step| matches!(step, Step::Work { of_peak: Some(_), .. });
-    if notes.steps.iter().any(is_open) {
+    if recording.steps.iter().any(is_open) {
         remarks.push(
             "fio counts latencies of arrivals from when a request is sent, not from its arrival."
                 .to_owned(),
@@ -102,11 +102,11 @@ pub fn script(
         experiment: experiment.name().to_owned(),
         question: experiment.question().to_owned(),
         tag,
-        target: elsewhere.name.clone(),
-        is_device: elsewhere.is_device,
-        space: notes.space,
-        steps: notes.steps,
-        has_rounds: notes.has_rounds,
+        target: script_target.name.clone(),
+        is_device: script_target.is_device,
+        space: recording.space,
+        steps: recording.steps,
+        has_rounds: recording.has_rounds,
         remarks,
     })
 }
@@ -127,15 +127,17 @@ pub fn tag_of(runs: &[FioRun]) -> Option<Tag> {
 ///
 /// # Errors
 /// Returns an error if results are missing or have no histograms (`json+`).
-pub fn played_back(tag: &Tag, runs: &[FioRun], plain: Report) -> Result<Report, LabError> {
+pub fn report_from_results(tag: &Tag, runs: &[FioRun], plain: Report) -> Result<Report, LabError> {
     let experiment = experiment::named(&tag.experiment)?;
     let settings = Settings::new(experiment, tag.quick, &tag.set)?;
-    let answers = runs.iter().flat_map(|run| &run.jobs).map(answer).collect::<Result<_, _>>()?;
+    let results =
+        runs.iter().flat_map(|run| &run.jobs).map(step_result).collect::<Result<_, _>>()?;
     let is_device = plain.target.kind == crate::report::TargetKind::Device;
     let capacity = tag.capacity;
-    let mut notes = Notes::new(Elsewhere { name: plain.target.name.clone(), is_device, capacity });
-    notes.answers = Some(answers);
-    let outcome = crate::run(experiment, &settings, tag.seed, &mut notes, &mut Unwatched);
+    let mut recording =
+        RecordingDrive::new(ScriptTarget { name: plain.target.name.clone(), is_device, capacity });
+    recording.results = Some(results);
+    let outcome = crate::run(experiment, &settings, tag.seed, &mut recording, &mut NullWatcher);
     if let Some(LabError::Drive(error)) = outcome.error {
         return Err(LabError::Unsupported(format!("{}: {error}", experiment.name())));
     }
@@ -157,41 +159,41 @@ mod tests {
 
     use super::*;
 
-    fn elsewhere(is_device: bool) -> Elsewhere {
+    fn script_target(is_device: bool) -> ScriptTarget {
         let name = if is_device { "/dev/sdx" } else { "/mnt/new.dat" };
         let capacity = ByteLength::new(64 << 30);
-        Elsewhere { name: name.to_owned(), is_device, capacity }
+        ScriptTarget { name: name.to_owned(), is_device, capacity }
     }
 
-    fn rehearsed(name: &str, is_device: bool) -> Result<Script, LabError> {
-        rehearsed_with(name, is_device, true)
+    fn exported(name: &str, is_device: bool) -> Result<Script, LabError> {
+        exported_with(name, is_device, true)
     }
 
-    fn rehearsed_with(name: &str, is_device: bool, quick: bool) -> Result<Script, LabError> {
+    fn exported_with(name: &str, is_device: bool, quick: bool) -> Result<Script, LabError> {
         let experiment = experiment::named(name).unwrap();
         let settings = Settings::new(experiment, quick, &[])?;
-        let elsewhere = elsewhere(is_device);
-        let (experiment_name, capacity) = (name.to_owned(), elsewhere.capacity);
+        let script_target = script_target(is_device);
+        let (experiment_name, capacity) = (name.to_owned(), script_target.capacity);
         let tag = Tag { experiment: experiment_name, seed: 1, quick, capacity, set: Vec::new() };
-        script(experiment, &settings, 1, &elsewhere, tag)
+        script(experiment, &settings, 1, &script_target, tag)
     }
 
     #[test]
     fn protocols_become_steps() {
-        let script = rehearsed("fragmentation", false).unwrap();
+        let script = exported("fragmentation", false).unwrap();
         let works = script.steps.iter().filter(|step| matches!(step, Step::Work { .. })).count();
         // The fill, and three reads before and after each of four steps of writes.
         assert!(works >= 1 + 4 + 3, "{works}");
         assert!(script.space > ByteLength::ZERO);
         for name in ["blocksize", "random-write", "steady", "latency"] {
-            let script = rehearsed(name, true).unwrap();
+            let script = exported(name, true).unwrap();
             assert!(!script.steps.is_empty(), "{name}");
         }
     }
 
     #[test]
     fn arrivals_are_shares_of_the_peak() {
-        let script = rehearsed("latency", true).unwrap();
+        let script = exported("latency", true).unwrap();
         let shares: Vec<f64> = script
             .steps
             .iter()
@@ -208,14 +210,14 @@ mod tests {
 
     #[test]
     fn rounds_become_one_long_step() {
-        let script = rehearsed("steady", true).unwrap();
+        let script = exported("steady", true).unwrap();
         assert!(script.steps.len() < 10, "{}", script.steps.len());
     }
 
     #[test]
     fn whole_passes_over_an_area_become_one_long_step_too() {
         for quick in [true, false] {
-            let script = rehearsed_with("overprovision", true, quick).unwrap();
+            let script = exported_with("overprovision", true, quick).unwrap();
             assert!(script.has_rounds);
             // Two states: purged, filled, written randomly, trimmed in one of them, and four operations.
             assert_eq!(script.steps.len(), 2 * 7 + 1);
@@ -238,7 +240,7 @@ mod tests {
         for experiment in experiment::all() {
             let name = experiment.name();
             for (is_device, quick) in [(true, true), (true, false), (false, true), (false, false)] {
-                let Ok(script) = rehearsed_with(name, is_device, quick) else { continue };
+                let Ok(script) = exported_with(name, is_device, quick) else { continue };
                 let text = script.render(Form::PowerShell).unwrap();
                 let tree = parser.parse(&text, None).unwrap();
                 let root = tree.root_node();
@@ -257,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_fio_cannot_do_is_said() {
-        let error = rehearsed("barrier", true).unwrap_err();
+        let error = exported("barrier", true).unwrap_err();
         assert!(error.to_string().contains("fio alone cannot"), "{error}");
     }
 }

@@ -53,7 +53,7 @@ impl Axis {
         step_min: f64,
     ) -> Axis {
         let high = if high > low { high } else { low + 1.0 };
-        let (factor, caption) = shown_unit(unit, high.abs().max(low.abs()));
+        let (factor, caption) = display_unit(unit, high.abs().max(low.abs()));
         let step_of =
             |count: usize| round_step((high - low) / factor / count as f64).max(step_min) * factor;
         let has_two = |step: f64| (low / step - 1e-9).ceil() < (high / step + 1e-9).floor();
@@ -149,7 +149,7 @@ fn round_step(step: f64) -> f64 {
 }
 
 /// Returns the unit for an axis as a factor of the given unit, and its name.
-fn shown_unit(unit: &str, greatest: f64) -> (f64, String) {
+fn display_unit(unit: &str, greatest: f64) -> (f64, String) {
     let (factor, name) = match unit {
         "B" if greatest >= (1u64 << 40) as f64 => ((1u64 << 40) as f64, "TiB"),
         "B" if greatest >= 4.0 * (1u64 << 30) as f64 => ((1u64 << 30) as f64, "GiB"),

@@ -10,23 +10,23 @@ use super::Watcher;
 use crate::error::LabError;
 
 /// Result of a piece, possibly incomplete, and the error that ended it.
-pub(crate) type Piece<R> = (R, Result<(), LabError>);
+pub(crate) type WorkResult<R> = (R, Result<(), LabError>);
 
 /// Interval between two progress reports.
-const TELL_EVERY: Duration = Duration::from_millis(50);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Progress of all pieces, shared by the threads.
-struct Board {
+struct SharedProgress {
     /// Progress of each piece, as the bits of a number from 0 to 1.
     done: Vec<AtomicU64>,
     cancelled: AtomicBool,
     /// Number of pieces that threads have started.
     next: AtomicUsize,
     /// Number of threads that are running.
-    working: AtomicUsize,
+    running_threads: AtomicUsize,
 }
 
-impl Board {
+impl SharedProgress {
     /// Returns the progress of all pieces, weighted by `weights`.
     fn done(&self, weights: &[f64]) -> f64 {
         let part = |(weight, done): (&f64, &AtomicU64)| weight * f64::from_bits(done.load(Relaxed));
@@ -36,14 +36,14 @@ impl Board {
 }
 
 /// Watcher of one piece, used in the thread of that piece.
-struct OnBoard<'a> {
-    board: &'a Board,
+struct ProgressReporter<'a> {
+    progress: &'a SharedProgress,
     index: usize,
     before: f64,
     weight: f64,
 }
 
-impl Watcher for OnBoard<'_> {
+impl Watcher for ProgressReporter<'_> {
     fn step(&mut self, _: &str, weight: f64) {
         self.before += self.weight;
         self.weight = weight;
@@ -51,15 +51,15 @@ impl Watcher for OnBoard<'_> {
 
     fn progress(&mut self, done: f64) -> Control {
         let done = (self.before + self.weight * done).min(1.0);
-        self.board.done[self.index].store(done.to_bits(), Relaxed);
-        if self.board.cancelled.load(Relaxed) { Control::Cancel } else { Control::Continue }
+        self.progress.done[self.index].store(done.to_bits(), Relaxed);
+        if self.progress.cancelled.load(Relaxed) { Control::Cancel } else { Control::Continue }
     }
 }
 
 /// Counts a thread as ended when it returns or panics, so that the main thread does not wait for it.
-struct Working<'a>(&'a AtomicUsize);
+struct RunningThread<'a>(&'a AtomicUsize);
 
-impl Drop for Working<'_> {
+impl Drop for RunningThread<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -67,12 +67,12 @@ impl Drop for Working<'_> {
 
 /// Returns the order in which threads start the pieces: the heaviest first if there are several threads, so
 /// that no thread has to run a heavy piece alone at the end.
-fn order(weights: &[f64], threads: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..weights.len()).collect();
+fn start_order(weights: &[f64], threads: usize) -> Vec<usize> {
+    let mut start_order: Vec<usize> = (0..weights.len()).collect();
     if threads > 1 {
-        order.sort_by(|&one, &other| weights[other].total_cmp(&weights[one]));
+        start_order.sort_by(|&one, &other| weights[other].total_cmp(&weights[one]));
     }
-    order
+    start_order
 }
 
 /// Runs `work` for each of `pieces` in `threads` threads. The weights of the steps of one piece add up to
@@ -83,51 +83,52 @@ pub(crate) fn run<T: Sync, R: Default + Send>(
     weight: impl Fn(&T) -> f64,
     threads: usize,
     watcher: &mut dyn Watcher,
-    work: &(dyn Fn(&T, &mut dyn Watcher) -> Piece<R> + Sync),
-) -> Piece<Vec<R>> {
+    work: &(dyn Fn(&T, &mut dyn Watcher) -> WorkResult<R> + Sync),
+) -> WorkResult<Vec<R>> {
     let threads = threads.min(pieces.len());
     let weights: Vec<f64> = pieces.iter().map(weight).collect();
-    let order = order(&weights, threads);
-    let board = Board {
+    let start_order = start_order(&weights, threads);
+    let progress = SharedProgress {
         done: pieces.iter().map(|_| AtomicU64::new(0.0_f64.to_bits())).collect(),
         cancelled: AtomicBool::new(false),
         next: AtomicUsize::new(0),
-        working: AtomicUsize::new(threads),
+        running_threads: AtomicUsize::new(threads),
     };
     let empty = pieces.iter().map(|_| (R::default(), Ok(()))).collect();
-    let slots: Mutex<Vec<Piece<R>>> = Mutex::new(empty);
-    let take = || {
-        let _working = Working(&board.working);
-        while !board.cancelled.load(Relaxed) {
-            let Some(&index) = order.get(board.next.fetch_add(1, Relaxed)) else { return };
+    let slots: Mutex<Vec<WorkResult<R>>> = Mutex::new(empty);
+    let run_pieces = || {
+        let _working = RunningThread(&progress.running_threads);
+        while !progress.cancelled.load(Relaxed) {
+            let Some(&index) = start_order.get(progress.next.fetch_add(1, Relaxed)) else { return };
             let piece = &pieces[index];
-            let mut watch = OnBoard { board: &board, index, before: 0.0, weight: 0.0 };
+            let mut watch =
+                ProgressReporter { progress: &progress, index, before: 0.0, weight: 0.0 };
             let slot = work(piece, &mut watch);
             if slot.1.is_err() {
-                board.cancelled.store(true, Relaxed);
+                progress.cancelled.store(true, Relaxed);
             }
-            board.done[index].store(1.0_f64.to_bits(), Relaxed);
+            progress.done[index].store(1.0_f64.to_bits(), Relaxed);
             slots.lock().expect("no thread panics while it holds this")[index] = slot;
         }
     };
     std::thread::scope(|scope| {
         for _ in 0..threads {
-            scope.spawn(take);
+            scope.spawn(run_pieces);
         }
-        while board.working.load(Relaxed) > 0 {
-            std::thread::sleep(TELL_EVERY);
-            if watcher.progress(board.done(&weights)) == Control::Cancel {
-                board.cancelled.store(true, Relaxed);
+        while progress.running_threads.load(Relaxed) > 0 {
+            std::thread::sleep(PROGRESS_INTERVAL);
+            if watcher.progress(progress.done(&weights)) == Control::Cancel {
+                progress.cancelled.store(true, Relaxed);
             }
         }
     });
     let slots = slots.into_inner().expect("no thread panics while it holds this");
-    gather(slots, board.cancelled.load(Relaxed))
+    collect_results(slots, progress.cancelled.load(Relaxed))
 }
 
 /// Collects the results. The first error that is not a cancellation counts; other pieces were cancelled
 /// because of it.
-fn gather<R>(slots: Vec<Piece<R>>, was_cancelled: bool) -> Piece<Vec<R>> {
+fn collect_results<R>(slots: Vec<WorkResult<R>>, was_cancelled: bool) -> WorkResult<Vec<R>> {
     let mut done = Vec::with_capacity(slots.len());
     let mut outcome = if was_cancelled { Err(DriveError::cancelled().into()) } else { Ok(()) };
     let mut is_real = false;
@@ -146,13 +147,13 @@ fn gather<R>(slots: Vec<Piece<R>>, was_cancelled: bool) -> Piece<Vec<R>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Unwatched;
+    use crate::experiment::NullWatcher;
 
     #[test]
     fn several_threads_take_the_heaviest_first_and_one_takes_them_as_they_come() {
         let weights = [1.0, 3.0, 2.0, 3.0];
-        assert_eq!(order(&weights, 1), [0, 1, 2, 3]);
-        assert_eq!(order(&weights, 2), [1, 3, 2, 0]);
+        assert_eq!(start_order(&weights, 1), [0, 1, 2, 3]);
+        assert_eq!(start_order(&weights, 2), [1, 3, 2, 0]);
     }
 
     #[test]
@@ -160,7 +161,7 @@ mod tests {
         let pieces: Vec<u32> = (0..20).collect();
         let weight = |piece: &u32| f64::from(piece * 7 % 20);
         let work = |piece: &u32, _: &mut dyn Watcher| (*piece + 1, Ok(()));
-        let (results, outcome) = run(&pieces, weight, 3, &mut Unwatched, &work);
+        let (results, outcome) = run(&pieces, weight, 3, &mut NullWatcher, &work);
         assert!(outcome.is_ok());
         assert_eq!(results, (1..=20).collect::<Vec<u32>>());
     }

@@ -11,13 +11,13 @@ use ssdlab_units::text::{QuantityError, parse_duration, parse_length, parse_perc
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use crate::error::LabError;
-use crate::experiment::{Watched, Watcher};
+use crate::experiment::{PhaseObserver, Watcher};
 
 /// Queue depth of random writes.
 const DEPTH: u32 = 32;
 
 /// Maximum amount to write, in capacities; more does not change the state.
-const CAPACITIES_MAX: f64 = 1_000.0;
+const MAX_CAPACITIES: f64 = 1_000.0;
 
 /// State that a drive is brought into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,52 +34,52 @@ pub enum State {
 
 /// Amount to write.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Written {
+pub enum WriteAmount {
     /// Multiple of the capacity.
     Capacities(f64),
     /// Bytes.
     Bytes(ByteLength),
 }
 
-impl Written {
+impl WriteAmount {
     /// Parses `2x` (times the capacity) or a length.
     ///
     /// # Errors
     /// Returns an error if the text is neither.
-    pub fn parse(text: &str) -> Result<Written, QuantityError> {
+    pub fn parse(text: &str) -> Result<WriteAmount, QuantityError> {
         let wrong = || QuantityError {
             text: text.to_owned(),
             expected: "an amount to write, such as 2x (times the capacity, up to 1000x) or 500 GB",
         };
         let Some(times) = text.trim().strip_suffix('x') else {
-            return parse_length(text).map(Written::Bytes).map_err(|_| wrong());
+            return parse_length(text).map(WriteAmount::Bytes).map_err(|_| wrong());
         };
         let times = times.trim().parse::<f64>().ok();
         times
-            .filter(|times| (0.0..=CAPACITIES_MAX).contains(times))
-            .map(Written::Capacities)
+            .filter(|times| (0.0..=MAX_CAPACITIES).contains(times))
+            .map(WriteAmount::Capacities)
             .ok_or_else(wrong)
     }
 
     /// Returns the amount in whole blocks of `block`, for a drive of `capacity`.
     fn on(self, capacity: ByteLength, block: ByteLength) -> ByteLength {
         let bytes = match self {
-            Written::Capacities(times) => (capacity.bytes() as f64 * times) as u64,
-            Written::Bytes(bytes) => bytes.bytes(),
+            WriteAmount::Capacities(times) => (capacity.bytes() as f64 * times) as u64,
+            WriteAmount::Bytes(bytes) => bytes.bytes(),
         };
         block * ByteLength::new(bytes).whole(block)
     }
 }
 
 /// Maximum storage time of a drive.
-const STORED_MOST: Nanoseconds = Nanoseconds::from_secs(100 * 365 * 24 * 3600);
+const MAX_STORAGE_TIME: Nanoseconds = Nanoseconds::from_secs(100 * 365 * 24 * 3600);
 
 /// Parses a storage time such as `365d`.
 ///
 /// # Errors
 /// Returns an error if the text is no duration, or longer than a hundred years.
-pub fn parse_stored(text: &str) -> Result<Nanoseconds, QuantityError> {
-    parse_duration(text).ok().filter(|&duration| duration <= STORED_MOST).ok_or_else(|| {
+pub fn parse_storage_time(text: &str) -> Result<Nanoseconds, QuantityError> {
+    parse_duration(text).ok().filter(|&duration| duration <= MAX_STORAGE_TIME).ok_or_else(|| {
         QuantityError {
             text: text.to_owned(),
             expected: "a duration of up to 100 years, such as 90d or 1y",
@@ -91,7 +91,7 @@ pub fn parse_stored(text: &str) -> Result<Nanoseconds, QuantityError> {
 ///
 /// # Errors
 /// Returns an error if the text has another form, or if a share is not between 0.1 and 99.9 %.
-pub fn parse_hot(text: &str) -> Result<Workload, QuantityError> {
+pub fn parse_hot_cold(text: &str) -> Result<Workload, QuantityError> {
     let wrong = || QuantityError {
         text: text.to_owned(),
         expected: "shares of the writes and of the drive, such as 80%:20%",
@@ -105,12 +105,12 @@ pub fn parse_hot(text: &str) -> Result<Workload, QuantityError> {
 
 /// Parameters of the preconditioning of a new drive.
 #[derive(Clone, Copy, Debug)]
-pub struct Ageing {
+pub struct Preconditioning {
     /// State to bring the drive into.
     pub state: State,
     /// Amount to write: for a steady drive after the steady state is set up, otherwise to reach the state.
     /// `None` is one capacity, or nothing for a steady drive.
-    pub written: Option<Written>,
+    pub written: Option<WriteAmount>,
     /// Storage time without power after the writes.
     pub stored_for: Nanoseconds,
     /// Workload of the steady state.
@@ -121,9 +121,9 @@ pub struct Ageing {
     pub seed: u64,
 }
 
-impl Ageing {
+impl Preconditioning {
     /// Returns the past writes that define the steady state.
-    fn past(&self) -> Past {
+    fn steady_history(&self) -> Past {
         Past { workload: self.workload, cache: self.cache, seed: self.seed }
     }
 }
@@ -139,7 +139,7 @@ pub struct Amounts {
     pub random: ByteLength,
 }
 
-impl Ageing {
+impl Preconditioning {
     /// Returns the amounts for a drive of `capacity`.
     pub fn amounts(&self, capacity: ByteLength) -> Amounts {
         let written = |or| self.written.map_or(or, |it| it.on(capacity, ByteLength::new(1)));
@@ -160,50 +160,52 @@ impl Ageing {
 /// # Errors
 /// Returns an error if the profile is invalid, theory has no steady state for it, or the watcher ends the
 /// run.
-pub fn age(
+pub fn precondition(
     name: &str,
     profile: &Profile,
-    ageing: Ageing,
+    preconditioning: Preconditioning,
     watcher: &mut dyn Watcher,
 ) -> Result<(SimulatedDrive, String), LabError> {
     let configuration = profile.configuration()?;
     let wrong = |why: String| LabError::Target { text: name.to_owned(), why };
-    let mut drive = match ageing.state {
-        State::Steady => SimulatedDrive::preconditioned(name, configuration, ageing.past())
-            .map_err(|error| match error {
-                AgeError::NoTheory { .. } => LabError::Unsupported(format!(
-                    "target '{name}': {error} (--state random --written 3x)"
-                )),
-                error => wrong(error.to_string()),
-            })?,
+    let mut drive = match preconditioning.state {
+        State::Steady => {
+            SimulatedDrive::preconditioned(name, configuration, preconditioning.steady_history())
+                .map_err(|error| match error {
+                    AgeError::NoTheory { .. } => LabError::Unsupported(format!(
+                        "target '{name}': {error} (--state random --written 3x)"
+                    )),
+                    error => wrong(error.to_string()),
+                })?
+        }
         _ => SimulatedDrive::new(name, configuration).map_err(|error| wrong(error.to_string()))?,
     };
-    let once = Written::Capacities(1.0);
-    let mut history = match ageing.state {
+    let once = WriteAmount::Capacities(1.0);
+    let mut history = match preconditioning.state {
         State::New => "new".to_owned(),
         State::Sequential => {
             let bytes = write(
                 &mut drive,
                 Pattern::Sequential,
-                ageing.written.unwrap_or(once),
-                ageing,
+                preconditioning.written.unwrap_or(once),
+                preconditioning,
                 watcher,
             )?;
             format!("written sequentially, {bytes} in requests of 1 MiB")
         }
         State::Random => {
-            write(&mut drive, Pattern::Sequential, once, ageing, watcher)?;
+            write(&mut drive, Pattern::Sequential, once, preconditioning, watcher)?;
             let bytes = write(
                 &mut drive,
                 Pattern::Random,
-                ageing.written.unwrap_or(once),
-                ageing,
+                preconditioning.written.unwrap_or(once),
+                preconditioning,
                 watcher,
             )?;
             format!("filled sequentially, then {bytes} written at random places, unit by unit")
         }
         State::Steady => {
-            let writes = match ageing.workload {
+            let writes = match preconditioning.workload {
                 Workload::Uniform => "random writes".to_owned(),
                 Workload::HotCold { writes, pages } => format!(
                     "random writes, {:.0} % of them to the first {:.0} % of the drive",
@@ -211,17 +213,17 @@ pub fn age(
                     pages * 100.0
                 ),
             };
-            let cache = match ageing.cache {
+            let cache = match preconditioning.cache {
                 CacheFill::Empty => "",
                 CacheFill::Full => ", its cache full",
             };
             let steady = format!("full, in the steady state of {writes}{cache}, built at once");
-            match ageing.written {
+            match preconditioning.written {
                 None => steady,
                 Some(written) => {
-                    let pattern = pattern_of(ageing.workload);
-                    let bytes = write(&mut drive, pattern, written, ageing, watcher)?;
-                    let places = match ageing.workload {
+                    let pattern = write_pattern(preconditioning.workload);
+                    let bytes = write(&mut drive, pattern, written, preconditioning, watcher)?;
+                    let places = match preconditioning.workload {
                         Workload::Uniform => "at random places",
                         Workload::HotCold { .. } => "to places in these shares",
                     };
@@ -230,16 +232,16 @@ pub fn age(
             }
         }
     };
-    if ageing.stored_for > Nanoseconds::ZERO {
-        drive.store(ageing.stored_for)?;
-        let days = ageing.stored_for.seconds() / 86_400.0;
+    if preconditioning.stored_for > Nanoseconds::ZERO {
+        drive.store(preconditioning.stored_for)?;
+        let days = preconditioning.stored_for.seconds() / 86_400.0;
         history.push_str(&format!("; then stored for {days:.0} days"));
     }
     Ok((drive, history))
 }
 
 /// Returns the order of blocks for writes of `workload` over a whole drive.
-pub(crate) fn pattern_of(workload: Workload) -> Pattern {
+pub(crate) fn write_pattern(workload: Workload) -> Pattern {
     let parts = |share: f64| (share * 10_000.0).round() as u16;
     match workload {
         Workload::Uniform => Pattern::Random,
@@ -253,8 +255,8 @@ pub(crate) fn pattern_of(workload: Workload) -> Pattern {
 fn write(
     drive: &mut SimulatedDrive,
     pattern: Pattern,
-    written: Written,
-    ageing: Ageing,
+    written: WriteAmount,
+    preconditioning: Preconditioning,
     watcher: &mut dyn Watcher,
 ) -> Result<ByteLength, LabError> {
     let description = drive.description();
@@ -276,18 +278,18 @@ fn write(
         region: Region::first(capacity - rest),
         amount: Amount::Bytes(bytes),
         rate: None,
-        seed: ageing.seed,
+        seed: preconditioning.seed,
         flush_at_end: false,
         interval: Nanoseconds::ZERO,
     };
     if bytes > ByteLength::ZERO {
-        drive.run_phase(&phase, &mut Watched::by(watcher))?;
+        drive.run_phase(&phase, &mut PhaseObserver::new(watcher))?;
     }
     if rest > ByteLength::ZERO && bytes >= phase.region.length {
         phase.block_size = unit;
         phase.region = Region { offset: capacity - rest, length: rest };
         phase.amount = Amount::Bytes(rest);
-        drive.run_phase(&phase, &mut Watched::by(watcher))?;
+        drive.run_phase(&phase, &mut PhaseObserver::new(watcher))?;
     }
     Ok(bytes)
 }
@@ -296,7 +298,7 @@ fn write(
 ///
 /// # Errors
 /// Returns an error if a file exists at `path` that must not be replaced.
-pub fn check_place(path: &Path, replace: bool) -> Result<(), LabError> {
+pub fn check_save_path(path: &Path, replace: bool) -> Result<(), LabError> {
     Ok(saved::refuse_existing(path, replace)?)
 }
 
@@ -317,7 +319,7 @@ pub fn save(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Unwatched;
+    use crate::experiment::NullWatcher;
     use ssdlab_units::GIB;
 
     fn profile() -> Profile {
@@ -330,11 +332,11 @@ mod tests {
         profile
     }
 
-    fn aged(state: State, written: Option<Written>) -> (SimulatedDrive, String) {
-        age(
+    fn preconditioned(state: State, written: Option<WriteAmount>) -> (SimulatedDrive, String) {
+        precondition(
             "test",
             &profile(),
-            Ageing {
+            Preconditioning {
                 state,
                 written,
                 stored_for: Nanoseconds::ZERO,
@@ -342,7 +344,7 @@ mod tests {
                 cache: CacheFill::Empty,
                 seed: 1,
             },
-            &mut Unwatched,
+            &mut NullWatcher,
         )
         .unwrap()
     }
@@ -350,17 +352,21 @@ mod tests {
     #[test]
     fn a_drive_is_written_as_its_history_says() {
         let units = profile().configuration().unwrap().geometry.logical_units();
-        let written = |aged: &(SimulatedDrive, String)| {
-            let inside = aged.0.inside().unwrap();
+        let written = |preconditioned: &(SimulatedDrive, String)| {
+            let inside = preconditioned.0.inside().unwrap();
             inside.counters.host_written(inside.unit).whole(inside.unit)
         };
-        assert_eq!(written(&aged(State::New, None)), 0);
-        assert_eq!(written(&aged(State::Sequential, None)), u64::from(units), "to the last unit");
-        let twice = aged(State::Random, Some(Written::Capacities(2.0)));
+        assert_eq!(written(&preconditioned(State::New, None)), 0);
+        assert_eq!(
+            written(&preconditioned(State::Sequential, None)),
+            u64::from(units),
+            "to the last unit"
+        );
+        let twice = preconditioned(State::Random, Some(WriteAmount::Capacities(2.0)));
         assert_eq!(written(&twice), 3 * u64::from(units));
         assert!(twice.1.contains("1.60 GiB written at random"), "{}", twice.1);
         assert_eq!(twice.0.inside().unwrap().counters.host_part_units, 0, "unit by unit");
-        let steady = aged(State::Steady, None);
+        let steady = preconditioned(State::Steady, None);
         assert_eq!(written(&steady), 0);
         assert!(steady.1.contains("built at once"));
     }
@@ -368,18 +374,18 @@ mod tests {
     #[test]
     fn hot_shares_are_two_percentages() {
         let hot = Workload::HotCold { writes: 0.8, pages: 0.2 };
-        assert_eq!(parse_hot("80%:20%"), Ok(hot));
+        assert_eq!(parse_hot_cold("80%:20%"), Ok(hot));
         for wrong in ["80%", "80:20", "0%:20%", "80%:100%"] {
-            assert!(parse_hot(wrong).is_err(), "{wrong}");
+            assert!(parse_hot_cold(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn amounts_are_capacities_or_lengths() {
-        assert_eq!(Written::parse("2x"), Ok(Written::Capacities(2.0)));
-        assert_eq!(Written::parse("1 GiB"), Ok(Written::Bytes(GIB)));
+        assert_eq!(WriteAmount::parse("2x"), Ok(WriteAmount::Capacities(2.0)));
+        assert_eq!(WriteAmount::parse("1 GiB"), Ok(WriteAmount::Bytes(GIB)));
         for wrong in ["x", "-1x", "1e9x", "much"] {
-            assert!(Written::parse(wrong).is_err(), "{wrong}");
+            assert!(WriteAmount::parse(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -387,7 +393,7 @@ mod tests {
     fn what_theory_does_not_know_is_said_with_the_way_out() {
         let mut profile = profile();
         profile.set("collection.policy", "cost-benefit").unwrap();
-        let ageing = Ageing {
+        let preconditioning = Preconditioning {
             state: State::Steady,
             written: None,
             stored_for: Nanoseconds::ZERO,
@@ -395,7 +401,9 @@ mod tests {
             cache: CacheFill::Empty,
             seed: 1,
         };
-        let error = age("test", &profile, ageing, &mut Unwatched).map(|_| ()).unwrap_err();
+        let error = precondition("test", &profile, preconditioning, &mut NullWatcher)
+            .map(|_| ())
+            .unwrap_err();
         assert!(error.to_string().contains("--state random"), "{error}");
     }
 }

@@ -4,10 +4,10 @@ use super::format;
 use crate::report::{Cell, Column, RecordedPicture, Recording, Series, Table};
 
 /// Maximum number of moments.
-const MOMENTS: usize = 8;
+const MAX_MOMENTS: usize = 8;
 
 /// Maximum number of characters for the blocks.
-const SIGNS: usize = 20;
+const MAX_CHARACTERS: usize = 20;
 
 /// Characters by valid share, from 0 to 100 %.
 const SHADES: [char; 5] = ['·', '░', '▒', '▓', '█'];
@@ -21,7 +21,7 @@ pub(super) fn table(recording: &Recording) -> Option<Table> {
     let cells = recording.pictures_of_cells()?;
     let count = recording.pictures.len();
     let mut shown: Vec<usize> =
-        (0..MOMENTS).map(|moment| moment * (count - 1) / (MOMENTS - 1)).collect();
+        (0..MAX_MOMENTS).map(|moment| moment * (count - 1) / (MAX_MOMENTS - 1)).collect();
     shown.dedup();
     let none = RecordedPicture::default();
     let rows = shown.iter().enumerate().map(|(row, &at)| {
@@ -33,7 +33,7 @@ pub(super) fn table(recording: &Recording) -> Option<Table> {
             Cell::from(picture.host_written_bytes),
             amplification(before, picture).map_or(Cell::from(""), Cell::from),
             Cell::from(100.0 * f64::from(picture.free_blocks) / f64::from(recording.blocks)),
-            Cell::from(format!("|{}|", shades(&cells[at], SIGNS, false))),
+            Cell::from(format!("|{}|", shades(&cells[at], MAX_CHARACTERS, false))),
         ]
     });
     let columns =
@@ -70,7 +70,7 @@ fn gib(bytes: u64) -> f64 {
 }
 
 /// Returns the position of each moment along the curves: the GiB written by the host.
-pub(super) fn along(recording: &Recording) -> impl Iterator<Item = f64> {
+pub(super) fn positions(recording: &Recording) -> impl Iterator<Item = f64> {
     recording.pictures.iter().map(|it| gib(it.host_written_bytes))
 }
 
@@ -101,10 +101,13 @@ mod tests {
     #[test]
     fn shades_go_from_nothing_valid_to_all() {
         let cells: Vec<u8> = [0, 64, 128, 192, 255].iter().flat_map(|&it| [3, it, 0, 0]).collect();
-        assert_eq!(shades(&cells, SIGNS, false), "·░▒▓█");
-        assert_eq!(shades(&cells, SIGNS, true), ".-+*#");
-        assert_eq!(shades(&[0, 255, 0, 0].repeat(1000), SIGNS, false), "█".repeat(SIGNS));
-        assert_eq!(shades(&[], SIGNS, false), "");
+        assert_eq!(shades(&cells, MAX_CHARACTERS, false), "·░▒▓█");
+        assert_eq!(shades(&cells, MAX_CHARACTERS, true), ".-+*#");
+        assert_eq!(
+            shades(&[0, 255, 0, 0].repeat(1000), MAX_CHARACTERS, false),
+            "█".repeat(MAX_CHARACTERS)
+        );
+        assert_eq!(shades(&[], MAX_CHARACTERS, false), "");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use ssdlab_drive::{LaneResult, Latencies, ThroughputPoint};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::{Record, words};
+use super::{Record, text_format};
 use crate::report::{Cell, Column, Level, Table};
 
 /// Results of one kind of request of one job.
@@ -30,18 +30,18 @@ pub(crate) const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// Results of one job, over all its copies (numjobs).
 #[derive(Clone, Debug)]
-pub(super) struct JobFigures {
+pub(super) struct JobResults {
     name: String,
     results: Vec<LaneResult>,
 }
 
-impl JobFigures {
-    pub(super) fn new(name: String, results: Vec<LaneResult>) -> JobFigures {
-        JobFigures { name, results }
+impl JobResults {
+    pub(super) fn new(name: String, results: Vec<LaneResult>) -> JobResults {
+        JobResults { name, results }
     }
 
     /// Adds the rows of the job to `rows`, and its latencies and throughput curve to the record.
-    pub(super) fn tell(&self, rows: &mut Vec<JobRow>, record: &mut Record) {
+    pub(super) fn add_to(&self, rows: &mut Vec<JobRow>, record: &mut Record) {
         let longest = self.results.iter().map(|one| one.phase.elapsed).max();
         let seconds = longest.map_or(0.0, Nanoseconds::seconds);
         let sum = |of: &dyn Fn(&LaneResult) -> ByteLength| self.results.iter().map(of).sum();
@@ -69,10 +69,13 @@ impl JobFigures {
                 mean_us: latencies.mean().map(Nanoseconds::micros),
                 percentiles_us: PERCENTILES.map(at),
             });
-            record.add_latencies(&format!("{}_{operation}", words::code(&self.name)), &latencies);
+            record.add_latencies(
+                &format!("{}_{operation}", text_format::series_code(&self.name)),
+                &latencies,
+            );
         }
         let points = self.curve();
-        record.add_series(words::code(&self.name), ("s", "MB/s"), &points);
+        record.add_series(text_format::series_code(&self.name), ("s", "MB/s"), &points);
     }
 
     /// Returns the number of reads, writes and trims per second, over all copies; `None` if nothing was
@@ -113,7 +116,9 @@ impl JobFigures {
     fn curve(&self) -> Vec<(f64, f64)> {
         let mut curve: Vec<(f64, f64)> = Vec::new();
         for result in &self.results {
-            for (index, point) in whole(&result.phase.throughput).iter().enumerate() {
+            for (index, point) in
+                merge_short_last_interval(&result.phase.throughput).iter().enumerate()
+            {
                 let (at, mb) = (point.until.seconds(), point.mb_per_second());
                 match curve.get_mut(index) {
                     Some((x, y)) => (*x, *y) = (x.max(at), *y + mb),
@@ -127,7 +132,7 @@ impl JobFigures {
 
 /// Returns the throughput points of a phase. A short last interval, with requests completed after the end of
 /// the time, is merged into the one before: its own rate would be random.
-pub(super) fn whole(points: &[ThroughputPoint]) -> Vec<ThroughputPoint> {
+pub(super) fn merge_short_last_interval(points: &[ThroughputPoint]) -> Vec<ThroughputPoint> {
     let mut points = points.to_vec();
     if let [.., before, last] = &mut points[..]
         && last.length < before.length
@@ -157,8 +162,9 @@ pub(crate) fn table(name: &str, rows: &[JobRow]) -> Table {
         ("seconds", "s"),
     ];
     let cells = |row: &JobRow| {
-        let per_second =
-            |amount: f64| Cell::from((row.requests >= RATE_REQUESTS).then(|| amount / row.seconds));
+        let per_second = |amount: f64| {
+            Cell::from((row.requests >= MIN_REQUESTS_FOR_RATE).then(|| amount / row.seconds))
+        };
         let mut cells = vec![
             Cell::from(row.job.as_str()),
             Cell::from(row.operation),
@@ -178,19 +184,19 @@ pub(crate) fn table(name: &str, rows: &[JobRow]) -> Table {
 }
 
 /// Minimum number of requests for a rate; with fewer, a rate is random.
-const RATE_REQUESTS: u64 = 10;
+const MIN_REQUESTS_FOR_RATE: u64 = 10;
 
 /// Adds a finding with the throughput of each job.
 pub(crate) fn conclude(rows: &[JobRow], record: &mut Record) {
     let moved = rows.iter().filter(|row| row.bytes > 0 && row.seconds > 0.0);
     let parts: Vec<String> = moved
         .map(|row| {
-            if row.requests < RATE_REQUESTS {
+            if row.requests < MIN_REQUESTS_FOR_RATE {
                 let (job, operation, number) = (&row.job, row.operation, row.requests);
                 let end = if number == 1 { "" } else { "s" };
                 return format!("{job} made {number} {operation}{end}, too few for a rate");
             }
-            let speed = words::speed(row.bytes as f64 / 1e6 / row.seconds);
+            let speed = text_format::throughput(row.bytes as f64 / 1e6 / row.seconds);
             let iops = crate::output::format::significant(row.requests as f64 / row.seconds);
             let verb = match row.operation {
                 "read" => "read",
@@ -209,5 +215,5 @@ pub(crate) fn conclude(rows: &[JobRow], record: &mut Record) {
         more => format!("; {more} more are in the table"),
     };
     let shown = &parts[..parts.len().min(MOST)];
-    record.find(Level::Info, "jobs", format!("{}{more}.", shown.join("; ")));
+    record.add_finding(Level::Info, "jobs", format!("{}{more}.", shown.join("; ")));
 }

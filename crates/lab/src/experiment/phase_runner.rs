@@ -6,20 +6,20 @@ use ssdlab_drive::{
 };
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::oracle::{Judgement, Oracle, Verdict};
-use super::{Record, Sample, Watched, Watcher, words};
+use super::theory_comparison::{SteadyVerdict, TheoryComparison, WriteHistory};
+use super::{PhaseObserver, Record, Sample, Watcher, text_format};
 use crate::error::LabError;
 use crate::report::Level;
 
 /// The runner of an experiment's phases: the drive, the watcher and the counts so far.
-pub(crate) struct Course<'a> {
+pub(crate) struct PhaseRunner<'a> {
     /// The drive.
     pub(super) drive: &'a mut dyn Drive,
     pub(super) watcher: &'a mut dyn Watcher,
     /// Sum of the weights of all steps. A step's share of the run is its weight divided by this sum.
     weights: f64,
     pub(super) tally: Tally,
-    oracle: Oracle,
+    history: WriteHistory,
     /// Maximum number of workloads that run in parallel on copies of the drive.
     pub(super) threads: usize,
 }
@@ -33,30 +33,30 @@ pub struct Tally {
     pub bytes: ByteLength,
     /// Counters of drives that no longer exist at the end of the run: copies, and drives before a purge that
     /// replaced them.
-    pub gone: Vec<Inside>,
+    pub finished_drives: Vec<Inside>,
     /// Virtual time of copies, which is not part of the time of the original drive.
-    pub time_of_copies: Nanoseconds,
+    pub time_on_copies: Nanoseconds,
     /// Erase state of the flash during the measured workloads.
-    pub(crate) flash: FlashSeen,
+    pub(crate) flash: EraseHistory,
     /// Comparisons of write amplification with theory.
-    pub(crate) judged: Vec<Judgement>,
+    pub(crate) theory_comparisons: Vec<TheoryComparison>,
     /// True if a purge replaced a saved drive by a new one.
-    pub(crate) forgot_what_was_saved: bool,
+    pub(crate) replaced_saved_drive: bool,
 }
 
 impl Tally {
     /// Adds a comparison with theory, or replaces the last one by a continuation of it.
-    fn judge(&mut self, judgement: Judgement) {
-        match self.judged.last_mut() {
-            Some(last) if judgement.continues => *last = judgement,
-            _ => self.judged.push(judgement),
+    fn add_comparison(&mut self, comparison: TheoryComparison) {
+        match self.theory_comparisons.last_mut() {
+            Some(last) if comparison.continues => *last = comparison,
+            _ => self.theory_comparisons.push(comparison),
         }
     }
 
     /// Applies the experiment's own verdict to the latest comparison with theory.
-    pub(super) fn decide(&mut self, verdict: Verdict) {
-        if let Some(last) = self.judged.last_mut() {
-            last.decide(verdict);
+    pub(super) fn apply_verdict(&mut self, verdict: SteadyVerdict) {
+        if let Some(last) = self.theory_comparisons.last_mut() {
+            last.apply_verdict(verdict);
         }
     }
 
@@ -64,20 +64,20 @@ impl Tally {
     pub(super) fn add(&mut self, other: Tally) {
         self.requests += other.requests;
         self.bytes += other.bytes;
-        self.gone.extend(other.gone);
-        self.time_of_copies += other.time_of_copies;
+        self.finished_drives.extend(other.finished_drives);
+        self.time_on_copies += other.time_on_copies;
         self.flash.fresh |= other.flash.fresh;
         self.flash.in_use |= other.flash.in_use;
         self.flash.erased |= other.flash.erased;
-        self.judged.extend(other.judged);
-        self.forgot_what_was_saved |= other.forgot_what_was_saved;
+        self.theory_comparisons.extend(other.theory_comparisons);
+        self.replaced_saved_drive |= other.replaced_saved_drive;
     }
 }
 
 /// Erase state of a simulated drive's flash during the measured workloads. Until the first erase, writes find
 /// free blocks without GC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FlashSeen {
+pub(crate) struct EraseHistory {
     /// True if a workload was measured that began before the first erase.
     fresh: bool,
     /// True if a workload was measured that ended after the first erase.
@@ -86,14 +86,14 @@ pub(crate) struct FlashSeen {
     erased: bool,
 }
 
-impl FlashSeen {
+impl EraseHistory {
     /// Returns the caveat about figures of a drive that began new; `None` if all were measured after the
     /// first erase.
     pub(crate) fn caveat(self) -> Option<&'static str> {
         match self {
-            FlashSeen { fresh: false, in_use: true, .. } => None,
-            FlashSeen { erased: true, .. } => Some(NEW_AT_FIRST),
-            FlashSeen { erased: false, .. } => Some(NEW_AND_EMPTY),
+            EraseHistory { fresh: false, in_use: true, .. } => None,
+            EraseHistory { erased: true, .. } => Some(PARTLY_NEW_CAVEAT),
+            EraseHistory { erased: false, .. } => Some(NEW_DRIVE_CAVEAT),
         }
     }
 
@@ -119,47 +119,47 @@ impl FlashSeen {
 }
 
 /// Caveat if all figures were measured before the first erase.
-const NEW_AND_EMPTY: &str = "the drive began new and empty: over-provisioning and collection play no part \
+const NEW_DRIVE_CAVEAT: &str = "the drive began new and empty: over-provisioning and collection play no part \
                              until more was written than it holds";
 
 /// Caveat if some figures were measured before the first erase.
-const NEW_AT_FIRST: &str = "the drive began new and empty: what was measured before its flash was \
+const PARTLY_NEW_CAVEAT: &str = "the drive began new and empty: what was measured before its flash was \
                             written once had no collection to wait for";
 
-/// Way in which a drive was emptied before a measurement.
+/// Outcome of the purge before a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Emptied {
+pub(crate) enum PurgeOutcome {
     /// The drive was purged, or is a new one.
     New,
     /// The drive cannot be purged; the area was trimmed.
     Trimmed,
     /// The drive can neither be purged nor trimmed, and keeps its data.
-    AsItWas,
+    Unsupported,
     /// The drive is a block device that cannot, or must not, be purged.
     Kept,
     /// The drive is a simulated one that keeps its data, as the user asked (`--purge none`).
-    KeptAsAsked,
+    KeptByUser,
 }
 
-impl<'a> Course<'a> {
+impl<'a> PhaseRunner<'a> {
     /// Returns a runner for steps whose weights add up to `weights`.
     pub(super) fn new(
         drive: &'a mut dyn Drive,
         watcher: &'a mut dyn Watcher,
         weights: f64,
-    ) -> Course<'a> {
-        let (tally, oracle) = (Tally::default(), Oracle::default());
-        Course { drive, watcher, weights, tally, oracle, threads: 1 }
+    ) -> PhaseRunner<'a> {
+        let (tally, history) = (Tally::default(), WriteHistory::default());
+        PhaseRunner { drive, watcher, weights, tally, history, threads: 1 }
     }
 
     /// Sets the number of workloads that may run in parallel on copies of the drive.
-    pub(super) fn with_threads(mut self, threads: usize) -> Course<'a> {
+    pub(super) fn with_threads(mut self, threads: usize) -> PhaseRunner<'a> {
         self.threads = threads;
         self
     }
 
     /// Adds the counts to `record`.
-    pub(super) fn end(self, record: &mut Record) {
+    pub(super) fn finish(self, record: &mut Record) {
         record.tally.add(self.tally);
     }
 
@@ -169,27 +169,27 @@ impl<'a> Course<'a> {
     }
 
     /// Begins a step.
-    pub(super) fn begin(&mut self, name: &str, weight: f64) {
+    pub(super) fn begin_step(&mut self, name: &str, weight: f64) {
         self.watcher.step(name, weight / self.weights());
     }
 
     /// Measures one workload as a step of its own.
     pub(super) fn run(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
         self.tally.flash.note(self.drive.inside());
-        let result = self.carry_out(phase, weight);
+        let result = self.run_unmeasured(phase, weight);
         self.tally.flash.note(self.drive.inside());
         result
     }
 
     /// Runs a workload that only preconditions the drive and is not measured.
-    pub(super) fn make_ready(&mut self, phase: &Phase, weight: f64) -> Result<(), LabError> {
-        self.carry_out(phase, weight).map(|_| ())
+    pub(super) fn precondition(&mut self, phase: &Phase, weight: f64) -> Result<(), LabError> {
+        self.run_unmeasured(phase, weight).map(|_| ())
     }
 
-    fn carry_out(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
-        self.begin(&phase.name, weight);
+    fn run_unmeasured(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
+        self.begin_step(&phase.name, weight);
         let before = self.drive.inside();
-        let result = self.drive.run_phase(phase, &mut Watched::by(self.watcher));
+        let result = self.drive.run_phase(phase, &mut PhaseObserver::new(self.watcher));
         self.tally.flash.note_erases(self.drive.inside());
         let result = result?;
         if let (Some(before), Some(after)) = (before, self.drive.inside()) {
@@ -198,8 +198,8 @@ impl<'a> Course<'a> {
                 host_units: counted.host_write_units,
                 flash_units: counted.flash_write_units(),
             });
-            if let Some(judgement) = self.oracle.note(phase, &before, &after) {
-                self.tally.judge(judgement);
+            if let Some(comparison) = self.history.add_phase(phase, &before, &after) {
+                self.tally.add_comparison(comparison);
             }
         }
         self.tally.requests += result.requests;
@@ -215,10 +215,10 @@ impl<'a> Course<'a> {
         weight: f64,
     ) -> Result<Vec<LaneResult>, LabError> {
         self.tally.flash.note(self.drive.inside());
-        self.begin(name, weight);
+        self.begin_step(name, weight);
         // Theory does not cover these workloads, nor phases after them.
-        self.oracle = Oracle::default();
-        let results = self.drive.run_lanes(lanes, &mut Watched::by(self.watcher));
+        self.history = WriteHistory::default();
+        let results = self.drive.run_lanes(lanes, &mut PhaseObserver::new(self.watcher));
         self.tally.flash.note(self.drive.inside());
         let results = results?;
         for result in &results {
@@ -231,26 +231,26 @@ impl<'a> Course<'a> {
     /// Lets the drive idle. If `duration` is zero, there is no step.
     pub(super) fn rest(&mut self, duration: Nanoseconds, weight: f64) -> Result<(), LabError> {
         if duration > Nanoseconds::ZERO {
-            self.begin(&format!("rest of {}", words::duration(duration)), weight);
-            self.drive.rest(duration, &mut Watched::by(self.watcher))?;
+            self.begin_step(&format!("rest of {}", text_format::duration(duration)), weight);
+            self.drive.rest(duration, &mut PhaseObserver::new(self.watcher))?;
         }
         Ok(())
     }
 
-    /// Returns `Emptied::KeptAsAsked` for a simulated drive that the user wants kept, otherwise `Emptied::New`.
-    /// Also notes if the purge replaces a saved drive.
-    pub(super) fn choice_of_new(&mut self) -> Emptied {
-        let Some(drive) = self.drive.simulated() else { return Emptied::New };
+    /// Returns `PurgeOutcome::KeptByUser` for a simulated drive that the user wants kept, otherwise
+    /// `PurgeOutcome::New`. Also notes if the purge replaces a saved drive.
+    pub(super) fn purge_choice(&mut self) -> PurgeOutcome {
+        let Some(drive) = self.drive.simulated() else { return PurgeOutcome::New };
         let is_kept = drive.way_to_make_new() == MakeNew::Nothing;
-        self.tally.forgot_what_was_saved |= drive.forgets_what_was_saved();
-        if is_kept { Emptied::KeptAsAsked } else { Emptied::New }
+        self.tally.replaced_saved_drive |= drive.forgets_what_was_saved();
+        if is_kept { PurgeOutcome::KeptByUser } else { PurgeOutcome::New }
     }
 
     /// Purges the drive. If that is not supported, trims `area`, which the run has written to.
-    pub(super) fn empty(&mut self, area: Region) -> Result<Emptied, LabError> {
-        self.oracle = Oracle::default();
-        if self.choice_of_new() == Emptied::KeptAsAsked {
-            return Ok(Emptied::KeptAsAsked);
+    pub(super) fn purge(&mut self, area: Region) -> Result<PurgeOutcome, LabError> {
+        self.history = WriteHistory::default();
+        if self.purge_choice() == PurgeOutcome::KeptByUser {
+            return Ok(PurgeOutcome::KeptByUser);
         }
         let before = self.drive.inside();
         let unless_unsupported = |outcome: Result<(), DriveError>| match outcome {
@@ -260,27 +260,27 @@ impl<'a> Course<'a> {
         };
         if unless_unsupported(self.drive.make_new())? {
             // A drive that was erased keeps its counters; one that was replaced begins at zero.
-            let begun =
+            let is_counter_reset =
                 |now: &Inside, before: &Inside| now.counters.requests < before.counters.requests;
-            let is_another = match (self.drive.inside(), &before) {
-                (Some(now), Some(before)) => begun(&now, before),
+            let is_new_drive = match (self.drive.inside(), &before) {
+                (Some(now), Some(before)) => is_counter_reset(&now, before),
                 _ => true,
             };
-            self.tally.gone.extend(before.filter(|_| is_another));
-            return Ok(Emptied::New);
+            self.tally.finished_drives.extend(before.filter(|_| is_new_drive));
+            return Ok(PurgeOutcome::New);
         }
         // A block device that cannot be purged must not be trimmed either.
         if self.drive.description().kind == DriveKind::Device {
-            return Ok(Emptied::Kept);
+            return Ok(PurgeOutcome::Kept);
         }
         let ignores_trim = |drive: &mut SimulatedDrive| drive.trim_path().end == TrimEnd::Ignored;
         if self.drive.simulated().is_some_and(ignores_trim) {
-            return Ok(Emptied::AsItWas);
+            return Ok(PurgeOutcome::Unsupported);
         }
         if unless_unsupported(self.drive.trim(area).map(|_| ()))? {
-            return Ok(Emptied::Trimmed);
+            return Ok(PurgeOutcome::Trimmed);
         }
-        Ok(Emptied::AsItWas)
+        Ok(PurgeOutcome::Unsupported)
     }
 }
 
@@ -293,26 +293,28 @@ pub(super) fn since(now: Option<Inside>, before: Option<Inside>) -> Option<Insid
     Some(Inside { counters, attribution, ..now })
 }
 
-impl Emptied {
+impl PurgeOutcome {
     /// Adds a finding if the drive was not purged as the protocol asks for.
-    pub(super) fn tell(self, record: &mut Record) {
+    pub(super) fn add_finding(self, record: &mut Record) {
         let what = match self {
-            Emptied::New => return,
-            Emptied::Trimmed => "the area under test was trimmed instead",
-            Emptied::AsItWas => "and its area cannot be trimmed: it was measured as it was",
-            Emptied::Kept | Emptied::KeptAsAsked => {
+            PurgeOutcome::New => return,
+            PurgeOutcome::Trimmed => "the area under test was trimmed instead",
+            PurgeOutcome::Unsupported => {
+                "and its area cannot be trimmed: it was measured as it was"
+            }
+            PurgeOutcome::Kept | PurgeOutcome::KeptByUser => {
                 let why = match self {
-                    Emptied::Kept => "; a caveat says why",
+                    PurgeOutcome::Kept => "; a caveat says why",
                     _ => ", as --purge none asks for",
                 };
                 let text = format!(
                     "The drive was not made new{why}. It was measured with what it held: figures \
                      called those of a new drive are those of a used one."
                 );
-                return record.find(Level::Warning, "not-made-new", text);
+                return record.add_finding(Level::Warning, "not-made-new", text);
             }
         };
-        record.find(
+        record.add_finding(
             Level::Notice,
             "not-made-new",
             format!(

@@ -16,7 +16,7 @@ use crate::error::LabError;
 const PREFIX: &str = "ssdlab-files-";
 
 /// A temporary directory of this run. It is removed with its contents when this value is dropped.
-pub(super) struct OwnDirectory {
+pub(super) struct TemporaryDirectory {
     path: PathBuf,
     /// Process that waits for the end of its input, which closes when this process ends in any way.
     guard: Option<Child>,
@@ -24,32 +24,32 @@ pub(super) struct OwnDirectory {
 
 /// Script of the guard. Ctrl-C reaches the guard, too, and must not end it. A process that still writes to
 /// the directory gets a second to end.
-const GUARD: &str = "trap '' INT TERM HUP; cat > /dev/null; \
+const GUARD_SCRIPT: &str = "trap '' INT TERM HUP; cat > /dev/null; \
                      rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }";
 
 fn guard(path: &Path) -> Option<Child> {
     let mut shell = Command::new("sh");
-    shell.args(["-c", GUARD, "sh"]).arg(path);
+    shell.args(["-c", GUARD_SCRIPT, "sh"]).arg(path);
     shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     // Without a guard, only a run that is killed leaves its directory behind.
     shell.current_dir("/").spawn().ok()
 }
 
-impl OwnDirectory {
+impl TemporaryDirectory {
     /// Creates a directory with a unique name in `parent`.
-    pub(super) fn create(parent: &Path) -> Result<OwnDirectory, LabError> {
+    pub(super) fn create(parent: &Path) -> Result<TemporaryDirectory, LabError> {
         loop {
             let random = RandomState::new().build_hasher().finish();
             let path = parent.join(format!("{PREFIX}{random:016x}"));
             match create_private(&path) {
                 Ok(()) => {
                     let guard = guard(&path);
-                    return Ok(OwnDirectory { path, guard });
+                    return Ok(TemporaryDirectory { path, guard });
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => {
                     let what = format!("cannot make a directory in {}", parent.display());
-                    return Err(failed(what, error));
+                    return Err(io_error(what, error));
                 }
             }
         }
@@ -61,7 +61,7 @@ impl OwnDirectory {
     }
 
     /// Ends the guard.
-    fn dismiss(&mut self) {
+    fn end_guard(&mut self) {
         if let Some(mut guard) = self.guard.take() {
             drop(guard.stdin.take());
             let _ = guard.wait();
@@ -71,7 +71,7 @@ impl OwnDirectory {
     /// Removes a directory that a killed run has left, if its name has the prefix. Returns true if it was
     /// removed.
     #[cfg(target_os = "linux")]
-    pub(super) fn remove_left(path: &Path) -> bool {
+    pub(super) fn remove_leftover(path: &Path) -> bool {
         let is_ours = path
             .file_name()
             .and_then(|name| name.to_str())
@@ -90,16 +90,16 @@ impl OwnDirectory {
     pub(super) fn remove(mut self) -> Result<(), LabError> {
         let path = self.path.clone();
         let outcome = fs::remove_dir_all(&path);
-        self.dismiss();
-        outcome.map_err(|error| failed(format!("cannot remove {}", path.display()), error))
+        self.end_guard();
+        outcome.map_err(|error| io_error(format!("cannot remove {}", path.display()), error))
     }
 }
 
-impl Drop for OwnDirectory {
+impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         // Callers that need the error call `remove` before.
         let _ = fs::remove_dir_all(&self.path);
-        self.dismiss();
+        self.end_guard();
     }
 }
 
@@ -117,8 +117,8 @@ pub(super) fn sync_file_system(path: &Path) -> Result<(), LabError> {
     #[cfg(target_os = "linux")]
     {
         let what = || format!("cannot sync the file system at {}", path.display());
-        let directory = fs::File::open(path).map_err(|error| failed(what(), error))?;
-        rustix::fs::syncfs(&directory).map_err(|error| failed(what(), error.into()))?;
+        let directory = fs::File::open(path).map_err(|error| io_error(what(), error))?;
+        rustix::fs::syncfs(&directory).map_err(|error| io_error(what(), error.into()))?;
     }
     #[cfg(not(target_os = "linux"))]
     let _ = path;
@@ -126,7 +126,7 @@ pub(super) fn sync_file_system(path: &Path) -> Result<(), LabError> {
 }
 
 /// Returns an error of the operating system.
-pub(super) fn failed(what: String, error: std::io::Error) -> LabError {
+pub(super) fn io_error(what: String, error: std::io::Error) -> LabError {
     let kind = match error.kind() {
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
         _ => ErrorKind::Io,
@@ -141,13 +141,13 @@ mod tests {
     #[test]
     fn a_directory_goes_with_its_value_and_all_that_is_in_it() {
         let parent = tempfile::tempdir().unwrap();
-        let own = OwnDirectory::create(parent.path()).unwrap();
+        let own = TemporaryDirectory::create(parent.path()).unwrap();
         fs::create_dir(own.path().join("sub")).unwrap();
         fs::write(own.path().join("sub/file"), "text").unwrap();
         own.sync().unwrap();
         drop(own);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
-        OwnDirectory::create(parent.path()).unwrap().remove().unwrap();
+        TemporaryDirectory::create(parent.path()).unwrap().remove().unwrap();
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
     }
 }
