@@ -55,7 +55,7 @@ const FIEMAP_FLAG_SYNC: u32 = 1;
 const FIEMAP_EXTENT_LAST: u32 = 1;
 /// Flags of extents whose place is not known, or that do not have the plain bytes of this file alone:
 /// unknown, not yet allocated, encoded, encrypted, not aligned, inline, packed, not written, shared.
-const FIEMAP_UNFIT: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800 | 0x2000;
+const FIEMAP_EXTENT_UNUSABLE: u32 = 0x2 | 0x4 | 0x8 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800 | 0x2000;
 
 /// `_IOWR('f', 11, struct fiemap)`.
 const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
@@ -85,7 +85,7 @@ pub fn places_of(file: &File) -> io::Result<Vec<Placed>> {
             return Err(io::Error::last_os_error());
         }
         let found = &map.extents[..(map.head.mapped as usize).min(BATCH)];
-        for extent in found.iter().filter(|extent| extent.flags & FIEMAP_UNFIT == 0) {
+        for extent in found.iter().filter(|extent| extent.flags & FIEMAP_EXTENT_UNUSABLE == 0) {
             placed.push(Placed {
                 in_file: ByteLength::new(extent.logical),
                 on_device: Region {
@@ -105,7 +105,7 @@ pub fn places_of(file: &File) -> io::Result<Vec<Placed>> {
 
 /// `struct fstrim_range`.
 #[repr(C)]
-struct TrimRange {
+struct FstrimRange {
     start: u64,
     length: u64,
     least: u64,
@@ -122,7 +122,7 @@ const FITRIM: libc::c_ulong = 0xC018_5879;
 /// user is not root.
 pub fn trim_free_space(directory: &File, region: Region) -> io::Result<ByteLength> {
     let mut range =
-        TrimRange { start: region.offset.bytes(), length: region.length.bytes(), least: 0 };
+        FstrimRange { start: region.offset.bytes(), length: region.length.bytes(), least: 0 };
     // SAFETY: the kernel reads and writes one range.
     let outcome = unsafe { libc::ioctl(directory.as_raw_fd(), FITRIM as _, &raw mut range) };
     if outcome < 0 {
@@ -137,11 +137,11 @@ pub fn discarded(device: &File) -> Option<ByteLength> {
     let number = device.metadata().ok()?.rdev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let counts = std::fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
-    discarded_of(&counts)
+    parse_discarded(&counts)
 }
 
 /// Returns the discarded bytes from the statistics of a block device (Documentation/block/stat.rst).
-fn discarded_of(counts: &str) -> Option<ByteLength> {
+fn parse_discarded(counts: &str) -> Option<ByteLength> {
     let sectors: u64 = counts.split_whitespace().nth(13)?.parse().ok()?;
     Some(ByteLength::new(sectors.checked_mul(512)?))
 }
@@ -149,7 +149,7 @@ fn discarded_of(counts: &str) -> Option<ByteLength> {
 /// `struct fsmap` (linux/fsmap.h).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct SpaceRecord {
+struct FsmapRecord {
     device: u32,
     flags: u32,
     physical: u64,
@@ -161,22 +161,22 @@ struct SpaceRecord {
 
 /// `struct fsmap_head` with space for records.
 #[repr(C)]
-struct SpaceMap {
+struct Fsmap {
     flags_in: u32,
     flags_out: u32,
     count: u32,
     entries: u32,
     reserved: [u64; 6],
-    keys: [SpaceRecord; 2],
-    records: [SpaceRecord; BATCH],
+    keys: [FsmapRecord; 2],
+    records: [FsmapRecord; BATCH],
 }
 
 /// `_IOWR('X', 59, struct fsmap_head)`.
 const FS_IOC_GETFSMAP: libc::c_ulong = 0xC0C0_583B;
 
-const SPECIAL_OWNER: u32 = 0x10;
-const LAST: u32 = 0x20;
-const OWNER_FREE: u64 = 1;
+const FMR_OF_SPECIAL_OWNER: u32 = 0x10;
+const FMR_OF_LAST: u32 = 0x20;
+const FMR_OWN_FREE: u64 = 1;
 
 /// Returns the regions that are free now within `region` of a file system. `directory` is any directory
 /// of it.
@@ -188,8 +188,8 @@ pub fn free_space(directory: &File, region: Region) -> io::Result<Vec<Region>> {
     let mut free: Vec<Region> = Vec::new();
     let mut start = region.offset.bytes();
     loop {
-        let low = SpaceRecord { physical: start, ..SpaceRecord::default() };
-        let high = SpaceRecord {
+        let low = FsmapRecord { physical: start, ..FsmapRecord::default() };
+        let high = FsmapRecord {
             device: u32::MAX,
             flags: u32::MAX,
             physical: end,
@@ -198,14 +198,14 @@ pub fn free_space(directory: &File, region: Region) -> io::Result<Vec<Region>> {
             length: 0,
             reserved: [0; 3],
         };
-        let mut map = SpaceMap {
+        let mut map = Fsmap {
             flags_in: 0,
             flags_out: 0,
             count: BATCH as u32,
             entries: 0,
             reserved: [0; 6],
             keys: [low, high],
-            records: [SpaceRecord::default(); BATCH],
+            records: [FsmapRecord::default(); BATCH],
         };
         // SAFETY: the kernel writes at most `count` records behind the head.
         let outcome =
@@ -215,7 +215,7 @@ pub fn free_space(directory: &File, region: Region) -> io::Result<Vec<Region>> {
         }
         let found = &map.records[..(map.entries as usize).min(BATCH)];
         for record in found {
-            if record.flags & SPECIAL_OWNER != 0 && record.owner == OWNER_FREE {
+            if record.flags & FMR_OF_SPECIAL_OWNER != 0 && record.owner == FMR_OWN_FREE {
                 free.push(Region {
                     offset: ByteLength::new(record.physical),
                     length: ByteLength::new(record.length),
@@ -223,7 +223,7 @@ pub fn free_space(directory: &File, region: Region) -> io::Result<Vec<Region>> {
             }
         }
         match found.last() {
-            Some(last) if last.flags & LAST == 0 && last.physical + last.length < end => {
+            Some(last) if last.flags & FMR_OF_LAST == 0 && last.physical + last.length < end => {
                 start = last.physical + last.length;
             }
             _ => return Ok(free),
@@ -238,9 +238,9 @@ mod tests {
     #[test]
     fn discarded_sectors_are_the_fourteenth_count() {
         let counts = "  1 2 3 4 5 6 7 8 9 10 11 12 13 2048 15 16 17\n";
-        assert_eq!(discarded_of(counts), Some(ByteLength::new(1 << 20)));
+        assert_eq!(parse_discarded(counts), Some(ByteLength::new(1 << 20)));
         // Before Linux 4.18 there were eleven fields.
-        assert_eq!(discarded_of("1 2 3 4 5 6 7 8 9 10 11"), None);
-        assert_eq!(discarded_of(""), None);
+        assert_eq!(parse_discarded("1 2 3 4 5 6 7 8 9 10 11"), None);
+        assert_eq!(parse_discarded(""), None);
     }
 }

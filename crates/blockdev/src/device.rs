@@ -1,6 +1,6 @@
 //! Device users (holders): finds out if a block device, or a part of it, is mounted, swapped to, or held.
 
-mod beneath;
+mod loop_backing;
 
 use std::fmt;
 use std::fs;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use super::exports::export_of;
 use super::inode::{Inode, backing_of};
 use super::mounts::{self, Mount};
-use super::openers::{Users, Wanted, openers};
 use super::portable;
+use super::writers::{WriteTargets, Writer, find_writer};
 
 /// Major and minor number of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,7 +59,7 @@ pub struct System {
     /// Returns true if the kernel reports that the device is claimed.
     pub(crate) claimed: fn(&Path) -> bool,
     /// Returns another program that has one of these open or mapped for writing.
-    pub(crate) openers: fn(&Wanted) -> io::Result<Users>,
+    pub(crate) find_writer: fn(&WriteTargets) -> io::Result<Writer>,
     /// Returns the file behind the loop device of this name.
     pub(crate) backing_of: fn(&str) -> io::Result<Inode>,
 }
@@ -72,7 +72,7 @@ impl System {
             sys: "/sys".into(),
             number_of: |path| DeviceNumber::of_block_device(&fs::metadata(path).ok()?),
             claimed: portable::is_claimed,
-            openers,
+            find_writer,
             backing_of: |name| backing_of(&Path::new("/dev").join(name)),
         }
     }
@@ -103,7 +103,7 @@ pub fn user_of(path: &Path, number: DeviceNumber, system: &System) -> io::Result
     if let Some(user) = listed_user_of_any(number, system)? {
         return Ok(Some(user));
     }
-    if let Some(user) = opener(number, system)? {
+    if let Some(user) = unclaimed_writer(number, system)? {
         return Ok(Some(user));
     }
     // The kernel is asked last: it knows of mounts in other mount namespaces too.
@@ -112,19 +112,22 @@ pub fn user_of(path: &Path, number: DeviceNumber, system: &System) -> io::Result
 
 /// Describes a user that could write to the device, its disk or a partition of it without having claimed
 /// it, as a virtual machine does; `None` if none is seen.
-pub fn opener(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
-    unclaimed_user(&Wanted { devices: related_in(number, system)?, files: Vec::new() }, system)
+pub fn unclaimed_writer(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
+    unclaimed_writer_of(
+        &WriteTargets { devices: related_in(number, system)?, files: Vec::new() },
+        system,
+    )
 }
 
 /// Describes a user that could write to one of these: the kernel, which exports it to others, or a
 /// program.
-fn unclaimed_user(wanted: &Wanted, system: &System) -> io::Result<Option<String>> {
-    if let Some(how) = export_of(wanted, system)? {
+fn unclaimed_writer_of(targets: &WriteTargets, system: &System) -> io::Result<Option<String>> {
+    if let Some(how) = export_of(targets, system)? {
         return Ok(Some(how));
     }
-    Ok(match (system.openers)(wanted)? {
-        Users::Program(words) => Some(words),
-        Users::Nobody | Users::NotSeen => None,
+    Ok(match (system.find_writer)(targets)? {
+        Writer::Program(words) => Some(words),
+        Writer::Nobody | Writer::NotAllVisible => None,
     })
 }
 
@@ -134,42 +137,42 @@ fn unclaimed_user(wanted: &Wanted, system: &System) -> io::Result<Option<String>
 ///
 /// # Errors
 /// Returns an error if that cannot be found out.
-pub fn writers(number: DeviceNumber) -> io::Result<Users> {
+pub fn find_writer_of(number: DeviceNumber) -> io::Result<Writer> {
     let system = System::real();
-    let mut wanted = Wanted { devices: related_in(number, &system)?, files: Vec::new() };
-    beneath::add_to(&mut wanted, number, &system)?;
-    match export_of(&wanted, &system)? {
-        Some(how) => Ok(Users::Program(format!("it is {how}"))),
-        None => openers(&wanted),
+    let mut targets = WriteTargets { devices: related_in(number, &system)?, files: Vec::new() };
+    loop_backing::add_backing(&mut targets, number, &system)?;
+    match export_of(&targets, &system)? {
+        Some(how) => Ok(Writer::Program(format!("it is {how}"))),
+        None => find_writer(&targets),
     }
 }
 
 /// Describes the use of the device, a partition of it, the disk that it is a partition of, or the backing
 /// of a loop device, as the lists of the system show it; `None` if there is none.
 pub fn listed_user_of_any(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
-    match listed_user_but(number, None, system)? {
-        None => beneath::user(number, system),
+    match listed_user_except(number, None, system)? {
+        None => loop_backing::user(number, system),
         listed => Ok(listed),
     }
 }
 
 /// Describes the use of the device itself, without the layers beneath. The loop device called `but` does
 /// not count.
-fn listed_user_but(
+fn listed_user_except(
     number: DeviceNumber,
-    but: Option<&str>,
+    except: Option<&str>,
     system: &System,
 ) -> io::Result<Option<String>> {
-    if let Some(user) = listed_user_of(number, but, system)? {
+    if let Some(user) = listed_user_of(number, except, system)? {
         return Ok(Some(user));
     }
     for (name, partition) in partitions_of(number, system)? {
-        if let Some(user) = listed_user_of(partition, but, system)? {
+        if let Some(user) = listed_user_of(partition, except, system)? {
             return Ok(Some(format!("its partition {name} is {user}")));
         }
     }
     if let Some(disk) = disk_of(number, system)?
-        && let Some(user) = listed_user_of(disk, but, system)?
+        && let Some(user) = listed_user_of(disk, except, system)?
     {
         return Ok(Some(format!("the disk it is a partition of is {user}")));
     }
@@ -222,7 +225,7 @@ fn disk_of(number: DeviceNumber, system: &System) -> io::Result<Option<DeviceNum
 
 fn listed_user_of(
     number: DeviceNumber,
-    but: Option<&str>,
+    except: Option<&str>,
     system: &System,
 ) -> io::Result<Option<String>> {
     for mount in system.mounts()? {
@@ -238,7 +241,7 @@ fn listed_user_of(
     if !holders.is_empty() {
         return Ok(Some(format!("held by {}", holders.join(", "))));
     }
-    Ok(match loop_on(number, but, system)? {
+    Ok(match loop_on(number, except, system)? {
         Some(name) => Some(format!("what {name} lies on")),
         None => btrfs_on(number, system)?.map(|id| format!("a member of the btrfs {id}")),
     })
@@ -246,10 +249,14 @@ fn listed_user_of(
 
 /// Returns a loop device other than `but` that lies on this device. Loop devices are not listed as
 /// holders.
-fn loop_on(number: DeviceNumber, but: Option<&str>, system: &System) -> io::Result<Option<String>> {
+fn loop_on(
+    number: DeviceNumber,
+    except: Option<&str>,
+    system: &System,
+) -> io::Result<Option<String>> {
     let blocks = system.sys.join("block");
-    for name in names_in(&blocks)?.into_iter().filter(|name| Some(name.as_str()) != but) {
-        let backing = beneath::read_backing(&blocks.join(&name))?;
+    for name in names_in(&blocks)?.into_iter().filter(|name| Some(name.as_str()) != except) {
+        let backing = loop_backing::read_backing(&blocks.join(&name))?;
         if backing.is_some_and(|path| (system.number_of)(&path) == Some(number)) {
             return Ok(Some(name));
         }
@@ -346,7 +353,7 @@ mod tests {
                 _ => None,
             },
             claimed: |_| false,
-            openers: |_| Ok(Users::Nobody),
+            find_writer: |_| Ok(Writer::Nobody),
             backing_of: |_| Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -431,13 +438,13 @@ mod tests {
     fn what_a_program_has_open_for_writing_is_in_use() {
         let root = tempfile::tempdir().unwrap();
         let mut system = system(root.path(), "", "");
-        system.openers = |wanted| {
-            assert_eq!(wanted.devices, [DISK, DeviceNumber { major: 8, minor: 1 }, PART]);
-            Ok(Users::Program("qemu (process 7) has /dev/sda2 open for writing".to_owned()))
+        system.find_writer = |targets| {
+            assert_eq!(targets.devices, [DISK, DeviceNumber { major: 8, minor: 1 }, PART]);
+            Ok(Writer::Program("qemu (process 7) has /dev/sda2 open for writing".to_owned()))
         };
         let user = user_of(Path::new("/dev/sda"), DISK, &system).unwrap();
         assert_eq!(user.unwrap(), "qemu (process 7) has /dev/sda2 open for writing");
-        system.openers = |_| Err(io::ErrorKind::NotFound.into());
+        system.find_writer = |_| Err(io::ErrorKind::NotFound.into());
         assert!(user_of(Path::new("/dev/sda"), DISK, &system).is_err());
     }
 

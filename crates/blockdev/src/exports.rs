@@ -11,17 +11,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::device::{DeviceNumber, System, names_in};
-use super::inode::Node;
-use super::openers::Wanted;
+use super::inode::NodeId;
+use super::writers::WriteTargets;
 
 /// Describes the export of one of these devices and files; `None` if none is exported.
 ///
 /// # Errors
 /// Returns an error if the configuration cannot be read.
-pub(crate) fn export_of(wanted: &Wanted, system: &System) -> io::Result<Option<String>> {
-    for served in all(system)? {
-        if served.is_one_of(wanted, system) {
-            return Ok(Some(format!("served to others by the kernel ({})", served.how)));
+pub(crate) fn export_of(targets: &WriteTargets, system: &System) -> io::Result<Option<String>> {
+    for export in all_exports(system)? {
+        if export.is_one_of(targets, system) {
+            return Ok(Some(format!("served to others by the kernel ({})", export.description)));
         }
     }
     Ok(None)
@@ -29,34 +29,34 @@ pub(crate) fn export_of(wanted: &Wanted, system: &System) -> io::Result<Option<S
 
 /// A device or file that the kernel exports.
 #[derive(Debug)]
-struct Served {
-    what: What,
+struct Export {
+    backing: Backing,
     /// Kind of the export, in words.
-    how: String,
+    description: String,
 }
 
 #[derive(Debug)]
-enum What {
-    Named(PathBuf),
+enum Backing {
+    Path(PathBuf),
     Device(DeviceNumber),
 }
 
-impl Served {
-    fn named(path: String, how: String) -> Served {
-        Served { what: What::Named(path.into()), how }
+impl Export {
+    fn of_path(path: String, description: String) -> Export {
+        Export { backing: Backing::Path(path.into()), description }
     }
 
-    fn is_one_of(&self, wanted: &Wanted, system: &System) -> bool {
-        let node = match &self.what {
-            What::Device(number) => Ok(Node::BlockDevice(*number)),
-            What::Named(path) => (system.number_of)(path)
-                .map_or_else(|| Node::at(path), |number| Ok(Node::BlockDevice(number))),
+    fn is_one_of(&self, targets: &WriteTargets, system: &System) -> bool {
+        let node = match &self.backing {
+            Backing::Device(number) => Ok(NodeId::BlockDevice(*number)),
+            Backing::Path(path) => (system.number_of)(path)
+                .map_or_else(|| NodeId::at(path), |number| Ok(NodeId::BlockDevice(number))),
         };
-        node.is_ok_and(|node| wanted.has(node))
+        node.is_ok_and(|node| targets.contains(node))
     }
 }
 
-fn all(system: &System) -> io::Result<Vec<Served>> {
+fn all_exports(system: &System) -> io::Result<Vec<Export>> {
     let config = system.sys.join("kernel/config");
     let mut found = Vec::new();
     nvme_targets(&config.join("nvmet/subsystems"), &mut found)?;
@@ -76,7 +76,7 @@ fn attribute(path: &Path) -> io::Result<String> {
 
 /// Finds NVMe over Fabrics exports (drivers/nvme/target/configfs.c):
 /// `subsystems/NQN/namespaces/ID/device_path`.
-fn nvme_targets(subsystems: &Path, found: &mut Vec<Served>) -> io::Result<()> {
+fn nvme_targets(subsystems: &Path, found: &mut Vec<Export>) -> io::Result<()> {
     for subsystem in names_in(subsystems)? {
         let namespaces = subsystems.join(&subsystem).join("namespaces");
         for namespace in names_in(&namespaces)? {
@@ -86,8 +86,8 @@ fn nvme_targets(subsystems: &Path, found: &mut Vec<Served>) -> io::Result<()> {
                 continue;
             }
             let path = attribute(&directory.join("device_path"))?;
-            let how = format!("nvmet subsystem {subsystem}, namespace {namespace}");
-            found.push(Served::named(path, how));
+            let description = format!("nvmet subsystem {subsystem}, namespace {namespace}");
+            found.push(Export::of_path(path, description));
         }
     }
     Ok(())
@@ -95,16 +95,16 @@ fn nvme_targets(subsystems: &Path, found: &mut Vec<Served>) -> io::Result<()> {
 
 /// Finds LIO exports (drivers/target/target_core_configfs.c): `core/PLUGIN_N/NAME/udev_path`, which the
 /// tools set, and `info`, in which fileio names its file (drivers/target/target_core_file.c).
-fn scsi_targets(core: &Path, found: &mut Vec<Served>) -> io::Result<()> {
+fn scsi_targets(core: &Path, found: &mut Vec<Export>) -> io::Result<()> {
     for adapter in names_in(core)? {
         for store in names_in(&core.join(&adapter))? {
             let directory = core.join(&adapter).join(&store);
-            let how = format!("SCSI target, backstore {adapter}/{store}");
+            let description = format!("SCSI target, backstore {adapter}/{store}");
             let path = attribute(&directory.join("udev_path"))?;
             let info = attribute(&directory.join("info"))?;
             let file = info.split_once("File: ").and_then(|(_, rest)| rest.split_once("  Size:"));
             let file = file.map(|(file, _)| file.to_owned());
-            let named = |path| Served::named(path, how.clone());
+            let named = |path| Export::of_path(path, description.clone());
             found.extend([Some(path), file].into_iter().flatten().map(named));
         }
     }
@@ -113,7 +113,7 @@ fn scsi_targets(core: &Path, found: &mut Vec<Served>) -> io::Result<()> {
 
 /// Finds USB mass storage exports (drivers/usb/gadget/function/f_mass_storage.c):
 /// `GADGET/functions/mass_storage.NAME/lun.N/file`.
-fn usb_gadgets(gadgets: &Path, found: &mut Vec<Served>) -> io::Result<()> {
+fn usb_gadgets(gadgets: &Path, found: &mut Vec<Export>) -> io::Result<()> {
     for gadget in names_in(gadgets)? {
         let functions = gadgets.join(&gadget).join("functions");
         for function in names_in(&functions)? {
@@ -123,7 +123,7 @@ fn usb_gadgets(gadgets: &Path, found: &mut Vec<Served>) -> io::Result<()> {
             let function = functions.join(&function);
             for lun in names_in(&function)?.iter().filter(|name| name.starts_with("lun.")) {
                 let path = attribute(&function.join(lun).join("file"))?;
-                found.push(Served::named(path, format!("USB gadget {gadget}, {lun}")));
+                found.push(Export::of_path(path, format!("USB gadget {gadget}, {lun}")));
             }
         }
     }
@@ -132,19 +132,19 @@ fn usb_gadgets(gadgets: &Path, found: &mut Vec<Served>) -> io::Result<()> {
 
 /// Finds exports of RDMA network block devices (drivers/block/rnbd/rnbd-srv-sysfs.c):
 /// `devices/NAME/block_dev`, a link to the block device in sysfs.
-fn rdma_devices(devices: &Path, found: &mut Vec<Served>) -> io::Result<()> {
+fn rdma_devices(devices: &Path, found: &mut Vec<Export>) -> io::Result<()> {
     for name in names_in(devices)? {
         let text = attribute(&devices.join(&name).join("block_dev/dev"))?;
         let Some(number) = DeviceNumber::parse(&text) else { continue };
-        let how = format!("rnbd server, {name}");
-        found.push(Served { what: What::Device(number), how });
+        let description = format!("rnbd server, {name}");
+        found.push(Export { backing: Backing::Device(number), description });
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::openers::Users;
+    use super::super::writers::Writer;
     use super::*;
 
     const DISK: DeviceNumber = DeviceNumber { major: 8, minor: 0 };
@@ -161,7 +161,7 @@ mod tests {
             sys: root.join("sys"),
             number_of: |path| (path == Path::new("/dev/sda")).then_some(DISK),
             claimed: |_| false,
-            openers: |_| Ok(Users::Nobody),
+            find_writer: |_| Ok(Writer::Nobody),
             backing_of: |_| Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -169,8 +169,8 @@ mod tests {
     fn found(attributes: &[(&str, &str)]) -> Option<String> {
         let root = tempfile::tempdir().unwrap();
         let system = system(root.path(), attributes);
-        let wanted = Wanted { devices: vec![DISK], files: Vec::new() };
-        export_of(&wanted, &system).unwrap()
+        let targets = WriteTargets { devices: vec![DISK], files: Vec::new() };
+        export_of(&targets, &system).unwrap()
     }
 
     const NVMET: &str = "kernel/config/nvmet/subsystems/nqn.one/namespaces/1";
@@ -179,9 +179,9 @@ mod tests {
     fn what_an_nvme_target_serves_is_found_once_it_is_enabled() {
         let path = &format!("{NVMET}/device_path")[..];
         let enable = &format!("{NVMET}/enable")[..];
-        let served = found(&[(path, "/dev/sda\n"), (enable, "1\n")]);
+        let export = found(&[(path, "/dev/sda\n"), (enable, "1\n")]);
         let words = "served to others by the kernel (nvmet subsystem nqn.one, namespace 1)";
-        assert_eq!(served.as_deref(), Some(words));
+        assert_eq!(export.as_deref(), Some(words));
         assert_eq!(found(&[(path, "/dev/sda\n"), (enable, "0\n")]), None);
         assert_eq!(found(&[(path, "/dev/sdb\n"), (enable, "1\n")]), None);
         assert_eq!(found(&[(path, "\n"), (enable, "1\n")]), None);
@@ -220,9 +220,9 @@ mod tests {
         fs::hard_link(&file, &link).unwrap();
         let path = format!("{NVMET}/device_path");
         let system = system(root.path(), &[(&path, &link.display().to_string())]);
-        let Node::File(inode) = Node::at(&file).unwrap() else { panic!("it is a file") };
-        let wanted = |files| Wanted { devices: Vec::new(), files };
-        assert!(export_of(&wanted(vec![inode]), &system).unwrap().is_some());
-        assert_eq!(export_of(&wanted(Vec::new()), &system).unwrap(), None);
+        let NodeId::File(inode) = NodeId::at(&file).unwrap() else { panic!("it is a file") };
+        let targets = |files| WriteTargets { devices: Vec::new(), files };
+        assert!(export_of(&targets(vec![inode]), &system).unwrap().is_some());
+        assert_eq!(export_of(&targets(Vec::new()), &system).unwrap(), None);
     }
 }

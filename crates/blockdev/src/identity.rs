@@ -33,7 +33,7 @@ pub struct Identity {
     pub is_usb: bool,
     /// Sequence number of the drive (`diskseq`), which distinguishes drives that got the same device
     /// number since the system started.
-    pub sequence: Option<String>,
+    pub disk_sequence: Option<String>,
     /// Link between the machine and the drive; `None` if not known.
     pub link: Option<Link>,
     /// Directory of the whole drive in sysfs.
@@ -80,7 +80,7 @@ impl Identity {
             is_read_only: is_set(text_in(&own.join("ro"))),
             is_zoned: text("queue/zoned").is_some_and(|zones| zones != "none"),
             is_usb: directory.iter().any(|part| part.to_string_lossy().starts_with("usb")),
-            sequence: text("diskseq"),
+            disk_sequence: text("diskseq"),
             link: link_of(&directory),
             directory,
         }
@@ -92,7 +92,7 @@ impl Identity {
     }
 
     /// Names the whole drive: its kernel name, its model and its capacity.
-    pub fn short_words(&self) -> String {
+    pub fn short_description(&self) -> String {
         let model = self.model.as_ref().map_or(String::new(), |model| format!(" ({model})"));
         let capacity = self.whole_capacity().map(|capacity| format!(", {capacity}"));
         format!("{}{model}{}", self.disk, capacity.unwrap_or_default())
@@ -105,7 +105,7 @@ impl Identity {
     }
 
     /// Describes the discards that the drive takes, and how large they may be.
-    pub fn discard_words(&self) -> String {
+    pub fn describe_discards(&self) -> String {
         match self.queue("discard_max_bytes") {
             None => "not known".to_owned(),
             Some(0) => "none".to_owned(),
@@ -227,7 +227,7 @@ mod tests {
         let found = Identity::of(NUMBER, &system);
         assert_eq!(found.to_string(), "Fast One, serial S1234, 1 MiB");
         assert_eq!(found.firmware.as_deref(), Some("1.0"));
-        assert_eq!(found.discard_words(), "none");
+        assert_eq!(found.describe_discards(), "none");
         assert!(!found.is_read_only && !found.is_zoned && !found.is_partition);
         let link = found.link.unwrap();
         // 8 GT/s by 4 lanes by 128/130, in bytes.

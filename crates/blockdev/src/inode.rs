@@ -17,7 +17,7 @@ pub struct Inode {
 
 /// An open or mapped file, identified as far as needed here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Node {
+pub(crate) enum NodeId {
     /// A block device, identified by its own number.
     BlockDevice(DeviceNumber),
     /// A regular file.
@@ -27,32 +27,32 @@ pub(crate) enum Node {
     Other,
 }
 
-impl Node {
+impl NodeId {
     /// Returns the node that a path leads to. The server of a remote file is not asked, since it may not
     /// answer.
     #[cfg(target_os = "linux")]
-    pub(crate) fn at(path: &Path) -> io::Result<Node> {
+    pub(crate) fn at(path: &Path) -> io::Result<NodeId> {
         use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
         let wanted = StatxFlags::TYPE | StatxFlags::INO;
         let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, wanted)?;
         Ok(match FileType::from_raw_mode(found.stx_mode.into()) {
-            FileType::BlockDevice => Node::BlockDevice(DeviceNumber {
+            FileType::BlockDevice => NodeId::BlockDevice(DeviceNumber {
                 major: found.stx_rdev_major,
                 minor: found.stx_rdev_minor,
             }),
-            FileType::RegularFile => Node::File(Inode {
+            FileType::RegularFile => NodeId::File(Inode {
                 file_system: DeviceNumber {
                     major: found.stx_dev_major,
                     minor: found.stx_dev_minor,
                 },
                 number: found.stx_ino,
             }),
-            _ => Node::Other,
+            _ => NodeId::Other,
         })
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn at(_: &Path) -> io::Result<Node> {
+    pub(crate) fn at(_: &Path) -> io::Result<NodeId> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
@@ -112,13 +112,13 @@ mod tests {
         std::fs::write(&one, "").unwrap();
         std::fs::write(&other, "").unwrap();
         std::fs::hard_link(&one, &two).unwrap();
-        assert_eq!(Node::at(&one).unwrap(), Node::at(&two).unwrap());
-        assert_ne!(Node::at(&one).unwrap(), Node::at(&other).unwrap());
+        assert_eq!(NodeId::at(&one).unwrap(), NodeId::at(&two).unwrap());
+        assert_ne!(NodeId::at(&one).unwrap(), NodeId::at(&other).unwrap());
         let found = std::fs::metadata(&one).unwrap();
         let file_system = DeviceNumber::from_raw(found.dev());
         let inode = Inode { file_system, number: found.ino() };
-        assert_eq!(Node::at(&one).unwrap(), Node::File(inode));
-        assert_eq!(Node::at(Path::new("/dev/null")).unwrap(), Node::Other);
+        assert_eq!(NodeId::at(&one).unwrap(), NodeId::File(inode));
+        assert_eq!(NodeId::at(Path::new("/dev/null")).unwrap(), NodeId::Other);
     }
 
     #[test]

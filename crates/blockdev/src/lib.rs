@@ -7,7 +7,7 @@
 //! | what is mounted, and what is swapped to | [`mounts`], [`Mount`] |
 //! | what a block device is, and what lies right below it | [`node`], for a running system as for a captured one |
 //! | what lies under a directory, down to the drive | [`place::Place`] |
-//! | who uses a device: mounts, holders, programs, the kernel's exports | [`System`], [`user_of`], [`writers`], [`openers`] |
+//! | who uses a device: mounts, holders, programs, the kernel's exports | [`System`], [`user_of`], [`find_writer_of`], [`writers`] |
 //! | what a drive is called, and what its link carries | [`Identity`] |
 //! | how a drive is | [`smart`] |
 //! | where a file lies on its device, and what is free there | [`block_map`] |
@@ -32,16 +32,16 @@ mod identity;
 mod inode;
 pub mod mounts;
 pub mod node;
-pub mod openers;
 pub mod place;
 mod portable;
 pub mod signatures;
 pub mod smart;
 pub mod tool;
+pub mod writers;
 
 pub use device::{
-    DeviceNumber, System, listed_user_of_any, loop_above, opener, partitions_of, related, user_of,
-    writers,
+    DeviceNumber, System, find_writer_of, listed_user_of_any, loop_above, partitions_of, related,
+    unclaimed_writer, user_of,
 };
 pub use identity::{Identity, Link, text_in};
 pub use mounts::Mount;

@@ -132,7 +132,7 @@ fn is_of_hypervisor(maker: &str) -> bool {
 
 /// Returns the reason, as a sentence, why the times of reads from these layers reveal little about flash,
 /// such as a virtual disk, a cache or a network in between; `None` if flash may be read directly.
-pub fn hidden_flash(layers: &[Layer]) -> Option<String> {
+pub fn why_flash_is_hidden(layers: &[Layer]) -> Option<String> {
     let system = System::real();
     if layers.is_empty() {
         return Some("It is not known on which drive it lies".to_owned());
@@ -253,14 +253,14 @@ impl Place {
 }
 
 /// Largest number of layers: a file system on a loop device on itself has no end.
-const DEEPEST: usize = 16;
+const LAYERS_MAX: usize = 16;
 
 fn layers_of(number: DeviceNumber, system: &System) -> Vec<Layer> {
     let mut layers: Vec<Layer> = Vec::new();
     let mut next: Vec<Node> = Node::of_number(system, number).into_iter().collect();
     while let Some(node) = next.pop() {
         let seen = layers.iter().any(|layer| layer.node.directory == node.directory);
-        if seen || layers.len() >= DEEPEST {
+        if seen || layers.len() >= LAYERS_MAX {
             continue;
         }
         // A stack: the last node is examined first.
@@ -318,7 +318,7 @@ mod tests {
         for maker in ["ATA Samsung SSD 840", " KXG50ZNV512G NVMe TOSHIBA 512GB"] {
             assert!(!is_of_hypervisor(maker), "{maker}");
         }
-        assert!(hidden_flash(&[]).is_some());
+        assert!(why_flash_is_hidden(&[]).is_some());
     }
 
     #[test]

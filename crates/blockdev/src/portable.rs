@@ -46,7 +46,7 @@ pub(crate) fn file_system(_: &Metadata) -> Option<DeviceNumber> {
 
 /// Returns true if both paths lead to the same file.
 #[cfg(unix)]
-pub(crate) fn is_one_file(one: &Path, other: &Path) -> bool {
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let identity = |path: &Path| std::fs::metadata(path).map(|found| (found.dev(), found.ino()));
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
@@ -54,7 +54,7 @@ pub(crate) fn is_one_file(one: &Path, other: &Path) -> bool {
 
 /// Returns true if both paths lead to the same file.
 #[cfg(not(unix))]
-pub(crate) fn is_one_file(one: &Path, other: &Path) -> bool {
+pub(crate) fn is_same_file(one: &Path, other: &Path) -> bool {
     let full = |path: &Path| std::fs::canonicalize(path);
     matches!((full(one), full(other)), (Ok(one), Ok(other)) if one == other)
 }
@@ -76,14 +76,14 @@ pub(crate) fn is_claimed(_: &Path) -> bool {
 }
 
 /// Puts a program that will be started into a process group of its own, so that Ctrl-C does not reach it.
-pub(crate) fn out_of_reach_of_interrupts(command: &mut Command) -> &mut Command {
+pub(crate) fn in_own_process_group(command: &mut Command) -> &mut Command {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
     command
 }
 
 /// Returns true if this metadata belongs to a file that can be executed.
-pub(crate) fn can_be_run(facts: &Metadata) -> bool {
+pub(crate) fn is_executable(facts: &Metadata) -> bool {
     #[cfg(unix)]
     let may = std::os::unix::fs::PermissionsExt::mode(&facts.permissions()) & 0o111 != 0;
     #[cfg(not(unix))]

@@ -17,7 +17,7 @@ fn by_wipefs(device: &Path) -> Result<Vec<String>, String> {
     let arguments = ["--json".as_ref(), "--no-act".as_ref(), device.as_os_str()];
     let output = tool::run("wipefs", &arguments, Some(tool::LOOK))?;
     if !output.status.success() {
-        return Err(format!("wipefs failed ({})", output.last_words()));
+        return Err(format!("wipefs failed ({})", output.last_line()));
     }
     // For a device without signatures wipefs prints nothing.
     let Some(data) = output.json() else { return Ok(Vec::new()) };
@@ -43,6 +43,6 @@ fn by_blkid(device: &Path) -> Result<Vec<String>, String> {
         (Some(0), Some(kind)) => Ok(vec![kind.to_owned()]),
         // The exit codes of blkid for a device without signatures.
         (Some(0 | 2), None) => Ok(Vec::new()),
-        _ => Err(format!("blkid failed ({})", output.last_words())),
+        _ => Err(format!("blkid failed ({})", output.last_line())),
     }
 }

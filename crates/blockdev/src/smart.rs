@@ -3,7 +3,7 @@
 //! Both print JSON whose names and types have changed over the years, so every field is optional.
 
 mod ata;
-mod loose;
+mod lenient;
 mod nvme;
 mod scsi;
 mod signs;
@@ -151,7 +151,7 @@ fn by_smartctl(device: &Path) -> Result<Smart, String> {
         return Ok(smart);
     }
     let said = data["smartctl"]["messages"][0]["string"].as_str().map(str::to_owned);
-    Err(format!("smartctl: {}", said.unwrap_or_else(|| output.last_words())))
+    Err(format!("smartctl: {}", said.unwrap_or_else(|| output.last_line())))
 }
 
 fn by_nvme(device: &Path) -> Result<Smart, String> {
@@ -159,7 +159,7 @@ fn by_nvme(device: &Path) -> Result<Smart, String> {
     let output = tool::run("nvme", &arguments, Some(tool::LOOK))?;
     let smart = output.json().map(|data| from_nvme(&data)).unwrap_or_default();
     match smart.is_silent() {
-        true => Err(format!("nvme: {}", output.last_words())),
+        true => Err(format!("nvme: {}", output.last_line())),
         false => Ok(smart),
     }
 }
@@ -268,7 +268,7 @@ impl Smart {
     }
 
     /// Records an error counter; above zero it is a sign of trouble.
-    fn take_count(&mut self, counter: Counter, count: Option<u64>) {
+    fn add_count(&mut self, counter: Counter, count: Option<u64>) {
         let Some(count) = count else { return };
         self.counts.push((counter, count));
         if count > 0 {
@@ -278,7 +278,7 @@ impl Smart {
 
     /// Records the outcome of self-tests, newest first. A failure counts until an extended test, which
     /// reads the whole drive, has passed.
-    fn take_self_tests(&mut self, tests: Vec<SelfTest>) {
+    fn add_self_tests(&mut self, tests: Vec<SelfTest>) {
         let since = tests.iter().take_while(|test| !(test.passed && test.is_extended));
         let failed = since.enumerate().find(|(_, test)| !test.passed);
         if let Some((place, test)) = failed {
@@ -308,7 +308,7 @@ impl Smart {
 
     /// Describes the share of the rated life that a run writing `bytes` uses: extrapolated from the bytes
     /// and the share used so far.
-    pub fn share_words(&self, bytes: ByteLength) -> String {
+    pub fn describe_endurance_share(&self, bytes: ByteLength) -> String {
         match (self.percentage_used, self.written) {
             (Some(used @ 1..), Some(written)) if written > ByteLength::ZERO => {
                 let share = bytes.bytes() as f64 / written.bytes() as f64 * used as f64;
@@ -358,7 +358,7 @@ mod tests {
                      0 media errors, health passed";
         assert_eq!(smart.words().replace("953.67 GiB", "954 GiB"), words);
         // 4 % for 1.024 TB: 10.24 GB are a hundredth of that.
-        let share = smart.share_words(ByteLength::new(10_240_000_000));
+        let share = smart.describe_endurance_share(ByteLength::new(10_240_000_000));
         assert!(share.starts_with("about 0.040 % of its rated endurance"), "{share}");
     }
 
@@ -453,7 +453,7 @@ mod tests {
 
     #[test]
     fn endurance_that_is_not_told_is_said() {
-        let share = |smart: Smart| smart.share_words(ByteLength::new(1));
+        let share = |smart: Smart| smart.describe_endurance_share(ByteLength::new(1));
         assert!(share(Smart::default()).contains("does not count it"));
         let fresh = Smart { percentage_used: Some(0), ..Smart::default() };
         assert!(share(fresh).contains("0 % used so far"));
@@ -463,7 +463,7 @@ mod tests {
             written: Some(ByteLength::new(1 << 40)),
             ..Smart::default()
         };
-        let words = little.share_words(ByteLength::new((1 << 40) / 10));
+        let words = little.describe_endurance_share(ByteLength::new((1 << 40) / 10));
         assert!(words.starts_with("less than 0.10 % of its rated endurance"), "{words}");
     }
 }

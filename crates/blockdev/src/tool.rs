@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::portable::{can_be_run, out_of_reach_of_interrupts};
+use super::portable::{in_own_process_group, is_executable};
 
 /// Directories of administration programs, which may be missing in PATH.
-const ALSO_THERE: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
+const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
 
 /// Time limit of a program that only reads: a drive that hangs must not hang the run.
 pub const LOOK: Duration = Duration::from_secs(10);
 
 /// Result of a program.
 #[derive(Debug)]
-pub struct Output {
+pub struct ToolOutput {
     /// Exit status.
     pub status: ExitStatus,
     /// Standard output.
@@ -28,7 +28,7 @@ pub struct Output {
     pub stderr: String,
 }
 
-impl Output {
+impl ToolOutput {
     /// Returns the JSON data in the output, if any. Text before the first brace is skipped.
     pub fn json(&self) -> Option<Value> {
         let start = self.stdout.find('{')?;
@@ -36,7 +36,7 @@ impl Output {
     }
 
     /// Returns the last line of output, to be quoted.
-    pub fn last_words(&self) -> String {
+    pub fn last_line(&self) -> String {
         let lines = self.stderr.lines().chain(self.stdout.lines());
         let last = lines.map(str::trim).rfind(|line| !line.is_empty());
         last.map_or_else(|| self.status.to_string(), str::to_owned)
@@ -47,12 +47,16 @@ impl Output {
 ///
 /// # Errors
 /// Returns a sentence without its end: that the program is not installed, cannot be run or took too long.
-pub fn run(program: &str, arguments: &[&OsStr], limit: Option<Duration>) -> Result<Output, String> {
+pub fn run(
+    program: &str,
+    arguments: &[&OsStr],
+    limit: Option<Duration>,
+) -> Result<ToolOutput, String> {
     let found = find(program).ok_or_else(|| format!("{program} is not installed"))?;
     let failed = |error| format!("{program} cannot be run ({error})");
     let mut command = Command::new(found);
     // Ctrl-C must only reach this process: a drive that is being erased must not be left halfway.
-    let mut child = out_of_reach_of_interrupts(&mut command)
+    let mut child = in_own_process_group(&mut command)
         .args(arguments)
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
@@ -60,17 +64,18 @@ pub fn run(program: &str, arguments: &[&OsStr], limit: Option<Duration>) -> Resu
         .stderr(Stdio::piped())
         .spawn()
         .map_err(failed)?;
-    let (stdout, stderr) = (gather(child.stdout.take()), gather(child.stderr.take()));
+    let (stdout, stderr) =
+        (read_in_background(child.stdout.take()), read_in_background(child.stderr.take()));
     let status = wait(&mut child, limit)
         .map_err(failed)?
         .ok_or_else(|| format!("{program} took too long and was ended"))?;
     let text = |reader: thread::JoinHandle<Vec<u8>>| {
         String::from_utf8_lossy(&reader.join().unwrap_or_default()).into_owned()
     };
-    Ok(Output { status, stdout: text(stdout), stderr: text(stderr) })
+    Ok(ToolOutput { status, stdout: text(stdout), stderr: text(stderr) })
 }
 
-fn gather(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
+fn read_in_background(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut stream) = stream {
@@ -103,12 +108,12 @@ fn find(program: &str) -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let places = own.iter().map(PathBuf::as_path).chain(ALSO_THERE.map(Path::new));
+    let places = own.iter().map(PathBuf::as_path).chain(SYSTEM_DIRECTORIES.map(Path::new));
     places.map(|place| place.join(program)).find(|path| is_program(path))
 }
 
 fn is_program(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| can_be_run(&found))
+    std::fs::metadata(path).is_ok_and(|found| is_executable(&found))
 }
 
 #[cfg(test)]
@@ -122,7 +127,7 @@ mod tests {
         assert_eq!(output.status.code(), Some(3));
         assert_eq!(output.json().unwrap()["a"], 1);
         let silent = run("sh", &["-c".as_ref(), "echo no >&2".as_ref()], None).unwrap();
-        assert_eq!(silent.last_words(), "no");
+        assert_eq!(silent.last_line(), "no");
         assert_eq!(silent.json(), None);
     }
 

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use ssdlab_blockio::data::BlockData;
-use ssdlab_blockio::{Engine, RealDrive, RealOptions, run_on_nothing};
+use ssdlab_blockio::{Engine, RealDrive, RealOptions, run_on_null_target};
 use ssdlab_drive::{Amount, Drive, DriveError, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
 
@@ -37,7 +37,7 @@ fn cost(phase: &Phase) -> Result<f64, DriveError> {
     let mut least = f64::INFINITY;
     for _ in 0..TRIES {
         let before = processor_nanos();
-        let result = run_on_nothing(phase)?;
+        let result = run_on_null_target(phase)?;
         let nanos = (processor_nanos() - before) as f64;
         least = least.min(nanos / result.requests as f64);
     }
@@ -47,7 +47,7 @@ fn cost(phase: &Phase) -> Result<f64, DriveError> {
 const TRIES: u32 = 10;
 const REQUESTS: u64 = 2_000_000;
 
-fn on_nothing() -> Result<(), DriveError> {
+fn on_null_target() -> Result<(), DriveError> {
     println!("ns of processor time a request, of 4 KiB, the least of {TRIES} tries");
     println!("pattern     reads  ns per request");
     for pattern in [Pattern::Sequential, Pattern::Random, Pattern::RandomOnce] {
@@ -104,7 +104,7 @@ fn on_drive(path: &Path) -> Result<(), DriveError> {
 }
 
 fn main() -> Result<(), DriveError> {
-    on_nothing()?;
+    on_null_target()?;
     data();
     match std::env::args_os().nth(1) {
         Some(path) => on_drive(Path::new(&path)),

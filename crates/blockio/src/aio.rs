@@ -17,14 +17,14 @@ use ssdlab_error::DriveError;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 use super::buffers::Buffers;
-use super::course::{Clock, Course, Request, Step, Watch};
 use super::handle::{Handle, io_error};
-use super::payload::{Carried, Payload};
+use super::payload::{Payload, WriteBlock};
+use super::phase_runner::{Clock, PhaseRunner, ProgressReporter, Request, Step};
 
 /// `struct iocb`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Block {
+struct Iocb {
     data: u64,
     /// `aio_key` and `aio_rw_flags`, in an order that depends on the byte order of the machine; both are
     /// zero.
@@ -46,7 +46,7 @@ const WRITE: u16 = 1;
 /// `struct io_event`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Answer {
+struct IoEvent {
     data: u64,
     block: u64,
     result: i64,
@@ -56,11 +56,11 @@ struct Answer {
 /// Number of calls in a row that return with all requests answered, after which the drive is taken to
 /// execute them within the call. A drive that works asynchronously may have finished a few requests by
 /// then, but not the one it has just been given.
-const CALLS_TOLD: u32 = 16;
+const INLINE_CALLS_MIN: u32 = 16;
 
 /// Knowledge on whether requests are executed within the call that submits them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InCall {
+enum InlineCompletion {
     /// Every request was executed within the call, in this number of calls, which is all calls so far.
     Perhaps(u32),
     /// At least one request was not executed within the call.
@@ -74,12 +74,12 @@ pub(super) enum Outcome {
     Over,
     /// Nothing is in flight, and the drive executes requests within the call that submits them: more
     /// sending threads would have more requests under way.
-    WantsSenders,
+    WantsThreads,
 }
 
 /// Returns true if io_uring would need a worker for each request to `handle`: the kernel refuses to read
 /// from the file without blocking.
-pub(super) fn is_better_for(handle: &Handle, block: ByteLength) -> bool {
+pub(super) fn needs_uring_workers(handle: &Handle, block: ByteLength) -> bool {
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
     let Ok(mut buffers) = Buffers::new(1, block) else { return false };
@@ -104,20 +104,20 @@ impl Context {
     /// # Safety
     /// The blocks must be complete, and their buffers must stay valid and untouched until they are
     /// answered.
-    unsafe fn submit(&self, blocks: &[*const Block]) -> io::Result<usize> {
-        let count = blocks.len() as libc::c_long;
+    unsafe fn submit(&self, iocbs: &[*const Iocb]) -> io::Result<usize> {
+        let count = iocbs.len() as libc::c_long;
         // SAFETY: as the caller promises.
-        let done = unsafe { libc::syscall(libc::SYS_io_submit, self.0, count, blocks.as_ptr()) };
+        let done = unsafe { libc::syscall(libc::SYS_io_submit, self.0, count, iocbs.as_ptr()) };
         usize::try_from(done).map_err(|_| io::Error::last_os_error())
     }
 
     /// Waits for at least one answer, but not longer than `timeout`. Returns the number of answers.
-    fn wait(&self, answers: &mut [Answer], timeout: Nanoseconds) -> io::Result<usize> {
+    fn wait(&self, events: &mut [IoEvent], timeout: Nanoseconds) -> io::Result<usize> {
         let time = libc::timespec {
             tv_sec: (timeout.nanos() / 1_000_000_000) as _,
             tv_nsec: (timeout.nanos() % 1_000_000_000) as libc::c_long,
         };
-        let most = answers.len() as libc::c_long;
+        let most = events.len() as libc::c_long;
         // SAFETY: there is space for as many answers, and the time outlives the call.
         let done = unsafe {
             libc::syscall(
@@ -125,7 +125,7 @@ impl Context {
                 self.0,
                 1 as libc::c_long,
                 most,
-                answers.as_mut_ptr(),
+                events.as_mut_ptr(),
                 &raw const time,
             )
         };
@@ -147,18 +147,18 @@ pub(super) struct Queue<'a> {
     context: Context,
     handle: &'a Handle,
     payload: Payload,
-    blocks: Vec<Block>,
-    answers: Vec<Answer>,
+    iocbs: Vec<Iocb>,
+    events: Vec<IoEvent>,
     /// Requests in flight and the moments at which they were submitted, by slot.
     slots: Vec<Option<(Request, Nanoseconds)>>,
     /// Data of the writes in flight, by slot.
-    carried: Vec<Carried>,
+    write_blocks: Vec<WriteBlock>,
     free: Vec<u32>,
     /// Slots that are filled and not submitted yet.
-    fresh: Vec<u32>,
-    pointers: Vec<*const Block>,
+    unsubmitted: Vec<u32>,
+    pointers: Vec<*const Iocb>,
     in_flight: usize,
-    in_call: InCall,
+    inline_completion: InlineCompletion,
 }
 
 impl<'a> Queue<'a> {
@@ -171,25 +171,25 @@ impl<'a> Queue<'a> {
         let context = Context::new(depth).map_err(|error| {
             io_error(format!("cannot set up asynchronous I/O at depth {depth}"), error)
         })?;
-        let blocks = (0..depth).map(|slot| Block {
+        let iocbs = (0..depth).map(|slot| Iocb {
             data: u64::from(slot),
             file: handle.file.as_raw_fd() as u32,
             length: payload.length().bytes(),
-            ..Block::default()
+            ..Iocb::default()
         });
         Ok(Queue {
             context,
             handle,
-            blocks: blocks.collect(),
+            iocbs: iocbs.collect(),
             payload,
-            answers: vec![Answer::default(); depth as usize],
+            events: vec![IoEvent::default(); depth as usize],
             slots: vec![None; depth as usize],
-            carried: vec![Carried::default(); depth as usize],
+            write_blocks: vec![WriteBlock::default(); depth as usize],
             free: (0..depth).rev().collect(),
-            fresh: Vec::with_capacity(depth as usize),
+            unsubmitted: Vec::with_capacity(depth as usize),
             pointers: Vec::with_capacity(depth as usize),
             in_flight: 0,
-            in_call: InCall::Perhaps(0),
+            inline_completion: InlineCompletion::Perhaps(0),
         })
     }
 
@@ -197,31 +197,31 @@ impl<'a> Queue<'a> {
     /// would be faster. `clock` started with the phase.
     pub(super) fn run(
         &mut self,
-        course: &mut Course,
-        watch: &mut Watch<'_>,
+        runner: &mut PhaseRunner,
+        reporter: &mut ProgressReporter<'_>,
         clock: &Clock,
-        may_share: bool,
+        may_use_threads: bool,
     ) -> Result<Outcome, DriveError> {
-        if !may_share {
-            self.in_call = InCall::No;
+        if !may_use_threads {
+            self.inline_completion = InlineCompletion::No;
         }
         let mut outcome = Ok(());
         let mut now = clock.now();
         loop {
-            let next_due = self.fill_due(course, now);
-            if !self.fresh.is_empty() {
+            let next_due = self.fill_due(runner, now);
+            if !self.unsubmitted.is_empty() {
                 now = if self.has_writes() { clock.now() } else { now };
                 self.submit(now)?;
             }
             if self.in_flight > 0 {
-                now = self.wait(course, clock, next_due, &mut outcome)?;
+                now = self.wait(runner, clock, next_due, &mut outcome)?;
             } else if let Some(until) = next_due {
-                clock.wait(until);
+                clock.wait_until(until);
                 now = clock.now();
-            } else if self.fresh.is_empty() {
+            } else if self.unsubmitted.is_empty() {
                 return outcome.map(|()| Outcome::Over);
             }
-            let told = watch.tell(now, || course.progress(now));
+            let told = reporter.report(now, || runner.progress(now));
             if let Err(error) = told
                 && outcome.is_ok()
             {
@@ -229,38 +229,38 @@ impl<'a> Queue<'a> {
             }
             if outcome.is_err() {
                 // The first error counts; it is returned once nothing is in flight.
-                course.stop();
-            } else if self.is_in_call() && self.fresh.is_empty() {
-                return Ok(Outcome::WantsSenders);
+                runner.stop();
+            } else if self.completes_inline() && self.unsubmitted.is_empty() {
+                return Ok(Outcome::WantsThreads);
             }
         }
     }
 
     /// Returns true if enough calls have shown that the drive executes requests within them.
-    fn is_in_call(&self) -> bool {
-        matches!(self.in_call, InCall::Perhaps(calls) if calls >= CALLS_TOLD)
+    fn completes_inline(&self) -> bool {
+        matches!(self.inline_completion, InlineCompletion::Perhaps(calls) if calls >= INLINE_CALLS_MIN)
     }
 
     /// Returns true if a write is about to be submitted, whose data took time to generate.
     fn has_writes(&self) -> bool {
-        self.fresh.iter().any(|&slot| self.blocks[slot as usize].opcode == WRITE)
+        self.unsubmitted.iter().any(|&slot| self.iocbs[slot as usize].opcode == WRITE)
     }
 
     /// Fills slots with the requests that are due. Returns the moment at which the next one is due, if it
     /// is time that the phase waits for.
-    fn fill_due(&mut self, course: &mut Course, now: Nanoseconds) -> Option<Nanoseconds> {
+    fn fill_due(&mut self, runner: &mut PhaseRunner, now: Nanoseconds) -> Option<Nanoseconds> {
         while let Some(&slot) = self.free.last() {
-            match course.next(now) {
+            match runner.next(now) {
                 Step::Send(request) => {
                     self.free.pop();
-                    let (buffer, carried) = self.payload.of(&request, slot);
-                    self.carried[slot as usize] = carried;
-                    let block = &mut self.blocks[slot as usize];
-                    block.opcode = if request.read { READ } else { WRITE };
-                    block.offset = request.offset.bytes() as i64;
-                    block.buffer = buffer.as_mut_ptr() as u64;
+                    let (buffer, write_block) = self.payload.take_buffer(&request, slot);
+                    self.write_blocks[slot as usize] = write_block;
+                    let iocb = &mut self.iocbs[slot as usize];
+                    iocb.opcode = if request.is_read { READ } else { WRITE };
+                    iocb.offset = request.offset.bytes() as i64;
+                    iocb.buffer = buffer.as_mut_ptr() as u64;
                     self.slots[slot as usize] = Some((request, Nanoseconds::ZERO));
-                    self.fresh.push(slot);
+                    self.unsubmitted.push(slot);
                 }
                 Step::Wait(until) => return Some(until),
                 Step::Done => return None,
@@ -271,8 +271,8 @@ impl<'a> Queue<'a> {
 
     fn submit(&mut self, now: Nanoseconds) -> Result<(), DriveError> {
         self.pointers.clear();
-        for &slot in &self.fresh {
-            self.pointers.push(&raw const self.blocks[slot as usize]);
+        for &slot in &self.unsubmitted {
+            self.pointers.push(&raw const self.iocbs[slot as usize]);
             if let Some((_, sent)) = &mut self.slots[slot as usize] {
                 *sent = now;
             }
@@ -281,13 +281,13 @@ impl<'a> Queue<'a> {
         // is answered; the context is dropped before them and waits for requests in flight.
         let taken = match unsafe { self.context.submit(&self.pointers) } {
             Ok(taken) => taken,
-            Err(error) if is_passing(&error) => 0,
+            Err(error) if is_transient(&error) => 0,
             Err(error) => {
                 let what = format!("asynchronous I/O on {}", self.handle.shown.display());
                 return Err(io_error(what, error));
             }
         };
-        self.fresh.drain(..taken);
+        self.unsubmitted.drain(..taken);
         self.in_flight += taken;
         Ok(())
     }
@@ -295,34 +295,34 @@ impl<'a> Queue<'a> {
     /// Processes the answers that arrive before the next request is due. Returns the time afterwards.
     fn wait(
         &mut self,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         clock: &Clock,
         next_due: Option<Nanoseconds>,
         outcome: &mut Result<(), DriveError>,
     ) -> Result<Nanoseconds, DriveError> {
-        let mut count = self.look_for_answers()?;
+        let mut count = self.poll_events()?;
         if count == 0 {
             let timeout = match next_due {
-                Some(until) => Clock::sleepable(clock.now(), until),
-                None => Watch::PAUSE,
+                Some(until) => Clock::sleep_time(clock.now(), until),
+                None => ProgressReporter::INTERVAL,
             };
-            count = self.answers_within(timeout)?;
+            count = self.wait_for_events(timeout)?;
         }
         let now = clock.now();
         self.in_flight -= count;
-        for answer in &self.answers[..count] {
-            let slot = answer.data as u32;
+        for event in &self.events[..count] {
+            let slot = event.data as u32;
             let (request, sent) =
                 self.slots[slot as usize].take().expect("an answer belongs to what is in flight");
             self.free.push(slot);
-            self.payload.give_back(self.carried[slot as usize]);
-            let length = self.blocks[slot as usize].length;
-            let done = match answer.result {
+            self.payload.release(self.write_blocks[slot as usize]);
+            let length = self.iocbs[slot as usize].length;
+            let done = match event.result {
                 code @ ..0 => Err(io::Error::from_raw_os_error(-code as i32)),
                 done => Ok(done as usize),
             };
             match done {
-                Ok(done) if done as u64 == length => course.answered(&request, sent, now),
+                Ok(done) if done as u64 == length => runner.record_completion(&request, sent, now),
                 failed if outcome.is_ok() => {
                     *outcome = Err(self.handle.transfer_error(&request, length as usize, failed));
                 }
@@ -333,19 +333,22 @@ impl<'a> Queue<'a> {
     }
 
     /// Takes the answers that are there already, as long as every call so far was answered completely.
-    fn look_for_answers(&mut self) -> Result<usize, DriveError> {
-        let InCall::Perhaps(calls) = self.in_call else { return Ok(0) };
-        let count = self.answers_within(Nanoseconds::ZERO)?;
-        self.in_call =
-            if count == self.in_flight { InCall::Perhaps(calls + 1) } else { InCall::No };
+    fn poll_events(&mut self) -> Result<usize, DriveError> {
+        let InlineCompletion::Perhaps(calls) = self.inline_completion else { return Ok(0) };
+        let count = self.wait_for_events(Nanoseconds::ZERO)?;
+        self.inline_completion = if count == self.in_flight {
+            InlineCompletion::Perhaps(calls + 1)
+        } else {
+            InlineCompletion::No
+        };
         Ok(count)
     }
 
     /// Waits for an answer, but not longer than `timeout`. Returns the number of answers.
-    fn answers_within(&mut self, timeout: Nanoseconds) -> Result<usize, DriveError> {
-        match self.context.wait(&mut self.answers, timeout) {
+    fn wait_for_events(&mut self, timeout: Nanoseconds) -> Result<usize, DriveError> {
+        match self.context.wait(&mut self.events, timeout) {
             Ok(count) => Ok(count),
-            Err(error) if is_passing(&error) => Ok(0),
+            Err(error) if is_transient(&error) => Ok(0),
             Err(error) => {
                 let what = format!("asynchronous I/O on {}", self.handle.shown.display());
                 Err(io_error(what, error))
@@ -355,7 +358,7 @@ impl<'a> Queue<'a> {
 }
 
 /// Returns true if a call ended for a passing reason: a signal came, or the queue is full.
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN))
 }
 
@@ -378,7 +381,7 @@ mod tests {
             ..RealOptions::default()
         };
         let mut drive = RealDrive::open(directory.path(), options).unwrap();
-        drive.without_workers = true;
+        drive.prefers_aio = true;
         drive.prepare(AREA).unwrap();
         drive
     }
@@ -401,7 +404,7 @@ mod tests {
 
     /// Returns the outcome of a phase of reads through the page cache, which executes them within the
     /// call.
-    fn outcome(bytes: ByteLength, may_share: bool) -> (Outcome, u64) {
+    fn outcome(bytes: ByteLength, may_use_threads: bool) -> (Outcome, u64) {
         // A file system in memory executes requests within the call.
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let mut drive = drive(&directory);
@@ -409,19 +412,19 @@ mod tests {
         let read = Phase { amount: Amount::Bytes(bytes), ..phase(Mix::READ, 8) };
         let payload = Payload::new(&crate::data::BlockData::new(3), &read, 0).unwrap();
         let mut queue = Queue::new(drive.handle().unwrap(), read.depth, payload).unwrap();
-        let (mut course, clock) = (Course::new(&read, 0), Clock::start());
+        let (mut runner, clock) = (PhaseRunner::new(&read, 0), Clock::start());
         let mut unobserved = Unobserved;
-        let mut watch = Watch::new(&mut unobserved);
-        let outcome = queue.run(&mut course, &mut watch, &clock, may_share).unwrap();
+        let mut reporter = ProgressReporter::new(&mut unobserved);
+        let outcome = queue.run(&mut runner, &mut reporter, &clock, may_use_threads).unwrap();
         assert_eq!(queue.in_flight, 0);
-        let requests = course.finish(ssdlab_units::Instant::START, clock.now()).requests;
+        let requests = runner.finish(ssdlab_units::Instant::START, clock.now()).requests;
         (outcome, requests)
     }
 
     #[test]
     fn a_drive_that_works_within_the_call_is_told_and_nothing_is_left_in_flight() {
-        let few = u64::from(CALLS_TOLD) * 8;
-        assert_eq!(outcome(AREA, true), (Outcome::WantsSenders, few));
+        let few = u64::from(INLINE_CALLS_MIN) * 8;
+        assert_eq!(outcome(AREA, true), (Outcome::WantsThreads, few));
         assert_eq!(outcome(AREA, false), (Outcome::Over, 1024));
         assert_eq!(outcome(KIB * 64, true), (Outcome::Over, 16));
     }

@@ -6,13 +6,13 @@
 //! with the sector's own key: no two sectors are alike, and none contains a repetition.
 //! [`BlockData::fill`] gives each sector of each write a new key, which costs one pass over memory. Where
 //! a request may only cost nanoseconds, blocks are made ahead, and each use of a block changes a part of
-//! it (`data/stock.rs`).
+//! it (`data/premade.rs`).
 //!
 //! A sector identifies itself: its first word follows from the seed and the place on the drive, and the
 //! three after it hide the number of the write, the key, and how often the block was used. So data that
 //! is read back can be checked without remembering what was written, see [`BlockData::verify`].
 
-pub(crate) mod stock;
+pub(crate) mod premade;
 
 use ssdlab_units::ByteLength;
 use thiserror::Error;
@@ -63,7 +63,7 @@ impl BlockData {
     /// Creates the data for `seed`.
     pub fn new(seed: u64) -> Self {
         // Other words than those that addresses with the same seed are drawn from.
-        let mut words = SplitMix64::new(mixed(seed ^ 0x6461_7461));
+        let mut words = SplitMix64::new(splitmix(seed ^ 0x6461_7461));
         BlockData {
             seed: words.next_word(),
             pool: (0..POOL_WORDS + SECTOR_WORDS).map(|_| words.next_word()).collect(),
@@ -110,10 +110,10 @@ impl BlockData {
     #[inline(always)]
     fn fill_sectors(&self, buffer: &mut [u8], mut place: u64, sequence: u64) {
         // This word is the same for all sectors of the write.
-        let write = mixed(sequence ^ self.seed);
+        let write = splitmix(sequence ^ self.seed);
         for sector in buffer.chunks_exact_mut(SECTOR_BYTES) {
             let label = label_of(place, self.seed);
-            let key = mixed(label ^ write);
+            let key = splitmix(label ^ write);
             let (words, _) = sector.as_chunks_mut::<8>();
             self.make(words, key);
             Stamp { sequence, key, uses: 0 }.put(label, words);
@@ -161,9 +161,9 @@ impl BlockData {
             return Err(Mismatch::Foreign { offset });
         }
         let stamp = Stamp::of(label, words);
-        let renewals = stock::renewals(self.seed, stamp.uses);
+        let renewals = premade::renewals(self.seed, stamp.uses);
         let differs = |(index, (word, random)): &(usize, (&[u8; 8], &u64))| {
-            let renewal = renewals[index / stock::PART_WORDS];
+            let renewal = renewals[index / premade::PART_WORDS];
             u64::from_le_bytes(**word) != **random ^ stamp.key ^ renewal
         };
         let pieces = words.iter().zip(self.piece(stamp.key)).enumerate();
@@ -210,28 +210,28 @@ struct Stamp {
 impl Stamp {
     #[inline(always)]
     fn put(self, label: u64, words: &mut [[u8; 8]]) {
-        let veil = label.wrapping_mul(ODD);
+        let mask = label.wrapping_mul(ODD);
         let uses = self.uses ^ self.sequence.wrapping_mul(ODD);
         words[0] = label.to_le_bytes();
-        words[1] = (self.sequence ^ veil).to_le_bytes();
-        words[2] = (self.key ^ veil.rotate_left(24)).to_le_bytes();
+        words[1] = (self.sequence ^ mask).to_le_bytes();
+        words[2] = (self.key ^ mask.rotate_left(24)).to_le_bytes();
         // The count of uses depends on the number, so that a wrong number gives a wrong count, and with
         // it wrong words.
-        words[3] = (uses ^ veil.rotate_left(48)).to_le_bytes();
+        words[3] = (uses ^ mask.rotate_left(48)).to_le_bytes();
     }
 
     fn of(label: u64, words: &[[u8; 8]]) -> Stamp {
-        let veil = label.wrapping_mul(ODD);
-        let sequence = u64::from_le_bytes(words[1]) ^ veil;
-        let key = u64::from_le_bytes(words[2]) ^ veil.rotate_left(24);
-        let uses = u64::from_le_bytes(words[3]) ^ veil.rotate_left(48);
+        let mask = label.wrapping_mul(ODD);
+        let sequence = u64::from_le_bytes(words[1]) ^ mask;
+        let key = u64::from_le_bytes(words[2]) ^ mask.rotate_left(24);
+        let uses = u64::from_le_bytes(words[3]) ^ mask.rotate_left(48);
         Stamp { sequence, key, uses: uses ^ sequence.wrapping_mul(ODD) }
     }
 }
 
 /// Returns the next word of SplitMix64 from `word`.
 #[inline(always)]
-fn mixed(word: u64) -> u64 {
+fn splitmix(word: u64) -> u64 {
     SplitMix64::new(word).next_word()
 }
 

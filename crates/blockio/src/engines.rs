@@ -4,11 +4,11 @@ use std::io;
 
 use ssdlab_units::{Instant, Nanoseconds};
 
-use super::course::{Clock, Course, Watch};
 use super::handle::Access;
 use super::medium::Medium;
 use super::payload::Payload;
-use super::threads::Senders;
+use super::phase_runner::{Clock, PhaseRunner, ProgressReporter};
+use super::threads::ThreadPlan;
 use super::{RealDrive, synchronous, threads};
 use ssdlab_drive::phase::{Mix, Phase};
 use ssdlab_drive::{Drive, Observer};
@@ -34,10 +34,10 @@ pub enum Engine {
     Threads,
 }
 
-/// Sender of the requests of one phase.
+/// Engine that runs one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sender {
-    One,
+enum PhaseEngine {
+    Synchronous,
     Threads,
     LinuxAio,
     IoUring,
@@ -45,7 +45,7 @@ enum Sender {
 
 impl RealDrive {
     /// Describes the engines that send requests, in words.
-    pub(super) fn engines(&self) -> String {
+    pub(super) fn describe_engines(&self) -> String {
         match self.options.engine {
             Engine::Auto => {}
             Engine::IoUring => return "io_uring, as asked for".to_owned(),
@@ -53,12 +53,12 @@ impl RealDrive {
             Engine::Synchronous => return "positioned I/O, as asked for".to_owned(),
             Engine::Threads => return "threads, as asked for".to_owned(),
         }
-        let above = match (&self.no_uring, self.without_workers) {
+        let above = match (&self.no_uring, self.prefers_aio) {
             (None, false) => "io_uring, polled where that pays",
             (None, true) => "Linux AIO (requests to it may wait, so io_uring would need threads)",
             (Some(_), _) => "threads",
         };
-        match self.looks_for_one(Mix::READ) {
+        match self.polls_at_depth_one(Mix::READ) {
             true => format!("positioned writes at depth 1, else {above}"),
             false => format!("positioned I/O at depth 1, above it {above}"),
         }
@@ -68,28 +68,30 @@ impl RealDrive {
     ///
     /// # Errors
     /// Returns an error if the engine that the user asked for is not available.
-    fn sender(&self, phase: &Phase) -> Result<Sender, DriveError> {
+    fn choose_engine(&self, phase: &Phase) -> Result<PhaseEngine, DriveError> {
         Ok(match self.options.engine {
-            Engine::Auto if phase.depth == 1 && !self.looks_for_one(phase.mix) => Sender::One,
-            Engine::Auto if self.no_uring.is_some() => Sender::Threads,
-            Engine::Auto if self.without_workers => Sender::LinuxAio,
-            Engine::Auto => Sender::IoUring,
+            Engine::Auto if phase.depth == 1 && !self.polls_at_depth_one(phase.mix) => {
+                PhaseEngine::Synchronous
+            }
+            Engine::Auto if self.no_uring.is_some() => PhaseEngine::Threads,
+            Engine::Auto if self.prefers_aio => PhaseEngine::LinuxAio,
+            Engine::Auto => PhaseEngine::IoUring,
             Engine::IoUring => match &self.no_uring {
-                None => Sender::IoUring,
+                None => PhaseEngine::IoUring,
                 Some(why) => {
                     let what = format!("{why}; choose another engine, such as --engine threads");
                     return Err(DriveError::new(ErrorKind::Unsupported, what));
                 }
             },
-            Engine::LinuxAio if cfg!(target_os = "linux") => Sender::LinuxAio,
+            Engine::LinuxAio if cfg!(target_os = "linux") => PhaseEngine::LinuxAio,
             Engine::LinuxAio => {
                 let what =
                     "there is no Linux AIO here; choose another engine, such as --engine threads";
                 return Err(DriveError::new(ErrorKind::Unsupported, what));
             }
-            Engine::Synchronous => Sender::One,
-            Engine::Threads if phase.depth == 1 => Sender::One,
-            Engine::Threads => Sender::Threads,
+            Engine::Synchronous => PhaseEngine::Synchronous,
+            Engine::Threads if phase.depth == 1 => PhaseEngine::Synchronous,
+            Engine::Threads => PhaseEngine::Threads,
         })
     }
 
@@ -98,23 +100,23 @@ impl RealDrive {
     /// is nothing to wait for. False for writes as well: a write sometimes has to update the time of the
     /// file, for which io_uring would hand the write to a worker thread, which runs late on a busy
     /// machine.
-    pub(super) fn looks_for_one(&self, mix: Mix) -> bool {
+    pub(super) fn polls_at_depth_one(&self, mix: Mix) -> bool {
         let is_direct = matches!(self.access, Access::Direct { .. });
-        mix == Mix::READ && is_direct && self.no_uring.is_none() && !self.without_workers
+        mix == Mix::READ && is_direct && self.no_uring.is_none() && !self.prefers_aio
     }
 
     /// Runs the phase with the engine for its depth. Returns the moment at which it began and its
     /// duration, without setting up and tearing down the engine.
-    pub(super) fn run_course(
+    pub(super) fn run_with_engine(
         &mut self,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         phase: &Phase,
         observer: &mut dyn Observer,
     ) -> Result<(Instant, Nanoseconds), DriveError> {
         let mut caveat = None;
         let file = self.handle()?;
         let data = BlockData::new(phase.seed);
-        let mut watch = Watch::new(observer);
+        let mut reporter = ProgressReporter::new(observer);
         let end = |clock: &Clock| {
             if phase.flush_at_end {
                 file.sync_data()?;
@@ -123,60 +125,60 @@ impl RealDrive {
         };
         let started;
         let elapsed;
-        let sender = self.sender(phase)?;
-        if sender == Sender::One {
+        let engine = self.choose_engine(phase)?;
+        if engine == PhaseEngine::Synchronous {
             if phase.depth > 1 {
-                caveat = Some(ONE_AT_A_TIME.to_owned());
+                caveat = Some(DEPTH_IS_ONE.to_owned());
             }
             let mut payload = Payload::new(&data, phase, self.sequence)?;
             let mut transfer = file;
             started = self.now();
             let clock = Clock::start();
-            synchronous::run(course, &mut watch, &clock, &mut payload, &mut transfer)?;
+            synchronous::run(runner, &mut reporter, &clock, &mut payload, &mut transfer)?;
             elapsed = end(&clock)?;
-        } else if sender == Sender::Threads {
+        } else if engine == PhaseEngine::Threads {
             caveat = match (&self.no_uring, self.options.engine) {
                 (Some(why), Engine::Auto) => Some(threads_caveat(why, phase.depth)),
-                _ => (phase.depth > threads::MOST_THREADS)
+                _ => (phase.depth > threads::THREADS_MAX)
                     .then(|| threads_caveat("as asked for", phase.depth)),
             };
-            let Senders { threads, together } = Senders::one_a_request(phase.depth);
+            let ThreadPlan { threads, batch } = ThreadPlan::per_request(phase.depth);
             let payloads = Payload::for_threads(&data, phase, self.sequence, threads)?;
             started = self.now();
             let clock = Clock::start();
-            threads::run(course, &mut watch, &clock, file, payloads, together)?;
+            threads::run(runner, &mut reporter, &clock, file, payloads, batch)?;
             elapsed = end(&clock)?;
         } else {
             #[cfg(target_os = "linux")]
             {
                 let payload = Payload::new(&data, phase, self.sequence)?;
-                if sender == Sender::LinuxAio {
+                if engine == PhaseEngine::LinuxAio {
                     let mut queue = aio::Queue::new(file, phase.depth, payload)?;
                     started = self.now();
                     let clock = Clock::start();
                     // If the user asked for this engine, it keeps its one thread, as in fio.
-                    let senders = (self.options.engine == Engine::Auto)
-                        .then(|| Senders::one_a_processor(phase.depth))
+                    let plan = (self.options.engine == Engine::Auto)
+                        .then(|| ThreadPlan::per_processor(phase.depth))
                         .flatten();
-                    let outcome = queue.run(course, &mut watch, &clock, senders.is_some())?;
-                    if let (aio::Outcome::WantsSenders, Some(senders)) = (outcome, senders) {
+                    let outcome = queue.run(runner, &mut reporter, &clock, plan.is_some())?;
+                    if let (aio::Outcome::WantsThreads, Some(plan)) = (outcome, plan) {
                         drop(queue);
-                        caveat = Some(in_call_caveat(senders.threads));
-                        let Senders { threads, together } = senders;
-                        let next = course.sequence();
+                        caveat = Some(inline_completion_caveat(plan.threads));
+                        let ThreadPlan { threads, batch } = plan;
+                        let next = runner.sequence();
                         let payloads = Payload::for_threads(&data, phase, next, threads)?;
-                        threads::run(course, &mut watch, &clock, file, payloads, together)?;
+                        threads::run(runner, &mut reporter, &clock, file, payloads, batch)?;
                     }
                     elapsed = end(&clock)?;
                 } else {
                     let mut ring =
-                        uring::Ring::new(file, phase.depth, payload, self.awake.is_kept())?;
+                        uring::Ring::new(file, phase.depth, payload, self.idle_hold.is_held())?;
                     if !ring.is_registered() {
-                        caveat = Some(UNREGISTERED.to_owned());
+                        caveat = Some(BUFFERS_NOT_REGISTERED.to_owned());
                     }
                     started = self.now();
                     let clock = Clock::start();
-                    ring.run(course, &mut watch, &clock)?;
+                    ring.run(runner, &mut reporter, &clock)?;
                     elapsed = end(&clock)?;
                 }
             }
@@ -190,15 +192,15 @@ impl RealDrive {
     }
 }
 
-const ONE_AT_A_TIME: &str =
+const DEPTH_IS_ONE: &str =
     "positioned I/O sends one request at a time, whatever depth is asked for";
 
 #[cfg(target_os = "linux")]
-const UNREGISTERED: &str = "the limit on locked memory is too low to register the buffers with io_uring: requests cost \
+const BUFFERS_NOT_REGISTERED: &str = "the limit on locked memory is too low to register the buffers with io_uring: requests cost \
      a little more processor time";
 
 fn threads_caveat(why: &str, depth: u32) -> String {
-    let most = threads::MOST_THREADS;
+    let most = threads::THREADS_MAX;
     let capped = if depth > most {
         format!(", so that a depth above {most} counts as {most}")
     } else {
@@ -208,7 +210,7 @@ fn threads_caveat(why: &str, depth: u32) -> String {
 }
 
 #[cfg(target_os = "linux")]
-fn in_call_caveat(threads: u32) -> String {
+fn inline_completion_caveat(threads: u32) -> String {
     format!(
         "the drive carries requests out within the call that sends them, so that no more of them \
          are under way than there are processors to send them: {threads} at depths above that"
@@ -217,20 +219,20 @@ fn in_call_caveat(threads: u32) -> String {
 
 /// Returns true if direct I/O to the device makes io_uring hand each request to a worker thread.
 #[cfg(target_os = "linux")]
-pub(super) fn is_without_workers(medium: &Medium, access: Access) -> bool {
+pub(super) fn prefers_aio(medium: &Medium, access: Access) -> bool {
     match (access, medium.handle()) {
-        (Access::Direct { alignment }, Ok(handle)) => aio::is_better_for(handle, alignment),
+        (Access::Direct { alignment }, Ok(handle)) => aio::needs_uring_workers(handle, alignment),
         _ => false,
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn is_without_workers(_: &Medium, _: Access) -> bool {
+pub(super) fn prefers_aio(_: &Medium, _: Access) -> bool {
     false
 }
 
 /// Returns the reason why io_uring is not available, or `None`.
-pub(super) fn why_no_uring() -> Option<String> {
+pub(super) fn uring_unavailable_reason() -> Option<String> {
     #[cfg(target_os = "linux")]
     let available = uring::available();
     #[cfg(not(target_os = "linux"))]
@@ -248,7 +250,7 @@ mod tests {
     use crate::RealOptions;
 
     /// Returns the engine for 4 KiB writes at a depth.
-    fn sender(drive: &RealDrive, depth: u32) -> Sender {
+    fn choose_engine(drive: &RealDrive, depth: u32) -> PhaseEngine {
         let phase = Phase {
             name: "test".into(),
             pattern: Pattern::Random,
@@ -262,17 +264,17 @@ mod tests {
             flush_at_end: false,
             interval: Nanoseconds::ZERO,
         };
-        drive.sender(&phase).unwrap()
+        drive.choose_engine(&phase).unwrap()
     }
 
     #[test]
     fn the_engine_that_was_asked_for_sends_at_every_depth() {
         let directory = tempfile::tempdir_in(".").unwrap();
         for (engine, expected) in [
-            (Engine::Synchronous, [Sender::One, Sender::One]),
-            (Engine::Threads, [Sender::One, Sender::Threads]),
-            (Engine::LinuxAio, [Sender::LinuxAio; 2]),
-            (Engine::IoUring, [Sender::IoUring; 2]),
+            (Engine::Synchronous, [PhaseEngine::Synchronous, PhaseEngine::Synchronous]),
+            (Engine::Threads, [PhaseEngine::Synchronous, PhaseEngine::Threads]),
+            (Engine::LinuxAio, [PhaseEngine::LinuxAio; 2]),
+            (Engine::IoUring, [PhaseEngine::IoUring; 2]),
         ] {
             let options = RealOptions {
                 engine,
@@ -284,8 +286,12 @@ mod tests {
             if engine == Engine::IoUring && drive.no_uring.is_some() {
                 continue;
             }
-            assert_eq!([1, 16].map(|depth| sender(&drive, depth)), expected, "{engine:?}");
-            assert!(drive.engines().ends_with("as asked for"), "{}", drive.engines());
+            assert_eq!([1, 16].map(|depth| choose_engine(&drive, depth)), expected, "{engine:?}");
+            assert!(
+                drive.describe_engines().ends_with("as asked for"),
+                "{}",
+                drive.describe_engines()
+            );
         }
     }
 }

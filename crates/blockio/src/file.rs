@@ -30,19 +30,19 @@ impl OwnFile {
         if let Some(name) = &target.file_name {
             let path = target.directory.join(name);
             let created = create_named(&path).map_err(|error| creation_error(&path, error));
-            return created.map(OwnFile::without_name);
+            return created.map(OwnFile::unlinked);
         }
         match create_unnamed(&target.directory) {
             Some(Ok(file)) => {
                 Ok(OwnFile { handle: Handle::of_file(file, &target.directory), path: None })
             }
             Some(Err(error)) => Err(creation_error(&target.directory, error)),
-            None => create_in(&target.directory).map(OwnFile::without_name),
+            None => create_in(&target.directory).map(OwnFile::unlinked),
         }
     }
 
     /// Unlinks the file. If that fails, the file keeps its name and is removed at the end.
-    fn without_name(mut self) -> OwnFile {
+    fn unlinked(mut self) -> OwnFile {
         let path = self.path.clone();
         if self.remove().is_err() {
             self.path = path;
@@ -183,7 +183,7 @@ fn creation_error(path: &Path, error: io::Error) -> DriveError {
 
 fn create_named(path: &Path) -> io::Result<OwnFile> {
     let file = os::create_new(path)?;
-    let path_to_remove = (!os::VANISHES_WHEN_CLOSED).then(|| path.to_owned());
+    let path_to_remove = (!os::DELETES_ON_CLOSE).then(|| path.to_owned());
     Ok(OwnFile { handle: Handle::of_file(file, path), path: path_to_remove })
 }
 
@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(file.path(), None);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         assert_eq!(file.handle.file.metadata().unwrap().nlink(), 0);
-        let file = create_in(directory.path()).unwrap().without_name();
+        let file = create_in(directory.path()).unwrap().unlinked();
         assert_eq!(file.path(), None);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
     }

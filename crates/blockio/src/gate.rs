@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use ssdlab_blockdev::openers::sees_all_processes;
+use ssdlab_blockdev::writers::sees_all_processes;
 use ssdlab_blockdev::{DeviceNumber, Identity, System, signatures};
 use ssdlab_error::{DriveError, ErrorKind};
 use ssdlab_units::ByteLength;
@@ -47,7 +47,7 @@ impl Candidate {
     /// [`ErrorKind::Refused`] if the device, a partition of it or the disk that it is a partition of is
     /// in use, if that cannot be found out, or if this user may not write to the device.
     /// [`ErrorKind::Unsupported`] if the device is read-only, without a medium or zoned.
-    pub fn look_at(path: &Path) -> Result<Candidate, DriveError> {
+    pub fn examine(path: &Path) -> Result<Candidate, DriveError> {
         Candidate::in_system(path, &System::real())
     }
 
@@ -93,7 +93,7 @@ impl Candidate {
     }
 
     /// Describes the text that the user has to type.
-    pub fn expected(&self) -> String {
+    pub fn expected_confirmation(&self) -> String {
         let path = self.named.display();
         match self.serial() {
             Some(serial) => format!("its serial ({serial}) or its path ({path})"),
@@ -110,26 +110,26 @@ impl Candidate {
         let refused = |why: String| Err(DriveError::new(ErrorKind::Refused, why));
         let named = self.named.display();
         if !destroy_data {
-            return refused(self.needs_consent());
+            return refused(self.consent_message());
         }
         let typed = typed.trim();
         let is_path = Path::new(typed) == self.named || Path::new(typed) == self.device;
         if typed.is_empty() || !(is_path || self.serial() == Some(typed)) {
             return refused(format!(
                 "'{typed}' does not confirm {named}: type {}; nothing was written",
-                self.expected()
+                self.expected_confirmation()
             ));
         }
         Ok(Permit(self))
     }
 
     /// Returns the message for a run without consent to lose the data.
-    pub fn needs_consent(&self) -> String {
+    pub fn consent_message(&self) -> String {
         format!(
             "{} is a block device, and this experiment destroys all that it holds; where that is \
              meant, add --destroy-data, and confirm with {}",
             self.named.display(),
-            self.expected()
+            self.expected_confirmation()
         )
     }
 }
@@ -153,7 +153,7 @@ impl Permit {
         }
         let user = ssdlab_blockdev::listed_user_of_any(number, &system);
         match user.and_then(|user| match user {
-            None => ssdlab_blockdev::opener(number, &system),
+            None => ssdlab_blockdev::unclaimed_writer(number, &system),
             user => Ok(user),
         }) {
             Ok(None) => {}
@@ -177,7 +177,7 @@ pub(super) struct OpenDevice {
 
 impl OpenDevice {
     /// Opens the device at `path` for reading only, even if it is in use.
-    pub(super) fn to_read(path: &Path) -> Result<OpenDevice, DriveError> {
+    pub(super) fn open_read_only(path: &Path) -> Result<OpenDevice, DriveError> {
         let system = System::real();
         let (device, number) = resolved(path, &system)?;
         let file = open(&device, false).map_err(|error| opening_error(path, error))?;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use ssdlab_error::{DriveError, ErrorKind};
 use ssdlab_units::ByteLength;
 
-use super::course::Request;
 use super::os;
+use super::phase_runner::Request;
 use super::synchronous::Transfer;
 
 /// Target of requests.
@@ -45,8 +45,8 @@ impl Handle {
     ///
     /// # Errors
     /// Returns an error if the system does not open the file again.
-    pub(super) fn for_another_thread(&self) -> Result<Option<Handle>, DriveError> {
-        let opened = os::opened_anew(&self.file).map_err(|error| {
+    pub(super) fn reopen(&self) -> Result<Option<Handle>, DriveError> {
+        let opened = os::reopen(&self.file).map_err(|error| {
             io_error(format!("cannot open {} again", self.shown.display()), error)
         })?;
         Ok(opened.map(|file| Handle { file, shown: self.shown.clone(), place: self.place }))
@@ -91,7 +91,7 @@ impl Handle {
     ) -> DriveError {
         let what = format!(
             "{} of {} at byte {} {}{}",
-            if request.read { "read" } else { "write" },
+            if request.is_read { "read" } else { "write" },
             ByteLength::new(length as u64),
             request.offset.bytes(),
             self.place,
@@ -110,7 +110,7 @@ impl Transfer for &Handle {
     fn transfer(&mut self, request: &Request, buffer: &mut [u8]) -> Result<(), DriveError> {
         let offset = request.offset.bytes();
         loop {
-            let done = if request.read {
+            let done = if request.is_read {
                 os::read_at(&self.file, buffer, offset)
             } else {
                 os::write_at(&self.file, buffer, offset)

@@ -13,25 +13,25 @@ use ssdlab_error::{DriveError, ErrorKind};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::buffers::Buffers;
-use super::course::{Clock, Request, Watch};
 use super::medium::Medium;
+use super::phase_runner::{Clock, ProgressReporter, Request};
 use super::synchronous::Transfer;
-use super::threads::MOST_THREADS;
+use super::threads::THREADS_MAX;
 use crate::data::BlockData;
 
 /// Largest number of threads over all lanes.
-const MOST_IN_ALL: u32 = 512;
+const IN_FLIGHT_MAX: u32 = 512;
 
 /// State that the threads of a lane share.
-struct Shared<'a, 'b> {
+struct LaneRunner<'a, 'b> {
     state: Mutex<State<'b>>,
     data: BlockData,
-    on: On<'a>,
+    context: Context<'a>,
 }
 
 /// State that all lanes share.
 #[derive(Clone, Copy)]
-struct On<'a> {
+struct Context<'a> {
     medium: &'a Medium,
     clock: &'a Clock,
     length: ByteLength,
@@ -45,17 +45,17 @@ struct On<'a> {
 struct State<'a> {
     lane: Lane<'a>,
     /// True if the source has no more requests, or the lane's time is up.
-    over: bool,
+    exhausted: bool,
     /// True if requests that were taken from the source and not sent yet are dropped.
     stopped: bool,
-    last_answer: Nanoseconds,
+    last_completion: Nanoseconds,
     result: LaneResult,
     meter: ThroughputMeter,
     end: Nanoseconds,
 }
 
 /// Target of the lanes, and the number of the next write.
-pub(super) struct Place<'a> {
+pub(super) struct LaneTarget<'a> {
     pub(super) medium: &'a Medium,
     pub(super) length: ByteLength,
     pub(super) alignment: ByteLength,
@@ -66,82 +66,85 @@ pub(super) struct Place<'a> {
 
 /// Returns true if a lane asks for a depth above the number of threads that it can have.
 pub(super) fn is_capped(lanes: &[Lane<'_>]) -> bool {
-    lanes.iter().any(|lane| lane.depth > MOST_THREADS)
+    lanes.iter().any(|lane| lane.depth > THREADS_MAX)
 }
 
 /// Runs all lanes to their end.
 pub(super) fn run(
-    place: Place<'_>,
+    target: LaneTarget<'_>,
     lanes: Vec<Lane<'_>>,
     observer: &mut dyn Observer,
 ) -> Result<Vec<LaneResult>, DriveError> {
-    let threads: u32 = lanes.iter().map(|lane| lane.depth.min(MOST_THREADS)).sum();
-    if threads > MOST_IN_ALL {
+    let threads: u32 = lanes.iter().map(|lane| lane.depth.min(THREADS_MAX)).sum();
+    if threads > IN_FLIGHT_MAX {
         let message =
-            format!("{threads} requests in flight over all jobs, and {MOST_IN_ALL} can be here");
+            format!("{threads} requests in flight over all jobs, and {IN_FLIGHT_MAX} can be here");
         return Err(DriveError::new(ErrorKind::Usage, message));
     }
     let expected: Option<ByteLength> = lanes.iter().map(|lane| lane.expected).sum();
     let time_total = lanes.iter().filter_map(|lane| lane.time).max();
     let (clock, first_error) = (Clock::start(), Mutex::new(None));
-    let sequence = Mutex::new(*place.sequence);
-    let on = On {
-        medium: place.medium,
+    let sequence = Mutex::new(*target.sequence);
+    let context = Context {
+        medium: target.medium,
         clock: &clock,
-        length: place.length,
-        alignment: place.alignment,
+        length: target.length,
+        alignment: target.alignment,
         first_error: &first_error,
         sequence: &sequence,
     };
-    let shared: Vec<Shared> = lanes.into_iter().map(|lane| Shared::new(lane, on, &place)).collect();
-    let mut watch = Watch::new(observer);
+    let shared: Vec<LaneRunner> =
+        lanes.into_iter().map(|lane| LaneRunner::new(lane, context, &target)).collect();
+    let mut reporter = ProgressReporter::new(observer);
     let mut outcome = Ok(());
     std::thread::scope(|scope| {
         let (alive, over) = channel::<()>();
         for lane in &shared {
-            let depth = locked(&lane.state).lane.depth.min(MOST_THREADS);
+            let depth = locked(&lane.state).lane.depth.min(THREADS_MAX);
             for _ in 0..depth {
                 let alive = alive.clone();
                 scope.spawn(move || lane.work(alive));
             }
         }
         drop(alive);
-        while let Err(RecvTimeoutError::Timeout) = over.recv_timeout(Duration::from(Watch::PAUSE)) {
+        while let Err(RecvTimeoutError::Timeout) =
+            over.recv_timeout(Duration::from(ProgressReporter::INTERVAL))
+        {
             let elapsed = clock.now();
-            let bytes_done = shared.iter().map(Shared::bytes).sum();
+            let bytes_done = shared.iter().map(LaneRunner::bytes).sum();
             let progress = Progress { bytes_done, bytes_total: expected, elapsed, time_total };
             if outcome.is_ok() {
-                outcome = watch.tell(elapsed, || progress);
+                outcome = reporter.report(elapsed, || progress);
             }
             if outcome.is_err() {
-                shared.iter().for_each(Shared::stop);
+                shared.iter().for_each(LaneRunner::stop);
             }
         }
     });
-    *place.sequence = *locked(&sequence);
+    *target.sequence = *locked(&sequence);
     if let Some(error) = locked(&first_error).take() {
         return Err(error);
     }
     outcome?;
-    shared.into_iter().map(Shared::finish).collect()
+    shared.into_iter().map(LaneRunner::finish).collect()
 }
 
-impl<'a, 'b> Shared<'a, 'b> {
-    fn new(lane: Lane<'b>, on: On<'a>, place: &Place<'_>) -> Shared<'a, 'b> {
-        let begun = LaneResult::begun(PhaseResult::begun(place.now + lane.ramp));
+impl<'a, 'b> LaneRunner<'a, 'b> {
+    fn new(lane: Lane<'b>, context: Context<'a>, target: &LaneTarget<'_>) -> LaneRunner<'a, 'b> {
+        let begun = LaneResult::begun(PhaseResult::begun(target.now + lane.ramp));
         let data = BlockData::new(lane.seed);
         let meter = ThroughputMeter::new(lane.interval);
         let end = lane.ramp;
         let state = State {
             lane,
-            over: false,
+            exhausted: false,
             stopped: false,
-            last_answer: Nanoseconds::ZERO,
+            last_completion: Nanoseconds::ZERO,
             result: begun,
             meter,
             end,
         };
-        Shared { state: Mutex::new(state), data, on }
+        LaneRunner { state: Mutex::new(state), data, context }
     }
 
     fn bytes(&self) -> ByteLength {
@@ -151,19 +154,19 @@ impl<'a, 'b> Shared<'a, 'b> {
 
     fn stop(&self) {
         let mut state = locked(&self.state);
-        (state.over, state.stopped) = (true, true);
+        (state.exhausted, state.stopped) = (true, true);
     }
 
     fn fail(&self, error: DriveError) {
         self.stop();
-        locked(self.on.first_error).get_or_insert(error);
+        locked(self.context.first_error).get_or_insert(error);
     }
 
     /// Sends one request after the other. An error ends all threads of this lane, and those of other
     /// lanes after their current request.
     fn work(&self, _alive: Sender<()>) {
         let mut buffers: Option<(ByteLength, Buffers)> = None;
-        while locked(self.on.first_error).is_none() {
+        while locked(self.context.first_error).is_none() {
             match self.next(&mut buffers) {
                 Ok(true) => {}
                 Ok(false) => return,
@@ -176,60 +179,60 @@ impl<'a, 'b> Shared<'a, 'b> {
     /// Takes the next request and executes it. Returns false if there is none.
     fn next(&self, buffers: &mut Option<(ByteLength, Buffers)>) -> Result<bool, DriveError> {
         let mut state = locked(&self.state);
-        if state.over {
+        if state.exhausted {
             return Ok(false);
         }
         let Some(request) = state.lane.source.next_request()? else {
-            state.over = true;
+            state.exhausted = true;
             return Ok(false);
         };
-        check_request(&state.lane.name, &request, self.on.length, self.on.alignment)?;
-        let pause = Some(state.last_answer + request.pause);
+        check_request(&state.lane.name, &request, self.context.length, self.context.alignment)?;
+        let pause = Some(state.last_completion + request.pause);
         let until = request.due.max(pause.filter(|_| request.pause > Nanoseconds::ZERO));
         if state
             .lane
             .time
-            .is_some_and(|time| self.on.clock.now().max(until.unwrap_or_default()) >= time)
+            .is_some_and(|time| self.context.clock.now().max(until.unwrap_or_default()) >= time)
         {
-            state.over = true;
+            state.exhausted = true;
             return Ok(false);
         }
         // Requests after a flush wait for it, so the lane stays locked during the flush.
         let held = (request.operation == Operation::Flush).then_some(state);
         if let Some(until) = until {
-            while self.on.clock.now() < until {
-                self.on.clock.wait(until);
+            while self.context.clock.now() < until {
+                self.context.clock.wait_until(until);
                 if held.is_none() && locked(&self.state).stopped {
                     return Ok(false);
                 }
             }
         }
-        let sent = self.carry_out(&request, buffers)?;
-        let now = self.on.clock.now();
+        let sent = self.execute(&request, buffers)?;
+        let now = self.context.clock.now();
         match held {
-            Some(mut state) => state.answered(&request, sent, now),
-            None => locked(&self.state).answered(&request, sent, now),
+            Some(mut state) => state.record_completion(&request, sent, now),
+            None => locked(&self.state).record_completion(&request, sent, now),
         }
         Ok(true)
     }
 
     /// Executes a request. Returns the moment at which it was sent.
-    fn carry_out(
+    fn execute(
         &self,
         request: &LaneRequest,
         buffers: &mut Option<(ByteLength, Buffers)>,
     ) -> Result<Nanoseconds, DriveError> {
         let (region, read) = (request.region, request.operation == Operation::Read);
-        let on = &self.on;
+        let context = &self.context;
         match request.operation {
             Operation::Flush => {
-                let sent = on.clock.now();
-                on.medium.handle()?.sync_data()?;
+                let sent = context.clock.now();
+                context.medium.handle()?.sync_data()?;
                 return Ok(sent);
             }
             Operation::Trim => {
-                let sent = on.clock.now();
-                on.medium.trim(region)?;
+                let sent = context.clock.now();
+                context.medium.trim(region)?;
                 return Ok(sent);
             }
             Operation::Read | Operation::Write => {}
@@ -242,29 +245,30 @@ impl<'a, 'b> Shared<'a, 'b> {
         let sequence = if read {
             0
         } else {
-            let mut sequence = locked(on.sequence);
+            let mut sequence = locked(context.sequence);
             *sequence += 1;
             *sequence - 1
         };
         if !read {
             self.data.fill(buffer, region.offset, sequence);
         }
-        let sent = on.clock.now();
-        let request = Request { offset: region.offset, read, sequence, intended: request.due };
+        let sent = context.clock.now();
+        let request =
+            Request { offset: region.offset, is_read: read, sequence, intended: request.due };
         if !read {
-            on.medium.check_writable()?;
+            context.medium.check_writable()?;
         }
-        on.medium.handle()?.transfer(&request, buffer)?;
+        context.medium.handle()?.transfer(&request, buffer)?;
         Ok(sent)
     }
 
     fn finish(self) -> Result<LaneResult, DriveError> {
         let mut state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         if state.lane.flush_at_end {
-            let before = self.on.clock.now();
-            self.on.medium.handle()?.sync_data()?;
+            let before = self.context.clock.now();
+            self.context.medium.handle()?.sync_data()?;
             // Lanes are finished one after the other: only the flush itself counts.
-            state.end += self.on.clock.now().saturating_sub(before);
+            state.end += self.context.clock.now().saturating_sub(before);
         }
         let elapsed = state.end.saturating_sub(state.lane.ramp);
         state.result.phase.elapsed = elapsed;
@@ -274,8 +278,8 @@ impl<'a, 'b> Shared<'a, 'b> {
 }
 
 impl State<'_> {
-    fn answered(&mut self, request: &LaneRequest, sent: Nanoseconds, now: Nanoseconds) {
-        self.last_answer = now;
+    fn record_completion(&mut self, request: &LaneRequest, sent: Nanoseconds, now: Nanoseconds) {
+        self.last_completion = now;
         if sent < self.lane.ramp {
             return;
         }

@@ -25,38 +25,38 @@
 
 #[cfg(target_os = "linux")]
 mod aio;
-mod as_drive;
-mod awake;
-mod believable;
 mod buffers;
-mod course;
+#[cfg(target_os = "linux")]
+mod busy_poll;
+mod cpu_idle;
 pub mod data;
+mod drive_impl;
 mod engines;
+mod environment;
 mod file;
+mod free_space;
 mod gate;
 mod handle;
 mod lanes;
-#[cfg(target_os = "linux")]
-mod look;
 mod make_new;
 mod medium;
 mod os;
 mod payload;
+mod phase_runner;
+mod plausibility;
 mod probe;
-mod space;
-mod surroundings;
 mod synchronous;
 mod target;
 mod threads;
 #[cfg(target_os = "linux")]
 mod uring;
 
-pub use self::awake::{KEPT_AWAKE, PROCESSORS};
-pub use self::believable::EXAMINED;
+pub use self::cpu_idle::{KEPT_AWAKE, PROCESSORS};
 pub use self::engines::Engine;
 pub use self::gate::{Candidate, Permit, is_block_device};
 pub use self::make_new::MakeNew;
-pub use self::probe::{PROBE_LENGTH, run_on_nothing};
+pub use self::plausibility::EXAMINE_BYTES_MAX;
+pub use self::probe::{PROBE_LENGTH, run_on_null_target};
 
 use std::path::Path;
 
@@ -68,16 +68,16 @@ use ssdlab_drive::phase::{Mix, Phase, Region};
 use ssdlab_error::{DriveError, ErrorKind};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use self::awake::{Awake, Sleep};
-use self::believable::Believable;
 use self::buffers::Buffers;
-use self::course::{Clock, Course};
-use self::engines::{is_without_workers, why_no_uring};
+use self::cpu_idle::{CpuIdleFiles, CpuIdleHold};
+use self::engines::{prefers_aio, uring_unavailable_reason};
+use self::environment::Environment;
 use self::file::OwnFile;
 use self::gate::OpenDevice;
 use self::handle::{Access, Handle};
 use self::medium::Medium;
-use self::surroundings::Surroundings;
+use self::phase_runner::{Clock, PhaseRunner};
+use self::plausibility::Plausibility;
 use self::target::Target;
 
 /// Options for a real drive.
@@ -124,21 +124,21 @@ pub struct RealDrive {
     clock: Clock,
     access: Access,
     length: ByteLength,
-    surroundings: Surroundings,
+    environment: Environment,
     /// Reason why io_uring is not available; `None` if it is.
     no_uring: Option<String>,
     /// True if Linux AIO is used instead of io_uring.
-    without_workers: bool,
+    prefers_aio: bool,
     /// Caveats that came up while the drive was used.
     caveats: Vec<String>,
     /// Number of the next write, over all phases, so that no two write the same data.
     sequence: u64,
     /// SMART data before and after the run, or the reason why it is not known.
     health: [Option<Result<Smart, String>>; 2],
-    believable: Believable,
+    plausibility: Plausibility,
     /// Buffer of single writes.
-    block: Option<Buffers>,
-    awake: Awake,
+    write_buffer: Option<Buffers>,
+    idle_hold: CpuIdleHold,
 }
 
 impl RealDrive {
@@ -154,14 +154,14 @@ impl RealDrive {
         target.check_wanted(options.create_file)?;
         let file = OwnFile::create(&target)?;
         let access = choose_access(&target, &file, &options)?;
-        let mut surroundings = Surroundings::of(&file.handle.file, &system);
+        let mut environment = Environment::of(&file.handle.file, &system);
         if let Some(path) = file.path() {
             let why = "the file system does not let go of an open file's name";
             let caveat = format!("{why}: a run that is killed leaves {} behind", path.display());
-            surroundings.caveats.push(caveat);
+            environment.caveats.push(caveat);
         }
         let medium = Medium::File { target, file: Some(file) };
-        Ok(RealDrive::at(medium, access, surroundings, options))
+        Ok(RealDrive::from_parts(medium, access, environment, options))
     }
 
     /// Opens a block device exclusively, to destroy its contents.
@@ -171,60 +171,60 @@ impl RealDrive {
 
     /// Opens the block device at `path` for reading only, even if it is in use.
     pub fn open_device_to_read(path: &Path, options: RealOptions) -> Result<RealDrive, DriveError> {
-        Ok(RealDrive::on_device(OpenDevice::to_read(path)?, options))
+        Ok(RealDrive::on_device(OpenDevice::open_read_only(path)?, options))
     }
 
     fn on_device(device: OpenDevice, options: RealOptions) -> RealDrive {
         let block = device.identity.queue("logical_block_size").unwrap_or(512).max(512);
         let access = Access::Direct { alignment: ByteLength::new(block) };
-        let surroundings = Surroundings::of_device(&device);
-        RealDrive::at(Medium::Device(device), access, surroundings, options)
+        let environment = Environment::of_device(&device);
+        RealDrive::from_parts(Medium::Device(device), access, environment, options)
     }
 
-    fn at(
+    fn from_parts(
         medium: Medium,
         access: Access,
-        surroundings: Surroundings,
+        environment: Environment,
         options: RealOptions,
     ) -> RealDrive {
         RealDrive {
-            without_workers: is_without_workers(&medium, access),
+            prefers_aio: prefers_aio(&medium, access),
             medium,
-            no_uring: why_no_uring(),
+            no_uring: uring_unavailable_reason(),
             options,
             clock: Clock::start(),
             access,
             length: ByteLength::ZERO,
-            surroundings,
+            environment,
             caveats: Vec::new(),
             sequence: 0,
             health: [None, None],
-            believable: Believable::default(),
-            block: None,
-            awake: Awake::new(Sleep::real()),
+            plausibility: Plausibility::default(),
+            write_buffer: None,
+            idle_hold: CpuIdleHold::new(CpuIdleFiles::real()),
         }
     }
 
     /// Names the drive that is measured, as far as the kernel knows it, and the file system on it: `vda,
     /// 256 GiB, ext4 on /`.
-    pub fn drive_words(&self) -> Option<String> {
-        let drive = self.surroundings.drive.as_ref().map(Identity::short_words);
+    pub fn describe_drive(&self) -> Option<String> {
+        let drive = self.environment.drive.as_ref().map(Identity::short_description);
         let words: Vec<String> =
-            drive.into_iter().chain(self.surroundings.mounted.clone()).collect();
+            drive.into_iter().chain(self.environment.mounted.clone()).collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 
     /// Returns an error if the block device cannot be purged by the chosen method, as far as that can be
     /// known without doing it.
-    pub fn check_make_new(&self) -> Result<(), DriveError> {
+    pub fn check_purge(&self) -> Result<(), DriveError> {
         self.medium.device().map_or(Ok(()), |device| self.options.make_new.check(device))
     }
 
     /// Describes the share of the drive's rated endurance that `bytes` of writes use; `None` if no SMART
     /// data is known.
-    pub fn endurance_words(&self, bytes: ByteLength) -> Option<String> {
-        let told = self.health.iter().rev().flatten().find_map(|told| told.as_ref().ok());
-        told.map(|smart| smart.share_words(bytes))
+    pub fn describe_endurance(&self, bytes: ByteLength) -> Option<String> {
+        let smart = self.health.iter().rev().flatten().find_map(|smart| smart.as_ref().ok());
+        smart.map(|smart| smart.describe_endurance_share(bytes))
     }
 
     fn handle(&self) -> Result<&Handle, DriveError> {
@@ -259,10 +259,10 @@ impl RealDrive {
     }
 
     /// Runs a phase, for no longer than `at_most`.
-    fn carry_out(
+    fn execute_phase(
         &mut self,
         phase: &Phase,
-        at_most: Option<Nanoseconds>,
+        time_limit: Option<Nanoseconds>,
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError> {
         self.handle()?;
@@ -271,27 +271,27 @@ impl RealDrive {
             self.medium.check_writable()?;
         }
         if phase.mix != Mix::WRITE {
-            self.forget_cache(phase.region)?;
+            self.drop_page_cache(phase.region)?;
         }
-        let mut course = Course::new(phase, self.sequence);
-        if let Some(time) = at_most {
-            course.end_by(time);
+        let mut runner = PhaseRunner::new(phase, self.sequence);
+        if let Some(time) = time_limit {
+            runner.limit_time(time);
         }
-        let outcome = self.run_course(&mut course, phase, observer);
-        self.sequence = course.sequence();
+        let outcome = self.run_with_engine(&mut runner, phase, observer);
+        self.sequence = runner.sequence();
         let (started, elapsed) = outcome?;
-        let result = course.finish(started, elapsed);
-        self.believable.note(&result);
+        let result = runner.finish(started, elapsed);
+        self.plausibility.record(&result);
         Ok(result)
     }
 
     /// Returns the facts known of the drive, with its SMART data before and after the run.
     fn facts(&self) -> Vec<(String, String)> {
-        let mut facts = self.surroundings.facts.clone();
-        facts.extend(self.awake.words().map(|words| (PROCESSORS.to_owned(), words.to_owned())));
-        for (told, when) in self.health.iter().zip(["before", "after"]) {
-            let Some(told) = told else { continue };
-            let words = match told {
+        let mut facts = self.environment.facts.clone();
+        facts.extend(self.idle_hold.words().map(|words| (PROCESSORS.to_owned(), words.to_owned())));
+        for (smart, when) in self.health.iter().zip(["before", "after"]) {
+            let Some(smart) = smart else { continue };
+            let words = match smart {
                 Ok(smart) => smart.words(),
                 Err(why) => format!("not known: {why}"),
             };
@@ -308,7 +308,7 @@ impl RealDrive {
 
     /// If reads go through the page cache: writes dirty pages back and drops the cache, so that at least
     /// the first read of each block reaches the drive.
-    fn forget_cache(&self, region: Region) -> Result<(), DriveError> {
+    fn drop_page_cache(&self, region: Region) -> Result<(), DriveError> {
         if self.access != Access::Buffered {
             return Ok(());
         }

@@ -146,7 +146,7 @@ fn check_nvme(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError
         .map_err(|why| cannot(device, &format!("{why} (package nvme-cli)")))?;
     let data = output.json().filter(|_| output.status.success());
     let Some(data) = data else {
-        let why = format!("nvme does not describe it ({})", output.last_words());
+        let why = format!("nvme does not describe it ({})", output.last_line());
         return Err(cannot(device, &why));
     };
     let number = |name: &str| data.get(name).and_then(Value::as_u64);
@@ -186,7 +186,7 @@ fn format_nvme(device: &OpenDevice, programs: &Programs) -> Result<(), DriveErro
     let output = tool::run(programs.nvme, &arguments, None).map_err(|why| failed(device, why))?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(failed(device, format!("nvme format: {}", output.last_words()))),
+        false => Err(failed(device, format!("nvme format: {}", output.last_line()))),
     }
 }
 
@@ -238,7 +238,7 @@ fn erase_ata(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError>
         let output = tool::run(programs.hdparm, &arguments, None)?;
         match output.status.success() {
             true => Ok(()),
-            false => Err(format!("hdparm {option}: {}", output.last_words())),
+            false => Err(format!("hdparm {option}: {}", output.last_line())),
         }
     };
     hdparm("--security-set-pass").map_err(|why| failed(device, why))?;

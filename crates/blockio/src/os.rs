@@ -10,19 +10,19 @@ use std::io;
 
 #[cfg(unix)]
 pub(super) use self::unix::{
-    VANISHES_WHEN_CLOSED, create_new, is_same_file, kind_words, occupied, opened_anew, read_at,
-    space, write_at,
+    DELETES_ON_CLOSE, create_new, describe_kind, is_same_file, occupied, read_at, reopen, space,
+    write_at,
 };
 #[cfg(windows)]
 pub(super) use self::windows::{
-    VANISHES_WHEN_CLOSED, create_new, is_same_file, kind_words, occupied, opened_anew, read_at,
-    space, write_at,
+    DELETES_ON_CLOSE, create_new, describe_kind, is_same_file, occupied, read_at, reopen, space,
+    write_at,
 };
 
 use ssdlab_units::ByteLength;
 
 /// Space of a file system.
-pub(super) struct Space {
+pub(super) struct FileSystemSpace {
     /// Bytes that this user may still write.
     pub(super) free: ByteLength,
     /// Bytes in total.

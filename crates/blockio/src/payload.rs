@@ -1,5 +1,5 @@
 //! Payload of the requests of a phase: memory for reads, and blocks for writes, whose data is made before
-//! the phase begins ([`Stock`]).
+//! the phase begins ([`PremadeBlocks`]).
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use ssdlab_error::DriveError;
 use ssdlab_units::{ByteLength, KIB};
 
 use super::buffers::Buffers;
-use super::course::Request;
+use super::phase_runner::Request;
 use crate::data::BlockData;
-use crate::data::stock::Stock;
+use crate::data::premade::PremadeBlocks;
 
 /// Least memory of the blocks for writes, which are used by turns. More memory makes the data more
 /// varied, but less of it stays in the processor's caches, which shows on drives in memory (zram takes a
 /// tenth longer with 1 MiB of blocks, and not measurably longer with this size).
-const BLOCKS_TOGETHER: ByteLength = ByteLength::new(KIB.bytes() * 128);
+const WRITE_MEMORY_MIN: ByteLength = ByteLength::new(KIB.bytes() * 128);
 
 /// Memory of the requests of a phase.
 pub(super) struct Payload {
@@ -23,14 +23,14 @@ pub(super) struct Payload {
     /// Number of buffers at the beginning that are for reads; those behind them hold blocks to be
     /// written.
     reads: u32,
-    stock: Stock,
+    premade: PremadeBlocks,
     /// Blocks that no request uses, the longest unused first.
     free: VecDeque<u32>,
 }
 
 /// Block that a write in flight uses; `None` for a read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Carried(Option<u32>);
+pub(super) struct WriteBlock(Option<u32>);
 
 impl Payload {
     /// Makes the payload of a phase with one sender. `sequence` is the number of its first write: phases
@@ -40,7 +40,7 @@ impl Payload {
         phase: &Phase,
         sequence: u64,
     ) -> Result<Payload, DriveError> {
-        Payload::one_of(data, phase, phase.depth, [sequence, 0, 1])
+        Payload::part_of(data, phase, phase.depth, [sequence, 0, 1])
     }
 
     /// Makes the payloads of `threads` threads that have one request in flight each.
@@ -51,11 +51,11 @@ impl Payload {
         threads: u32,
     ) -> Result<Vec<Payload>, DriveError> {
         let threads = u64::from(threads);
-        (0..threads).map(|one| Payload::one_of(data, phase, 1, [sequence, one, threads])).collect()
+        (0..threads).map(|one| Payload::part_of(data, phase, 1, [sequence, one, threads])).collect()
     }
 
     /// Makes payload number `one` of the `all` payloads of a phase, for `depth` requests in flight.
-    fn one_of(
+    fn part_of(
         data: &BlockData,
         phase: &Phase,
         depth: u32,
@@ -66,16 +66,16 @@ impl Payload {
         let writes = if phase.mix == Mix::READ {
             0
         } else {
-            let together = BLOCKS_TOGETHER.bytes() / all;
-            depth.max(together.div_ceil(length.bytes()) as u32)
+            let memory = WRITE_MEMORY_MIN.bytes() / all;
+            depth.max(memory.div_ceil(length.bytes()) as u32)
         };
         let mut buffers = Buffers::new(reads + writes, length)?;
         let number = sequence.wrapping_mul(all) + one;
-        let stock = Stock::new(data, number, writes as usize, length.bytes() as usize);
+        let premade = PremadeBlocks::new(data, number, writes as usize, length.bytes() as usize);
         for block in 0..writes {
-            stock.make(data, block as usize, buffers.get(reads + block));
+            premade.make(data, block as usize, buffers.get(reads + block));
         }
-        Ok(Payload { buffers, reads, stock, free: (0..writes).collect() })
+        Ok(Payload { buffers, reads, premade, free: (0..writes).collect() })
     }
 
     /// Returns the length of each request.
@@ -95,21 +95,21 @@ impl Payload {
     /// # Panics
     /// Panics if more requests are in flight than the payload was made for.
     #[inline]
-    pub(super) fn of(&mut self, request: &Request, slot: u32) -> (&mut [u8], Carried) {
-        if request.read {
+    pub(super) fn take_buffer(&mut self, request: &Request, slot: u32) -> (&mut [u8], WriteBlock) {
+        if request.is_read {
             assert!(slot < self.reads, "there is no buffer to read into in slot {slot}");
-            return (self.buffers.get(slot), Carried(None));
+            return (self.buffers.get(slot), WriteBlock(None));
         }
         let block = self.free.pop_front().expect("there are as many blocks as requests");
         let buffer = self.buffers.get(self.reads + block);
-        self.stock.take(block as usize, buffer, request.offset.bytes(), request.sequence);
-        (buffer, Carried(Some(block)))
+        self.premade.renew(block as usize, buffer, request.offset.bytes(), request.sequence);
+        (buffer, WriteBlock(Some(block)))
     }
 
     /// Takes back the block of a request that was answered.
     #[inline]
-    pub(super) fn give_back(&mut self, carried: Carried) {
-        self.free.extend(carried.0);
+    pub(super) fn release(&mut self, block: WriteBlock) {
+        self.free.extend(block.0);
     }
 }
 
@@ -136,8 +136,8 @@ mod tests {
         }
     }
 
-    fn request(read: bool, sequence: u64) -> Request {
-        Request { offset: ByteLength::ZERO, read, sequence, intended: None }
+    fn request(is_read: bool, sequence: u64) -> Request {
+        Request { offset: ByteLength::ZERO, is_read, sequence, intended: None }
     }
 
     #[test]
@@ -145,12 +145,12 @@ mod tests {
         let data = BlockData::new(1);
         let mut payload = Payload::new(&data, &phase(Mix::WRITE, 4, KIB * 4), 0).unwrap();
         let mut order = Vec::new();
-        let held = payload.of(&request(false, 0), 0).1;
+        let held = payload.take_buffer(&request(false, 0), 0).1;
         for sequence in 1..64 {
-            let (buffer, carried) = payload.of(&request(false, sequence), 1);
+            let (buffer, block) = payload.take_buffer(&request(false, sequence), 1);
             assert_eq!(data.verify(buffer, ByteLength::ZERO), Ok((sequence, sequence)));
-            order.push(carried.0.unwrap());
-            payload.give_back(carried);
+            order.push(block.0.unwrap());
+            payload.release(block);
         }
         assert!(!order.contains(&held.0.unwrap()));
         assert_eq!((order[0], order[30], order[31]), (1, 31, 1));
@@ -163,12 +163,12 @@ mod tests {
         for length in [ByteLength::new(512), KIB * 4, KIB * 1024] {
             let mut payload = Payload::new(&data, &phase(mixed, 8, length), 0).unwrap();
             for slot in 0..8 {
-                payload.of(&request(true, 0), slot).0.fill(0);
+                payload.take_buffer(&request(true, 0), slot).0.fill(0);
             }
             for sequence in 0..300 {
-                let (buffer, carried) = payload.of(&request(false, sequence), 0);
+                let (buffer, block) = payload.take_buffer(&request(false, sequence), 0);
                 assert_eq!(data.verify(buffer, ByteLength::ZERO), Ok((sequence, sequence)));
-                payload.give_back(carried);
+                payload.release(block);
             }
         }
     }
@@ -182,7 +182,7 @@ mod tests {
         let mut words = std::collections::HashSet::new();
         for payload in &mut all {
             // Behind the stamp, which would differ even if nothing else did.
-            let (buffer, _) = payload.of(&request(false, 7), 0);
+            let (buffer, _) = payload.take_buffer(&request(false, 7), 0);
             assert!(buffer[64..512].chunks_exact(8).all(|word| words.insert(word.to_vec())));
         }
     }

@@ -9,10 +9,10 @@ use ssdlab_units::{ByteLength, Instant, MIB, Nanoseconds};
 
 use super::RealDrive;
 use super::buffers::Buffers;
-use super::course::{Clock, Course, Request, Watch};
 use super::medium::not_prepared;
 use super::payload::Payload;
-use super::synchronous::{self, Nothing, Transfer};
+use super::phase_runner::{Clock, PhaseRunner, ProgressReporter, Request};
+use super::synchronous::{self, NullTarget, Transfer};
 use crate::data::{BlockData, SECTOR};
 
 /// Largest number of bytes that [`RealDrive::probe_throughput`] moves in each direction.
@@ -48,14 +48,14 @@ impl RealDrive {
         };
         if self.medium.check_writable().is_err() {
             phase.mix = Mix::READ;
-            let read = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
+            let read = self.execute_phase(&phase, Some(PROBE_TIME), &mut Unobserved)?;
             return Ok(read.bytes().bytes() as f64 / read.elapsed.seconds());
         }
-        let written = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
+        let written = self.execute_phase(&phase, Some(PROBE_TIME), &mut Unobserved)?;
         phase.mix = Mix::READ;
         phase.amount = Amount::Bytes(written.bytes_written);
         phase.region = Region::first(written.bytes_written);
-        let read = self.carry_out(&phase, Some(PROBE_TIME), &mut Unobserved)?;
+        let read = self.execute_phase(&phase, Some(PROBE_TIME), &mut Unobserved)?;
         let bytes = written.bytes() + read.bytes();
         Ok(bytes.bytes() as f64 / (written.elapsed + read.elapsed).seconds())
     }
@@ -64,7 +64,7 @@ impl RealDrive {
     /// wrote there. The error names the first sector that does not.
     pub fn verify(&mut self, region: Region, seed: u64) -> Result<(), DriveError> {
         self.check_region(region)?;
-        self.forget_cache(region)?;
+        self.drop_page_cache(region)?;
         let data = BlockData::new(seed);
         let mut buffers = Buffers::new(1, MIB)?;
         let mut file = self.handle()?;
@@ -72,7 +72,7 @@ impl RealDrive {
         while offset < region.end() {
             let length = (region.end() - offset).min(MIB);
             let buffer = &mut buffers.get(0)[..length.bytes() as usize];
-            let request = Request { offset, read: true, sequence: 0, intended: None };
+            let request = Request { offset, is_read: true, sequence: 0, intended: None };
             file.transfer(&request, buffer)?;
             data.verify(buffer, offset).map_err(|mismatch| {
                 let what =
@@ -87,13 +87,13 @@ impl RealDrive {
 
 /// Runs a phase without a drive, one request at a time. Its time is the cost of the request generator
 /// itself, and so the least that can be measured with it.
-pub fn run_on_nothing(phase: &Phase) -> Result<PhaseResult, DriveError> {
+pub fn run_on_null_target(phase: &Phase) -> Result<PhaseResult, DriveError> {
     phase.validate(phase.region.end(), SECTOR)?;
     let mut payload = Payload::new(&BlockData::new(phase.seed), phase, 0)?;
-    let mut course = Course::new(phase, 0);
+    let mut runner = PhaseRunner::new(phase, 0);
     let mut observer = Unobserved;
-    let mut watch = Watch::new(&mut observer);
+    let mut reporter = ProgressReporter::new(&mut observer);
     let clock = Clock::start();
-    synchronous::run(&mut course, &mut watch, &clock, &mut payload, &mut Nothing)?;
-    Ok(course.finish(Instant::START, clock.now()))
+    synchronous::run(&mut runner, &mut reporter, &clock, &mut payload, &mut NullTarget)?;
+    Ok(runner.finish(Instant::START, clock.now()))
 }

@@ -4,8 +4,8 @@
 use ssdlab_error::DriveError;
 use ssdlab_units::ByteLength;
 
-use super::course::{Clock, Course, Request, Step, Watch};
 use super::payload::Payload;
+use super::phase_runner::{Clock, PhaseRunner, ProgressReporter, Request, Step};
 
 /// Executes requests one after the other.
 pub(super) trait Transfer {
@@ -15,9 +15,9 @@ pub(super) trait Transfer {
 
 /// A target that answers immediately. The time of a phase on it is the cost of the request generator
 /// itself.
-pub(super) struct Nothing;
+pub(super) struct NullTarget;
 
-impl Transfer for Nothing {
+impl Transfer for NullTarget {
     #[inline]
     fn transfer(&mut self, _: &Request, buffer: &mut [u8]) -> Result<(), DriveError> {
         std::hint::black_box(buffer);
@@ -26,36 +26,36 @@ impl Transfer for Nothing {
 }
 
 /// Longest requests whose stamping takes less time than reading the clock.
-pub(super) const STAMPED_AT_ONCE: ByteLength = ByteLength::new(16 << 10);
+pub(super) const QUICK_STAMP_MAX: ByteLength = ByteLength::new(16 << 10);
 
 /// Runs a phase to its end; `clock` started with the phase.
 pub(super) fn run(
-    course: &mut Course,
-    watch: &mut Watch<'_>,
+    runner: &mut PhaseRunner,
+    reporter: &mut ProgressReporter<'_>,
     clock: &Clock,
     payload: &mut Payload,
     transfer: &mut impl Transfer,
 ) -> Result<(), DriveError> {
-    let is_short = payload.length() <= STAMPED_AT_ONCE;
+    let is_short = payload.length() <= QUICK_STAMP_MAX;
     let mut now = clock.now();
     loop {
-        match course.next(now) {
+        match runner.next(now) {
             Step::Send(request) => {
-                let (buffer, block) = payload.of(&request, 0);
+                let (buffer, block) = payload.take_buffer(&request, 0);
                 // Between the last answer and a request lie some nanoseconds of counting and stamping, less than
                 // reading the clock takes.
-                let sent = if request.read || is_short { now } else { clock.now() };
+                let sent = if request.is_read || is_short { now } else { clock.now() };
                 transfer.transfer(&request, buffer)?;
                 now = clock.now();
-                payload.give_back(block);
-                course.answered(&request, sent, now);
+                payload.release(block);
+                runner.record_completion(&request, sent, now);
             }
             Step::Wait(until) => {
-                clock.wait(until);
+                clock.wait_until(until);
                 now = clock.now();
             }
             Step::Done => return Ok(()),
         }
-        watch.tell(now, || course.progress(now))?;
+        reporter.report(now, || runner.progress(now))?;
     }
 }

@@ -42,13 +42,13 @@ impl Target {
                 ));
             }
         };
-        target.keep_off_the_kernels(system)?;
+        target.refuse_kernel_file_systems(system)?;
         Ok(target)
     }
 
     /// Returns an error for places whose files belong to the kernel and are not data (`/dev`, `/proc`,
     /// `/sys`).
-    fn keep_off_the_kernels(&self, system: &System) -> Result<(), DriveError> {
+    fn refuse_kernel_file_systems(&self, system: &System) -> Result<(), DriveError> {
         let file_system = File::open(&self.directory)
             .ok()
             .and_then(|directory| file_system_of(&directory, system))
@@ -147,7 +147,7 @@ fn existing(path: &Path, metadata: &fs::Metadata, system: &System) -> DriveError
     } else if let Some(number) = DeviceNumber::of_block_device(metadata) {
         block_device(path, number, system)
     } else {
-        let what = os::kind_words(kind);
+        let what = os::describe_kind(kind);
         DriveError::new(
             ErrorKind::Usage,
             format!("{path_shown} is {what}; name a directory or a new file"),

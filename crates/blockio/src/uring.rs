@@ -10,10 +10,10 @@ use rustix::io::Errno;
 use ssdlab_error::DriveError;
 use ssdlab_units::{ByteLength, Nanoseconds};
 
-use super::course::{Clock, Course, Request, Step, Watch};
+use super::busy_poll::BusyPoll;
 use super::handle::{Handle, io_error};
-use super::look::Look;
-use super::payload::{Carried, Payload};
+use super::payload::{Payload, WriteBlock};
+use super::phase_runner::{Clock, PhaseRunner, ProgressReporter, Request, Step};
 
 /// Largest number of requests submitted in one call while others are due.
 ///
@@ -22,7 +22,7 @@ use super::payload::{Carried, Payload};
 /// drive works in bursts: a virtio disk at depth 32 did 0.85 of the reads per second that it does with
 /// four per call, at equal processor time per request. One per call costs a tenth to a quarter more
 /// processor time, and is no faster.
-const HANDED_OVER: usize = 4;
+const SUBMIT_BATCH: usize = 4;
 
 /// `IORING_ENTER_GETEVENTS` of io_uring_enter(2).
 const GET_EVENTS: u32 = 1;
@@ -56,13 +56,13 @@ pub(super) struct Ring<'a> {
     /// Requests in flight and the moments at which they were submitted, by slot.
     slots: Vec<Option<(Request, Nanoseconds)>>,
     /// Blocks of the writes in flight, by slot.
-    carried: Vec<Carried>,
+    write_blocks: Vec<WriteBlock>,
     free: Vec<u32>,
     /// Slots that are queued and not submitted yet.
-    fresh: Vec<u32>,
+    unsubmitted: Vec<u32>,
     in_flight: u32,
     /// State of busy polling; `None` if the thread always sleeps.
-    look: Option<Look>,
+    busy_poll: Option<BusyPoll>,
 }
 
 impl<'a> Ring<'a> {
@@ -71,7 +71,7 @@ impl<'a> Ring<'a> {
         file: &'a Handle,
         depth: u32,
         payload: Payload,
-        are_awake: bool,
+        has_idle_hold: bool,
     ) -> Result<Self, DriveError> {
         let failed = |error| io_error(format!("cannot set up io_uring at depth {depth}"), error);
         let ring = build(depth).map_err(failed)?;
@@ -88,11 +88,11 @@ impl<'a> Ring<'a> {
             file,
             registered,
             slots: vec![None; depth as usize],
-            carried: vec![Carried::default(); depth as usize],
+            write_blocks: vec![WriteBlock::default(); depth as usize],
             free: (0..depth).rev().collect(),
-            fresh: Vec::with_capacity(depth as usize),
+            unsubmitted: Vec::with_capacity(depth as usize),
             in_flight: 0,
-            look: Look::new(depth, are_awake),
+            busy_poll: BusyPoll::new(depth, has_idle_hold),
         })
     }
 
@@ -104,29 +104,29 @@ impl<'a> Ring<'a> {
     /// Runs a phase to its end; `clock` started with the phase.
     pub(super) fn run(
         &mut self,
-        course: &mut Course,
-        watch: &mut Watch<'_>,
+        runner: &mut PhaseRunner,
+        reporter: &mut ProgressReporter<'_>,
         clock: &Clock,
     ) -> Result<(), DriveError> {
         let mut outcome = Ok(());
         let mut now = clock.now();
         loop {
-            let next_due = self.queue_due(course, clock, now)?;
+            let next_due = self.queue_due(runner, clock, now)?;
             if self.in_flight > 0 {
-                self.hand_over_and_wait(clock, next_due)?;
+                self.submit_and_wait(clock, next_due)?;
             } else if let Some(until) = next_due {
-                clock.wait(until);
+                clock.wait_until(until);
             } else {
                 return outcome;
             }
             now = clock.now();
-            let reaped = self.reap(course, now);
-            let told = watch.tell(now, || course.progress(now));
+            let reaped = self.reap(runner, now);
+            let told = reporter.report(now, || runner.progress(now));
             if let Err(error) = reaped.and(told)
                 && outcome.is_ok()
             {
                 // The first error counts; it is returned once nothing is in flight.
-                course.stop();
+                runner.stop();
                 outcome = Err(error);
             }
         }
@@ -136,16 +136,16 @@ impl<'a> Ring<'a> {
     /// the moment at which the next one is due, if it is time that the phase waits for.
     fn queue_due(
         &mut self,
-        course: &mut Course,
+        runner: &mut PhaseRunner,
         clock: &Clock,
         now: Nanoseconds,
     ) -> Result<Option<Nanoseconds>, DriveError> {
         while let Some(&slot) = self.free.last() {
-            if self.fresh.len() == HANDED_OVER {
-                self.note_sent(clock.now());
+            if self.unsubmitted.len() == SUBMIT_BATCH {
+                self.note_submitted(clock.now());
                 self.check(self.ring.submitter().submit())?;
             }
-            match course.next(now) {
+            match runner.next(now) {
                 Step::Send(request) => {
                     self.free.pop();
                     self.queue(slot, request);
@@ -159,60 +159,61 @@ impl<'a> Ring<'a> {
 
     fn queue(&mut self, slot: u32, request: Request) {
         let payload = self.payload.as_mut().expect("the ring is not dropped yet");
-        let (buffer, carried) = payload.of(&request, slot);
-        self.carried[slot as usize] = carried;
+        let (buffer, write_block) = payload.take_buffer(&request, slot);
+        self.write_blocks[slot as usize] = write_block;
         let entry = entry(&request, buffer, self.registered).user_data(u64::from(slot));
         // SAFETY: nothing else uses the buffer until the completion is reaped and the buffer given back;
         // the buffers outlive the requests in flight.
         unsafe { self.ring.submission().push(&entry) }
             .expect("the queue has as many entries as there are slots");
         self.slots[slot as usize] = Some((request, Nanoseconds::ZERO));
-        self.fresh.push(slot);
+        self.unsubmitted.push(slot);
         self.in_flight += 1;
     }
 
     /// Submits the queued requests and waits for a completion, or until the next request is due: polls
     /// for a while if that pays, and then sleeps.
-    fn hand_over_and_wait(
+    fn submit_and_wait(
         &mut self,
         clock: &Clock,
         next_due: Option<Nanoseconds>,
     ) -> Result<(), DriveError> {
         let now = clock.now();
-        self.note_sent(now);
-        let at_most = self.look.as_ref().map_or(Nanoseconds::ZERO, |look| look.at_most(now));
-        let found =
-            at_most > Nanoseconds::ZERO && self.look_for_answer(clock, at_most, next_due)?;
+        self.note_submitted(now);
+        let poll_time =
+            self.busy_poll.as_ref().map_or(Nanoseconds::ZERO, |busy_poll| busy_poll.poll_time(now));
+        let found = poll_time > Nanoseconds::ZERO
+            && self.poll_for_completion(clock, poll_time, next_due)?;
         if !found {
             self.sleep(clock.now(), next_due)?;
         }
-        if let Some(look) = &mut self.look {
-            look.note(clock.now().saturating_sub(now));
+        if let Some(busy_poll) = &mut self.busy_poll {
+            busy_poll.note_wait(clock.now().saturating_sub(now));
         }
         Ok(())
     }
 
     /// Submits the queued requests and polls for a completion for up to `at_most`, or until the next
     /// request is due.
-    fn look_for_answer(
+    fn poll_for_completion(
         &mut self,
         clock: &Clock,
-        at_most: Nanoseconds,
+        poll_time: Nanoseconds,
         next_due: Option<Nanoseconds>,
     ) -> Result<bool, DriveError> {
         self.check(self.ring.submitter().submit())?;
-        let until = clock.now() + at_most;
+        let until = clock.now() + poll_time;
         let until = next_due.map_or(until, |due| due.min(until));
-        let Some(mut look) = self.look.take() else { return Ok(false) };
-        let found = look.until(clock, until, || self.has_answer());
-        self.look = Some(look);
+        let Some(mut busy_poll) = self.busy_poll.take() else { return Ok(false) };
+        let found = busy_poll.poll_until(clock, until, || self.has_completion());
+        self.busy_poll = Some(busy_poll);
         found
     }
 
     /// Returns true if there is a completion. The kernel puts completions into the ring when it is
     /// entered, and shows in memory that there are some.
     #[inline]
-    fn has_answer(&mut self) -> Result<bool, DriveError> {
+    fn has_completion(&mut self) -> Result<bool, DriveError> {
         if self.ring.submission().taskrun() {
             let submitter = self.ring.submitter();
             // SAFETY: nothing is submitted, and there is no argument.
@@ -224,8 +225,8 @@ impl<'a> Ring<'a> {
     /// Submits the queued requests, and sleeps until there is a completion or the next request is nearly
     /// due.
     fn sleep(&self, now: Nanoseconds, next_due: Option<Nanoseconds>) -> Result<(), DriveError> {
-        let until = next_due.unwrap_or(now + Watch::PAUSE * 2);
-        let asleep = Clock::sleepable(now, until);
+        let until = next_due.unwrap_or(now + ProgressReporter::INTERVAL * 2);
+        let asleep = Clock::sleep_time(now, until);
         let timeout = Timespec::new()
             .sec(asleep.nanos() / 1_000_000_000)
             .nsec((asleep.nanos() % 1_000_000_000) as u32);
@@ -234,8 +235,8 @@ impl<'a> Ring<'a> {
     }
 
     /// Records `now` as the moment at which the queued requests are submitted.
-    fn note_sent(&mut self, now: Nanoseconds) {
-        for slot in self.fresh.drain(..) {
+    fn note_submitted(&mut self, now: Nanoseconds) {
+        for slot in self.unsubmitted.drain(..) {
             if let Some((_, sent)) = &mut self.slots[slot as usize] {
                 *sent = now;
             }
@@ -244,9 +245,9 @@ impl<'a> Ring<'a> {
 
     /// Returns an error if a submitting call has failed for good. Requests that the kernel has not
     /// accepted stay queued for the next call.
-    fn check(&self, handed_over: io::Result<usize>) -> Result<(), DriveError> {
-        match handed_over {
-            Err(error) if !is_passing(&error) => {
+    fn check(&self, submitted: io::Result<usize>) -> Result<(), DriveError> {
+        match submitted {
+            Err(error) if !is_transient(&error) => {
                 Err(io_error(format!("io_uring on {}", self.file.shown.display()), error))
             }
             _ => Ok(()),
@@ -254,24 +255,24 @@ impl<'a> Ring<'a> {
     }
 
     /// Processes the completions that have come. Returns the first error among them.
-    fn reap(&mut self, course: &mut Course, now: Nanoseconds) -> Result<(), DriveError> {
+    fn reap(&mut self, runner: &mut PhaseRunner, now: Nanoseconds) -> Result<(), DriveError> {
         let mut outcome = Ok(());
         let payload = self.payload.as_mut().expect("the ring is not dropped yet");
-        for answer in self.ring.completion() {
+        for completion in self.ring.completion() {
             // Counted first: after a panic below, `drop` would wait for this request otherwise.
             self.in_flight -= 1;
-            let slot = answer.user_data() as u32;
+            let slot = completion.user_data() as u32;
             let (request, sent) =
                 self.slots[slot as usize].take().expect("an answer belongs to what is in flight");
             self.free.push(slot);
-            payload.give_back(self.carried[slot as usize]);
+            payload.release(self.write_blocks[slot as usize]);
             let length = self.block_size.bytes() as usize;
-            let done = match answer.result() {
+            let done = match completion.result() {
                 code @ ..0 => Err(io::Error::from_raw_os_error(-code)),
                 done => Ok(done as usize),
             };
             match done {
-                Ok(done) if done == length => course.answered(&request, sent, now),
+                Ok(done) if done == length => runner.record_completion(&request, sent, now),
                 failed if outcome.is_ok() => {
                     outcome = Err(self.file.transfer_error(&request, length, failed));
                 }
@@ -291,7 +292,7 @@ impl Drop for Ring<'_> {
     fn drop(&mut self) {
         while self.in_flight > 0 {
             match self.ring.submitter().submit_and_wait(1) {
-                Err(error) if !is_passing(&error) => {
+                Err(error) if !is_transient(&error) => {
                     // It cannot be known when the kernel releases the buffers, so they are leaked.
                     std::mem::forget(self.payload.take());
                     return;
@@ -309,7 +310,7 @@ fn entry(request: &Request, buffer: &mut [u8], registered: bool) -> squeue::Entr
     let (start, length) = (buffer.as_mut_ptr(), buffer.len() as u32);
     let offset = request.offset.bytes();
     let file = Fixed(0);
-    match (request.read, registered) {
+    match (request.is_read, registered) {
         (true, true) => opcode::ReadFixed::new(file, start, length, 0).offset(offset).build(),
         (true, false) => opcode::Read::new(file, start, length).offset(offset).build(),
         (false, true) => opcode::WriteFixed::new(file, start, length, 0).offset(offset).build(),
@@ -319,9 +320,9 @@ fn entry(request: &Request, buffer: &mut [u8], registered: bool) -> squeue::Entr
 
 /// Returns true if a call ended for a passing reason: the timeout, a signal, or completions that have to
 /// be reaped first.
-fn is_passing(error: &io::Error) -> bool {
-    let passing = [Errno::TIME, Errno::INTR, Errno::AGAIN, Errno::BUSY];
-    Errno::from_io_error(error).is_some_and(|errno| passing.contains(&errno))
+fn is_transient(error: &io::Error) -> bool {
+    let transient = [Errno::TIME, Errno::INTR, Errno::AGAIN, Errno::BUSY];
+    Errno::from_io_error(error).is_some_and(|errno| transient.contains(&errno))
 }
 
 #[cfg(test)]
@@ -365,15 +366,19 @@ mod tests {
         };
         let payload = Payload::new(&BlockData::new(phase.seed), &phase, 0).unwrap();
         let mut ring = Ring::new(drive.handle().unwrap(), phase.depth, payload, false).unwrap();
-        let (mut course, clock) = (Course::new(&phase, 0), Clock::start());
-        ring.queue_due(&mut course, &clock, clock.now()).unwrap();
+        let (mut runner, clock) = (PhaseRunner::new(&phase, 0), Clock::start());
+        ring.queue_due(&mut runner, &clock, clock.now()).unwrap();
         assert_eq!(ring.in_flight, phase.depth);
-        assert!(ring.fresh.len() <= HANDED_OVER, "{} wait to go together", ring.fresh.len());
+        assert!(
+            ring.unsubmitted.len() <= SUBMIT_BATCH,
+            "{} wait to go together",
+            ring.unsubmitted.len()
+        );
         let sent = |slot: &Option<(Request, Nanoseconds)>| slot.unwrap().1;
-        let (first, later) = (sent(&ring.slots[0]), sent(&ring.slots[HANDED_OVER]));
+        let (first, later) = (sent(&ring.slots[0]), sent(&ring.slots[SUBMIT_BATCH]));
         assert!(Nanoseconds::ZERO < first && first < later, "each group has a time of its own");
-        ring.run(&mut course, &mut Watch::new(&mut Unobserved), &clock).unwrap();
+        ring.run(&mut runner, &mut ProgressReporter::new(&mut Unobserved), &clock).unwrap();
         drop(ring);
-        assert_eq!(course.sequence(), 256);
+        assert_eq!(runner.sequence(), 256);
     }
 }

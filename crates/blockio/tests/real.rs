@@ -3,22 +3,22 @@
 //! Tests that need root, a mount or direct I/O say on stderr when they are skipped.
 #![cfg(target_os = "linux")]
 
-#[path = "real/places.rs"]
-mod places;
+#[path = "real/support.rs"]
+mod support;
 
 use std::fs;
 use std::path::Path;
 
-use places::{
-    LoopDevice, Mounted, for_file, is_root, names_in, open, options, own_file, phase, run, scratch,
-    skipped, succeeds, text_with_causes, without_uring,
-};
 use ssdlab_blockio::{RealDrive, RealOptions};
 use ssdlab_drive::{
     Amount, Control, Drive, DriveKind, ErrorKind, Mix, Observer, Pattern, Progress, Rate, Region,
     Unobserved,
 };
 use ssdlab_units::{ByteLength, GIB, KIB, MIB, Nanoseconds};
+use support::{
+    LoopDevice, Mounted, for_file, is_root, names_in, open, options, own_file, phase, run, scratch,
+    skipped, succeeds, text_with_causes, without_uring,
+};
 
 #[test]
 fn a_fill_is_read_back_byte_for_byte() {

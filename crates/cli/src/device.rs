@@ -135,7 +135,7 @@ pub fn gate(
     }
     if !experiment.accepts_block_devices() {
         // If the device is in use, report that first.
-        Candidate::look_at(path).map_err(LabError::from)?;
+        Candidate::examine(path).map_err(LabError::from)?;
         return Err(LabError::Unsupported(format!(
             "{} is not done on a raw block device ({} are); give a directory of a file system on \
              {}",
@@ -154,10 +154,10 @@ pub fn gate(
         // The check below reports why the device cannot be opened.
         Err(_) => Ok(()),
     };
-    let candidate = Candidate::look_at(path).map_err(LabError::from)?;
+    let candidate = Candidate::examine(path).map_err(LabError::from)?;
     planned?;
     if !consent.destroy_data {
-        return Err(refusal(candidate.needs_consent()));
+        return Err(refusal(candidate.consent_message()));
     }
     print_lines(&candidate.words());
     let typed = match &consent.confirm {
@@ -177,12 +177,12 @@ fn ask_confirmation(candidate: &Candidate) -> Result<String, Failure> {
     if !io::stdin().is_terminal() {
         return Err(refusal(format!(
             "nobody can be asked about {candidate}: stdin is no terminal; give {} with --confirm",
-            candidate.expected()
+            candidate.expected_confirmation()
         )));
     }
     print_lines(&[
         "ALL OF IT WILL BE DESTROYED.".to_owned(),
-        format!("To go on, type {}:", candidate.expected()),
+        format!("To go on, type {}:", candidate.expected_confirmation()),
     ]);
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(|source| {
@@ -216,7 +216,7 @@ pub fn open(
              after a power failure meanwhile, hdparm --security-disable ssdlab does"
         }
     };
-    drive.check_make_new().map_err(LabError::from)?;
+    drive.check_purge().map_err(LabError::from)?;
     terminal.note(&format!(
         "Where the protocol has a new drive it is made new by {how}. That may take minutes to \
          hours, cannot be interrupted, and must not be: leave the machine on."

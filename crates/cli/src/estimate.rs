@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ssdlab_blockio::{EXAMINED, PROBE_LENGTH, RealDrive};
+use ssdlab_blockio::{EXAMINE_BYTES_MAX, PROBE_LENGTH, RealDrive};
 use ssdlab_drive::{Drive, DriveKind};
 use ssdlab_lab::experiment::Plan;
 use ssdlab_lab::precondition::Preconditioning;
@@ -32,7 +32,7 @@ pub fn announce(
     let written = bytes_written(plan, probed, examined);
     let description = drive.description();
     let place = description.name;
-    if let Some(words) = drive.drive_words() {
+    if let Some(words) = drive.describe_drive() {
         terminal.note(&format!("The drive: {words}."));
     }
     if !plan.is_writing() {
@@ -57,7 +57,7 @@ pub fn announce(
         }
     }
     if plan.is_writing()
-        && let Some(words) = drive.endurance_words(written)
+        && let Some(words) = drive.describe_endurance(written)
     {
         terminal.note(&format!("For the drive: {words}."));
     }
@@ -133,7 +133,7 @@ pub fn announce_preconditioning(
 /// Returns the bytes that the run writes, those of the probe before it and of the check after it included.
 fn bytes_written(plan: &Plan, probed: Option<f64>, examined: bool) -> ByteLength {
     let bytes_per_second = probed.unwrap_or(ASSUMED_BYTES_PER_SECOND);
-    let check = if examined { EXAMINED } else { ByteLength::ZERO };
+    let check = if examined { EXAMINE_BYTES_MAX } else { ByteLength::ZERO };
     plan.writes(bytes_per_second) + plan.space.min(PROBE_LENGTH) + check
 }
 
@@ -189,7 +189,7 @@ mod tests {
         let plan = |space| Plan { sequential_writes: space, space, ..Plan::default() };
         assert_eq!(bytes_written(&plan(MIB * 16), None, false), MIB * 32);
         assert_eq!(bytes_written(&plan(MIB * 1024), None, false), MIB * 1152);
-        assert_eq!(bytes_written(&plan(MIB * 16), None, true), MIB * 32 + EXAMINED);
+        assert_eq!(bytes_written(&plan(MIB * 16), None, true), MIB * 32 + EXAMINE_BYTES_MAX);
     }
 
     #[test]

@@ -74,25 +74,25 @@ impl Extent {
 
 /// Choice whether a file is written back before its extents are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sync {
+pub enum WriteBack {
     /// Write back first, so that every block has its place.
     First,
     /// Do not write back: the file system may be frozen.
-    Not,
+    Skip,
 }
 
 /// Returns the extents of a part of a file, in order.
 ///
 /// # Errors
 /// Returns the error of the file system, also if it does not support FIEMAP.
-pub fn of(file: &File, part: Span, sync: Sync) -> io::Result<Vec<Extent>> {
+pub fn of(file: &File, part: Span, write_back: WriteBack) -> io::Result<Vec<Extent>> {
     let mut extents = Vec::new();
     let mut start = part.offset;
     while start < part.end() {
         let head = FiemapHead {
             start,
             length: part.end() - start,
-            flags: u32::from(sync == Sync::First),
+            flags: u32::from(write_back == WriteBack::First),
             count: BATCH as u32,
             ..FiemapHead::default()
         };
@@ -140,18 +140,18 @@ pub fn data_runs(extents: &[Extent], length: u64) -> Vec<Span> {
 
 /// Returns the number of pieces in which a part of a file lies: extents that do not continue the one
 /// before on the device.
-pub fn pieces_in(extents: &[Extent], part: Span) -> u32 {
-    let mut pieces = 0;
+pub fn count_fragments(extents: &[Extent], part: Span) -> u32 {
+    let mut fragments = 0;
     let mut next = None;
     for extent in extents {
         let Some(within) = extent.span.overlap(part) else { continue };
         let physical = extent.physical + (within.offset - extent.span.offset);
         if next != Some(physical) {
-            pieces += 1;
+            fragments += 1;
         }
         next = Some(physical + within.length);
     }
-    pieces
+    fragments
 }
 
 #[cfg(test)]
@@ -191,8 +191,8 @@ mod tests {
             extent(100, 100, 1100, Content::Data),
             extent(200, 100, 9000, Content::Data),
         ];
-        assert_eq!(pieces_in(&extents, Span::new(0, 200)), 1);
-        assert_eq!(pieces_in(&extents, Span::new(50, 200)), 2);
-        assert_eq!(pieces_in(&extents, Span::new(210, 20)), 1);
+        assert_eq!(count_fragments(&extents, Span::new(0, 200)), 1);
+        assert_eq!(count_fragments(&extents, Span::new(50, 200)), 2);
+        assert_eq!(count_fragments(&extents, Span::new(210, 20)), 1);
     }
 }

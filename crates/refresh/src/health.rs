@@ -28,17 +28,17 @@ pub struct Health {
 
 /// Default temperature in degrees Celsius from which the drive is left to cool: most drives are rated for
 /// 70, and slow down at 70 to 80.
-pub const HEAT_MAX: f64 = 68.0;
+pub const TEMPERATURE_MAX: f64 = 68.0;
 
 /// Degrees Celsius below the limit to which the drive has to cool before the rewrite continues.
-pub const COOLER: f64 = 5.0;
+pub const COOL_DOWN_BY: f64 = 5.0;
 
 impl Health {
     /// Asks smartctl about a disk.
     ///
     /// # Errors
     /// Returns the reason, in words, why smartctl reports nothing.
-    pub fn ask(device: &Path) -> Result<Health, String> {
+    pub fn read(device: &Path) -> Result<Health, String> {
         let options = ["--json=c", "-H", "-A", "-l", "devstat"].map(OsStr::new);
         let arguments = [&options[..], &[device.as_os_str()]].concat();
         let output = tool::run("smartctl", &arguments, Some(tool::LOOK))?;
@@ -99,20 +99,20 @@ fn sectors_written(data: &Value) -> Option<f64> {
 
 /// Temperature sensor of a disk in the kernel (hwmon).
 #[derive(Clone, Debug)]
-pub struct Thermometer {
+pub struct TemperatureSensor {
     file: PathBuf,
 }
 
-impl Thermometer {
+impl TemperatureSensor {
     /// Finds the sensor of the disk with this name below `sys` (`/sys`); `None` if it has none.
-    pub fn of(disk: &str, sys: &Path) -> Option<Thermometer> {
+    pub fn of(disk: &str, sys: &Path) -> Option<TemperatureSensor> {
         let device = sys.join("block").join(disk).join("device");
         // NVMe has its sensor at the controller, SATA (drivetemp) one level down.
         for directory in [device.clone(), device.join("hwmon"), device.join("device/hwmon")] {
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
                 let file = entry.path().join("temp1_input");
                 if entry.file_name().to_string_lossy().starts_with("hwmon") && file.exists() {
-                    return Some(Thermometer { file });
+                    return Some(TemperatureSensor { file });
                 }
             }
         }
@@ -134,7 +134,7 @@ pub struct Disks(Vec<Disk>);
 struct Disk {
     name: String,
     device: PathBuf,
-    thermometer: Option<Thermometer>,
+    sensor: Option<TemperatureSensor>,
 }
 
 impl Disks {
@@ -151,33 +151,33 @@ impl Disks {
             if all.iter().any(|known| known.device == device) {
                 continue;
             }
-            let thermometer = Thermometer::of(name, sys);
-            all.push(Disk { name: name.to_owned(), device: device.to_owned(), thermometer });
+            let sensor = TemperatureSensor::of(name, sys);
+            all.push(Disk { name: name.to_owned(), device: device.to_owned(), sensor });
         }
         Disks(all)
     }
 
     /// Returns the temperature of the warmest disk in degrees Celsius; `None` if no disk has a sensor.
     pub fn warmest(&self) -> Option<f64> {
-        let each = self.0.iter().filter_map(|it| it.thermometer.as_ref()?.read());
+        let each = self.0.iter().filter_map(|it| it.sensor.as_ref()?.read());
         each.filter(|degrees| degrees.is_finite()).max_by(f64::total_cmp)
     }
 
     /// Asks smartctl about each disk.
-    pub fn ask(&self) -> Checkup {
-        self.ask_by(Health::ask)
+    pub fn read_health(&self) -> HealthReport {
+        self.read_health_by(Health::read)
     }
 
-    fn ask_by(&self, ask: impl Fn(&Path) -> Result<Health, String>) -> Checkup {
-        Checkup(self.0.iter().map(|it| (it.clone(), ask(&it.device))).collect())
+    fn read_health_by(&self, read: impl Fn(&Path) -> Result<Health, String>) -> HealthReport {
+        HealthReport(self.0.iter().map(|it| (it.clone(), read(&it.device))).collect())
     }
 }
 
 /// Health of all disks, or the reason why it is not known.
 #[derive(Clone, Debug)]
-pub struct Checkup(Vec<(Disk, Result<Health, String>)>);
+pub struct HealthReport(Vec<(Disk, Result<Health, String>)>);
 
-impl Checkup {
+impl HealthReport {
     fn known(&self) -> impl Iterator<Item = (&Disk, &Health)> {
         self.0.iter().filter_map(|(disk, found)| Some((disk, found.as_ref().ok()?)))
     }
@@ -206,7 +206,7 @@ impl Checkup {
             if let Err(why) = found {
                 notes.push(format!("The spare blocks of {name} are not watched: {why}."));
             }
-            if disk.thermometer.is_none() {
+            if disk.sensor.is_none() {
                 notes.push(format!(
                     "The temperature of {name} is not watched: the kernel has no temperature sensor of it."
                 ));
@@ -256,7 +256,7 @@ mod tests {
         let disks = Disks::named(names.map(|it| (it, Path::new(it))).into_iter(), root.path());
         assert_eq!(disks.warmest(), Some(52.0));
         let worn = Health { spare: Some((5.0, 10.0)), ..Health::default() };
-        let found = disks.ask_by(|device| match device.to_str() {
+        let found = disks.read_health_by(|device| match device.to_str() {
             Some("sda") => Ok(Health { used: Some(1.0), written: Some(1e12), ..worn_not() }),
             Some("sdb") => Ok(Health { used: Some(2.0), written: Some(1e12), ..worn }),
             _ => Err("smartctl says nothing of it".to_owned()),
@@ -267,7 +267,7 @@ mod tests {
         let notes = found.notes();
         assert_eq!(notes.len(), 2, "{notes:?}");
         assert!(notes.iter().all(|it| it.contains("sdc")), "{notes:?}");
-        assert_eq!(Disks::default().ask().notes().len(), 1);
+        assert_eq!(Disks::default().read_health().notes().len(), 1);
     }
 
     fn worn_not() -> Health {
@@ -277,12 +277,12 @@ mod tests {
     #[test]
     fn thermometers_are_found_where_the_kernel_has_them() {
         let root = tempfile::tempdir().unwrap();
-        assert!(Thermometer::of("sda", root.path()).is_none());
+        assert!(TemperatureSensor::of("sda", root.path()).is_none());
         for (disk, place) in [("nvme0n1", "device/hwmon3"), ("sda", "device/hwmon/hwmon1")] {
             let directory = root.path().join("block").join(disk).join(place);
             fs::create_dir_all(&directory).unwrap();
             fs::write(directory.join("temp1_input"), "52850\n").unwrap();
-            let found = Thermometer::of(disk, root.path()).expect("a thermometer");
+            let found = TemperatureSensor::of(disk, root.path()).expect("a thermometer");
             assert_eq!(found.read(), Some(52.85), "{disk}");
         }
     }

@@ -54,8 +54,8 @@ const TURNS_MIN: usize = 6;
 pub fn ratio_by_turns<'a>(
     turns: impl Iterator<Item = (&'a [f64], &'a [f64])> + Clone,
 ) -> Option<Estimate> {
-    let own = by_rank(turns.clone().map(|(own, _)| own));
-    let other = by_rank(turns.map(|(_, other)| other));
+    let own = sums_by_rank(turns.clone().map(|(own, _)| own));
+    let other = sums_by_rank(turns.map(|(_, other)| other));
     let count = precedence(own.len()).filter(|_| own.len() >= TURNS_MIN)?;
     let mean = |times: &[f64]| times[..count].iter().sum::<f64>() / count as f64;
     Some(Estimate {
@@ -69,7 +69,7 @@ pub fn ratio_by_turns<'a>(
 /// and so on. The first sums are times of a window without other load, although each reading as a whole
 /// may have been disturbed. If the readings have different numbers of requests, the sum of each reading
 /// counts.
-pub fn by_rank<'a>(readings: impl Iterator<Item = &'a [f64]>) -> Vec<f64> {
+pub fn sums_by_rank<'a>(readings: impl Iterator<Item = &'a [f64]>) -> Vec<f64> {
     let readings: Vec<&[f64]> = readings.collect();
     let requests = readings.first().map_or(0, |it| it.len());
     let sorted = |times: &mut dyn Iterator<Item = f64>| {
@@ -90,15 +90,15 @@ const AGREEMENT: f64 = 1.1;
 
 /// Returns the time to read a window without other load: the second fastest time of each request, summed
 /// over all requests, so that no time is an outlier. Of a single reading, its sum.
-pub fn undisturbed<'a>(readings: impl Iterator<Item = &'a [f64]>) -> f64 {
-    let sums = by_rank(readings);
+pub fn time_without_load<'a>(readings: impl Iterator<Item = &'a [f64]>) -> f64 {
+    let sums = sums_by_rank(readings);
     sums[1.min(sums.len() - 1)]
 }
 
 /// Returns true if the two fastest times of the requests agree in sum. More readings would not change the
 /// result.
-pub fn agree<'a>(readings: impl Iterator<Item = &'a [f64]>) -> bool {
-    let sums = by_rank(readings);
+pub fn readings_agree<'a>(readings: impl Iterator<Item = &'a [f64]>) -> bool {
+    let sums = sums_by_rank(readings);
     sums.len() > 1 && sums[1] <= sums[0] * AGREEMENT
 }
 
@@ -168,16 +168,16 @@ mod tests {
     #[test]
     fn a_window_is_known_undisturbed_although_no_reading_of_it_was() {
         let readings = [vec![1.0, 9.0], vec![8.0, 2.0], vec![1.5, 7.0], vec![6.0, 2.5]];
-        let found = by_rank(readings.iter().map(Vec::as_slice));
+        let found = sums_by_rank(readings.iter().map(Vec::as_slice));
         assert_eq!(found, [3.0, 4.0, 13.0, 17.0]);
         let all = || readings.iter().map(Vec::as_slice);
-        assert!((undisturbed(all()) - 4.0).abs() < 1e-12);
-        assert!((undisturbed(all().take(1)) - 10.0).abs() < 1e-12);
-        assert!(!agree(all()) && !agree(all().take(1)));
+        assert!((time_without_load(all()) - 4.0).abs() < 1e-12);
+        assert!((time_without_load(all().take(1)) - 10.0).abs() < 1e-12);
+        assert!(!readings_agree(all()) && !readings_agree(all().take(1)));
         let more = [vec![1.02, 2.1]];
-        assert!(agree(all().chain(more.iter().map(Vec::as_slice))));
+        assert!(readings_agree(all().chain(more.iter().map(Vec::as_slice))));
         let uneven = [vec![1.0, 9.0], vec![3.0]];
-        assert_eq!(by_rank(uneven.iter().map(Vec::as_slice)), [3.0, 10.0]);
+        assert_eq!(sums_by_rank(uneven.iter().map(Vec::as_slice)), [3.0, 10.0]);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use crate::strategy::Left;
-use crate::survey::{Identity, Way};
+use crate::strategy::SkipReason;
+use crate::survey::{Identity, RewriteMethod};
 use crate::window::Span;
 use crate::{DriveError, io, refused};
 
@@ -30,20 +30,20 @@ enum Line {
         schema: String,
         path: String,
         identity: Identity,
-        way: Way,
+        way: RewriteMethod,
         windows: Vec<Span>,
         fresh: Option<f64>,
         before: Vec<(Span, f64)>,
     },
     /// A window is done.
-    Done { span: Span, written: u64, left: Option<Left> },
+    Done { span: Span, written: u64, left: Option<SkipReason> },
     /// The refresh has ended; with the speed of windows after the rewrite, in seconds per byte.
     Over { after: Vec<(Span, f64)> },
 }
 
 /// Record that an earlier refresh of the same file has left.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Earlier {
+pub struct EarlierRun {
     /// Windows that were to be rewritten.
     pub planned: Vec<Span>,
     /// Windows that were rewritten, or left as they are for a reason.
@@ -56,9 +56,9 @@ pub struct Earlier {
     pub after: Option<Vec<(Span, f64)>>,
 }
 
-impl Earlier {
+impl EarlierRun {
     /// Returns the windows still to rewrite; none if that refresh came to its end.
-    pub fn open(&self) -> Vec<Span> {
+    pub fn remaining(&self) -> Vec<Span> {
         if self.after.is_some() {
             return Vec::new();
         }
@@ -84,7 +84,7 @@ pub struct Journal {
     path: PathBuf,
     file: File,
     /// Content of the journal when it was opened.
-    pub earlier: Option<Earlier>,
+    pub earlier: Option<EarlierRun>,
 }
 
 /// Unlocks the file explicitly: a process that another thread has just forked also holds the file, until
@@ -134,8 +134,8 @@ impl Journal {
         &mut self,
         path: &Path,
         identity: &Identity,
-        way: Way,
-        found: Earlier,
+        way: RewriteMethod,
+        found: EarlierRun,
     ) -> Result<(), DriveError> {
         let cannot = |error| io("cannot begin the journal", error);
         self.file.set_len(0).map_err(cannot)?;
@@ -157,7 +157,7 @@ impl Journal {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read or written.
-    pub fn go_on(&mut self) -> Result<(), DriveError> {
+    pub fn resume(&mut self) -> Result<(), DriveError> {
         let cannot = |error| io("cannot go on with the journal", error);
         let text = fs::read(&self.path).map_err(cannot)?;
         // An incomplete line at the end would spoil the next one.
@@ -171,7 +171,12 @@ impl Journal {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be written.
-    pub fn done(&mut self, span: Span, written: u64, left: Option<Left>) -> Result<(), DriveError> {
+    pub fn record_window(
+        &mut self,
+        span: Span,
+        written: u64,
+        left: Option<SkipReason>,
+    ) -> Result<(), DriveError> {
         self.write(&Line::Done { span, written, left })
     }
 
@@ -180,7 +185,7 @@ impl Journal {
     ///
     /// # Errors
     /// Returns an error if the journal cannot be written.
-    pub fn over(&mut self, after: Vec<(Span, f64)>) -> Result<(), DriveError> {
+    pub fn finish(&mut self, after: Vec<(Span, f64)>) -> Result<(), DriveError> {
         self.write(&Line::Over { after })?;
         self.file.sync_all().map_err(|error| io("cannot sync the journal", error))
     }
@@ -197,7 +202,7 @@ impl Journal {
 /// Returns the content of a journal; `None` if it belongs to something else, or has another format. The
 /// file may hold anything: somebody may have edited it, and the remains of the last line after a power
 /// cut need not be text.
-pub fn read(bytes: &[u8], identity: &Identity) -> Option<Earlier> {
+pub fn read(bytes: &[u8], identity: &Identity) -> Option<EarlierRun> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.lines().map_while(|line| serde_json::from_str(line).ok());
     let Some(Line::Planned { schema, identity: found, windows, fresh, before, .. }) = lines.next()
@@ -208,7 +213,7 @@ pub fn read(bytes: &[u8], identity: &Identity) -> Option<Earlier> {
     if schema != SCHEMA || found != *identity || !windows.iter().all(has_end) {
         return None;
     }
-    let mut earlier = Earlier { planned: windows, fresh, before, ..Earlier::default() };
+    let mut earlier = EarlierRun { planned: windows, fresh, before, ..EarlierRun::default() };
     for line in lines {
         match line {
             Line::Done { span, .. } => earlier.done.push(span),
@@ -231,11 +236,12 @@ mod tests {
     fn an_interrupted_refresh_goes_on_where_it_ended() {
         let directory = tempfile::tempdir().unwrap();
         let windows = vec![Span::new(0, 10), Span::new(10, 10), Span::new(30, 10)];
-        let planned = Earlier { planned: windows.clone(), fresh: Some(2.5), ..Earlier::default() };
+        let planned =
+            EarlierRun { planned: windows.clone(), fresh: Some(2.5), ..EarlierRun::default() };
         let mut journal = Journal::open(directory.path(), &identity()).unwrap();
         assert_eq!(journal.earlier, None);
-        journal.begin(Path::new("/x"), &identity(), Way::MoveExtents, planned).unwrap();
-        journal.done(windows[1], 10, None).unwrap();
+        journal.begin(Path::new("/x"), &identity(), RewriteMethod::MoveExtents, planned).unwrap();
+        journal.record_window(windows[1], 10, None).unwrap();
         let again = Journal::open(directory.path(), &identity()).unwrap_err();
         assert!(again.to_string().contains("another refresh"), "{again}");
         // As in a process that another thread has just forked.
@@ -246,22 +252,22 @@ mod tests {
         file.write_all(b"{\"line\":\"done\",\"sp\xff\xc3").unwrap();
         let mut journal = Journal::open(directory.path(), &identity()).unwrap();
         let earlier = journal.earlier.clone().unwrap();
-        assert_eq!(earlier.open(), [windows[0], windows[2]]);
+        assert_eq!(earlier.remaining(), [windows[0], windows[2]]);
         assert_eq!(earlier.fresh, Some(2.5));
-        journal.go_on().unwrap();
-        journal.done(windows[0], 10, None).unwrap();
-        journal.done(windows[2], 0, Some(Left::Busy)).unwrap();
-        journal.over(vec![(windows[0], 1.0)]).unwrap();
+        journal.resume().unwrap();
+        journal.record_window(windows[0], 10, None).unwrap();
+        journal.record_window(windows[2], 0, Some(SkipReason::Busy)).unwrap();
+        journal.finish(vec![(windows[0], 1.0)]).unwrap();
         drop(journal);
         let journal = Journal::open(directory.path(), &identity()).unwrap();
         let earlier = journal.earlier.clone().unwrap();
-        assert!(earlier.open().is_empty() && earlier.done.len() == 3);
+        assert!(earlier.remaining().is_empty() && earlier.done.len() == 3);
         assert_eq!(earlier.after, Some(vec![(windows[0], 1.0)]));
     }
 
     #[test]
-    fn what_fresh_data_reads_like_is_known_from_a_yardstick_or_from_what_was_rewritten() {
-        let mut earlier = Earlier::default();
+    fn what_fresh_data_reads_like_is_known_from_a_baseline_or_from_what_was_rewritten() {
+        let mut earlier = EarlierRun::default();
         assert_eq!(earlier.known_fresh(), None);
         let times = [3.0, 1.0, 2.0].into_iter().zip(0..);
         earlier.after = Some(times.map(|(time, at)| (Span::new(at * 10, 10), time)).collect());
@@ -278,7 +284,7 @@ mod tests {
             schema: SCHEMA.to_owned(),
             path: String::new(),
             identity: identity(),
-            way: Way::Alone,
+            way: RewriteMethod::Alone,
             windows: vec![Span::new(u64::MAX, 2)],
             fresh: None,
             before: Vec::new(),
@@ -287,7 +293,9 @@ mod tests {
         let other = Identity { file_system: "other".to_owned(), inode: 12 };
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(directory.path(), &other).unwrap();
-        journal.begin(Path::new("/x"), &other, Way::Alone, Earlier::default()).unwrap();
+        journal
+            .begin(Path::new("/x"), &other, RewriteMethod::Alone, EarlierRun::default())
+            .unwrap();
         let text = fs::read(Journal::path_in(directory.path(), &other)).unwrap();
         assert!(read(&text, &other).is_some());
         assert_eq!(read(&text, &identity()), None);

@@ -13,18 +13,18 @@ use std::slice::from_ref;
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval::{Estimate, agree, by_rank, ratio_by_turns, undisturbed};
+use crate::interval::{Estimate, ratio_by_turns, readings_agree, sums_by_rank, time_without_load};
 use crate::window::Span;
 
 /// Slowdown against fresh data from which a rewrite is worth its wear.
-pub const WORTH: f64 = 1.5;
+pub const REWRITE_THRESHOLD: f64 = 1.5;
 
 /// Slowdown against fresh data from which a window is read again.
-pub const SUSPICIOUS: f64 = 1.25;
+pub const RECHECK_THRESHOLD: f64 = 1.25;
 
 /// Slowdown against fresh data below which a window without a clear result counts as fast enough. Above
 /// it, the verdict is that the machine was too busy.
-pub const CLEAR: f64 = 2.0;
+pub const TOO_BUSY_THRESHOLD: f64 = 2.0;
 
 /// Number of turns after which the comparison ends. An interval exists from 6 turns on.
 pub const TURNS_MAX: usize = 50;
@@ -34,10 +34,10 @@ pub const TURNS_MAX: usize = 50;
 pub const BASELINES_MIN: usize = 2;
 
 /// Slowdown of small reads against fresh data from which the cells are taken to be slow.
-const COLD: f64 = 1.25;
+const COLD_CELLS_THRESHOLD: f64 = 1.25;
 
 /// Length in bytes of pieces below which the file system splits requests of the reader.
-const PIECE_MIN: u64 = 512 << 10;
+const FRAGMENT_MIN: u64 = 512 << 10;
 
 /// Cause of a slow window, as far as tests show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ pub enum Cause {
 
 impl Cause {
     /// Returns the cause in words.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
             Cause::LogicalExtents => "in many pieces for the file system",
             Cause::Scatter => "in one piece for the file system, scattered inside the flash",
@@ -99,7 +99,7 @@ pub struct Evidence {
     /// The window.
     pub span: Span,
     /// Number of pieces in which the window lies.
-    pub pieces: u32,
+    pub fragments: u32,
     /// Readings of the window from end to end, by request; the sum of each is in seconds per byte.
     passes: Vec<Vec<f64>>,
     /// Later readings, each with one of every baseline.
@@ -113,9 +113,9 @@ pub struct Evidence {
 
 impl Evidence {
     /// Evidence of a window after its first reading, by request.
-    pub fn new(span: Span, pieces: u32, first: Vec<f64>) -> Evidence {
+    pub fn new(span: Span, fragments: u32, first: Vec<f64>) -> Evidence {
         let (turns, small) = (Vec::new(), Vec::new());
-        Evidence { span, pieces, passes: vec![first], turns, small, after_rewrite: None }
+        Evidence { span, fragments, passes: vec![first], turns, small, after_rewrite: None }
     }
 
     /// Adds a reading of the window from end to end.
@@ -124,14 +124,14 @@ impl Evidence {
     }
 
     /// Returns the time of the first reading, in seconds per byte.
-    pub fn first(&self) -> f64 {
+    pub fn first_reading(&self) -> f64 {
         self.passes[0].iter().sum()
     }
 
     /// Returns the sum of the fastest times of each request, in seconds per byte: other load only makes
     /// requests slower.
     pub fn fastest(&self) -> f64 {
-        by_rank(self.passes.iter().map(Vec::as_slice))[0]
+        sums_by_rank(self.passes.iter().map(Vec::as_slice))[0]
     }
 
     /// Returns the time that is expected after a rewrite, in seconds per byte, if fresh data takes
@@ -142,12 +142,12 @@ impl Evidence {
 
     /// Returns true if more readings from end to end would not change the time.
     pub fn is_settled(&self) -> bool {
-        agree(self.passes.iter().map(Vec::as_slice))
+        readings_agree(self.passes.iter().map(Vec::as_slice))
     }
 
     /// Returns true if the window should be read again, beside baselines.
     pub fn is_suspicious(&self, fresh: f64) -> bool {
-        self.fastest() > SUSPICIOUS * self.expected(fresh)
+        self.fastest() > RECHECK_THRESHOLD * self.expected(fresh)
     }
 
     /// Returns how many times slower than each baseline the window is, by turns; `None` while there are
@@ -178,40 +178,42 @@ impl Evidence {
 
     /// Returns the verdict; `None` while more turns are needed.
     pub fn verdict(&self, fresh: f64) -> Option<Verdict> {
-        let was_slow = self.first() >= WORTH * self.expected(fresh);
+        let was_slow = self.first_reading() >= REWRITE_THRESHOLD * self.expected(fresh);
         if !self.is_suspicious(fresh) {
             return Some(if was_slow { Verdict::FirstOnly } else { Verdict::Fine });
         }
         let slowdowns = self.slowdowns(fresh)?;
-        let slow = slowdowns.iter().filter(|it| it.low >= WORTH).count();
-        let not_slow = slowdowns.iter().filter(|it| it.high < WORTH).count();
+        let slow = slowdowns.iter().filter(|it| it.low >= REWRITE_THRESHOLD).count();
+        let not_slow = slowdowns.iter().filter(|it| it.high < REWRITE_THRESHOLD).count();
         let all_below = |limit: f64| slowdowns.iter().all(|it| it.high < limit);
         if slow == slowdowns.len() && slow >= BASELINES_MIN {
             Some(Verdict::Slow(self.cause()))
         } else if not_slow == slowdowns.len() {
-            let is_fast = all_below(SUSPICIOUS);
+            let is_fast = all_below(RECHECK_THRESHOLD);
             Some(if was_slow && is_fast { Verdict::FirstOnly } else { Verdict::Fine })
         } else if slow > 0 && slow + not_slow == slowdowns.len() {
             let middles = || slowdowns.iter().map(|it| it.middle);
             let (least, most) = (middles().fold(f64::MAX, f64::min), middles().fold(0.0, f64::max));
             // Baselines of similar speed give ratios on both sides of the threshold, so the window lies near it.
-            let is_near = most < least * SUSPICIOUS && slowdowns.len() >= BASELINES_MIN;
+            let is_near = most < least * RECHECK_THRESHOLD && slowdowns.len() >= BASELINES_MIN;
             Some(if is_near { Verdict::Fine } else { Verdict::Contradicted })
         } else if self.turns.len() >= TURNS_MAX {
-            Some(if all_below(CLEAR) { Verdict::Fine } else { Verdict::NotTold })
+            Some(if all_below(TOO_BUSY_THRESHOLD) { Verdict::Fine } else { Verdict::NotTold })
         } else {
             None
         }
     }
 
     fn cause(&self) -> Cause {
-        if u64::from(self.pieces) > 1 && self.span.length / u64::from(self.pieces) < PIECE_MIN {
+        if u64::from(self.fragments) > 1
+            && self.span.length / u64::from(self.fragments) < FRAGMENT_MIN
+        {
             return Cause::LogicalExtents;
         }
         let turns = self.small.iter().map(|(own, fresh)| (from_ref(own), from_ref(fresh)));
         match ratio_by_turns(turns) {
-            Some(small) if small.low >= COLD => Cause::ColdCells,
-            Some(small) if small.high < WORTH => Cause::Scatter,
+            Some(small) if small.low >= COLD_CELLS_THRESHOLD => Cause::ColdCells,
+            Some(small) if small.high < REWRITE_THRESHOLD => Cause::Scatter,
             _ => Cause::NotTold,
         }
     }
@@ -219,11 +221,13 @@ impl Evidence {
     /// Returns the time to read the window now without other load, in seconds per byte: the smaller one
     /// of that from end to end and that at turns. Turns are more readings, but the drive does not read
     /// ahead in them.
-    pub fn now(&self) -> f64 {
-        let passes = undisturbed(self.passes.iter().map(Vec::as_slice));
+    pub fn time_without_load(&self) -> f64 {
+        let passes = time_without_load(self.passes.iter().map(Vec::as_slice));
         match self.turns.is_empty() {
             true => passes,
-            false => undisturbed(self.turns.iter().map(|turn| turn.own.as_slice())).min(passes),
+            false => {
+                time_without_load(self.turns.iter().map(|turn| turn.own.as_slice())).min(passes)
+            }
         }
     }
 }
@@ -288,7 +292,7 @@ mod tests {
         assert_eq!(slow.verdict(FRESH), Some(Verdict::Slow(Cause::Scatter)));
         slow.small = vec![(1.8, 1.0); 7];
         assert_eq!(slow.verdict(FRESH), Some(Verdict::Slow(Cause::ColdCells)));
-        slow.pieces = 100;
+        slow.fragments = 100;
         assert_eq!(slow.verdict(FRESH), Some(Verdict::Slow(Cause::LogicalExtents)));
     }
 
@@ -354,7 +358,7 @@ mod tests {
             })
             .collect();
         assert_eq!(it.verdict(1.0), Some(Verdict::Slow(Cause::NotTold)));
-        assert!((it.now() - 2.0).abs() < 1e-12);
+        assert!((it.time_without_load() - 2.0).abs() < 1e-12);
     }
 
     #[test]

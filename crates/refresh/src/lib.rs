@@ -3,12 +3,12 @@
 //!
 //! [`survey`] finds where a file or a device lies and whether it may be rewritten at all; `probe` reads
 //! it in windows and measures the times; `judge` compares the times with those of freshly written data,
-//! the baselines (`yardstick`); [`plan`] estimates the cost and the gain of a rewrite; a `strategy`
-//! rewrites window by window, with a [`journal`]; [`course`] runs these steps in order.
+//! the baselines (`baseline`); [`plan`] estimates the cost and the gain of a rewrite; a `strategy`
+//! rewrites window by window, with a [`journal`]; [`run`] does these steps in order.
 //!
 //! Where the file system can move data itself, this crate never writes user data. Elsewhere it reads the
 //! data and writes it back to the same place while the file system is frozen (`freeze`), after proving
-//! that nobody else writes to that rewrite target (`ground`).
+//! that nobody else writes to that rewrite target (`rewrite_target`).
 //!
 //! ```
 //! use ssdlab_refresh::interval::ratio_of_sums;
@@ -21,32 +21,32 @@
 
 #![cfg(target_os = "linux")]
 
+mod baseline;
 mod buffer;
-pub mod course;
 mod extents;
 mod file_system;
 mod freeze;
-mod grace;
-mod ground;
-mod headway;
 pub mod health;
 pub mod interval;
 pub mod journal;
 mod judge;
-pub mod lateness;
-mod maps;
 #[cfg(test)]
-mod mounted;
-mod pace;
+mod loop_mount;
+mod maps;
+mod overrun;
 pub mod plan;
+mod priority;
 mod probe;
+mod rate_limit;
+mod rcu;
+mod rewrite_target;
+pub mod run;
+pub mod stall;
 mod strategy;
 pub mod survey;
-mod swapped;
+mod swap_check;
 mod system;
-mod urgency;
 mod window;
-mod yardstick;
 
 pub use ssdlab_error::{DriveError, ErrorKind};
 

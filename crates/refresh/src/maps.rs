@@ -13,20 +13,20 @@ use std::os::unix::fs::MetadataExt;
 use rustix::fs::{AtFlags, Dir, FsWord, Mode, OFlags, fstatfs, openat, statat};
 use rustix::io::Errno;
 use ssdlab_blockdev::DeviceNumber;
-use ssdlab_blockdev::openers::{FIRST_PROCESS, Users, sees_all_processes};
+use ssdlab_blockdev::writers::{INIT_PROCESS, Writer, sees_all_processes};
 
 use crate::system::{self, SharedMap};
 
 /// Magic number that `statfs` returns for overlayfs. `stat` of a file of an overlay shows other device
 /// and inode numbers than the file below.
-const OVERLAY: FsWord = 0x794C_7630;
+const OVERLAYFS_MAGIC: FsWord = 0x794C_7630;
 
 /// Name of the file of mappings in the directory of a process.
-const MAPS: &CStr = c"maps";
+const MAPS_FILE: &CStr = c"maps";
 
 /// Looks for programs that have one file mapped. Can be asked repeatedly.
 #[derive(Debug)]
-pub(crate) struct Maps {
+pub(crate) struct FileMappings {
     proc: OwnedFd,
     device: DeviceNumber,
     inode: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Maps {
 
 /// Mappings of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+enum MappingState {
     /// No mapping of the file.
     Nothing,
     /// A mapping of the file.
@@ -48,15 +48,15 @@ enum Of {
     NotSeen,
 }
 
-impl Maps {
+impl FileMappings {
     /// Prepares the search for mappings of `file`.
     ///
     /// # Errors
     /// Returns an error if the file cannot be looked at, or `/proc` cannot be opened.
-    pub(crate) fn of(file: &File) -> io::Result<Maps> {
+    pub(crate) fn of(file: &File) -> io::Result<FileMappings> {
         let found = file.metadata()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Maps {
+        Ok(FileMappings {
             proc: rustix::fs::open("/proc", flags, Mode::empty())?,
             device: DeviceNumber::from_raw(found.dev()),
             inode: found.ino(),
@@ -69,7 +69,7 @@ impl Maps {
     /// # Errors
     /// Returns an error if the processes cannot be listed, or this kernel does not answer
     /// `PROCMAP_QUERY`.
-    pub(crate) fn writer(&self) -> io::Result<Users> {
+    pub(crate) fn find_writer(&self) -> io::Result<Writer> {
         let own = std::process::id();
         let mut sees_all = self.sees_all;
         for entry in Dir::read_from(&self.proc)? {
@@ -81,24 +81,24 @@ impl Maps {
             if id == own {
                 continue;
             }
-            match self.of_process(id)? {
-                Of::Nothing | Of::NoMemory => {}
-                Of::File => return Ok(program(id, "has it mapped for writing")),
-                Of::Overlay => {
+            match self.state_in_process(id)? {
+                MappingState::Nothing | MappingState::NoMemory => {}
+                MappingState::File => return Ok(program(id, "has it mapped for writing")),
+                MappingState::Overlay => {
                     let what = "has a file of an overlay mapped for writing, which may be this one";
                     return Ok(program(id, what));
                 }
                 // The first process may be hidden from everybody, and has no files of users mapped.
-                Of::NotSeen if id == FIRST_PROCESS => {}
-                Of::NotSeen => sees_all = false,
+                MappingState::NotSeen if id == INIT_PROCESS => {}
+                MappingState::NotSeen => sees_all = false,
             }
         }
-        Ok(if sees_all { Users::Nobody } else { Users::NotSeen })
+        Ok(if sees_all { Writer::Nobody } else { Writer::NotAllVisible })
     }
 
-    fn of_process(&self, id: u32) -> io::Result<Of> {
-        let found = self.of_memory(&format!("{id}"))?;
-        if found != Of::NoMemory {
+    fn state_in_process(&self, id: u32) -> io::Result<MappingState> {
+        let found = self.state_in_task(&format!("{id}"))?;
+        if found != MappingState::NoMemory {
             return Ok(found);
         }
         // The first thread may have ended while others live on. The directory of threads has a link for
@@ -107,11 +107,11 @@ impl Maps {
         let has_others =
             statat(&self.proc, &tasks, AtFlags::empty()).is_ok_and(|it| it.st_nlink > 3);
         if !has_others {
-            return Ok(Of::NoMemory);
+            return Ok(MappingState::NoMemory);
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let Ok(tasks) = openat(&self.proc, &tasks, flags, Mode::empty()) else {
-            return Ok(Of::NoMemory);
+            return Ok(MappingState::NoMemory);
         };
         for entry in Dir::read_from(&tasks)?.flatten() {
             let Some(thread) = entry.file_name().to_str().ok().filter(|it| !it.starts_with('.'))
@@ -120,47 +120,48 @@ impl Maps {
             };
             // The directory of a thread in `/proc` itself, which is not listed there, has `map_files`; the one
             // below `task` has not.
-            match self.of_memory(thread)? {
-                Of::NoMemory => {}
+            match self.state_in_task(thread)? {
+                MappingState::NoMemory => {}
                 found => return Ok(found),
             }
         }
-        Ok(Of::NoMemory)
+        Ok(MappingState::NoMemory)
     }
 
     /// Returns the mappings of the process or thread that has this directory below `/proc`.
-    fn of_memory(&self, directory: &str) -> io::Result<Of> {
+    fn state_in_task(&self, directory: &str) -> io::Result<MappingState> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         // Held open, so that all that follows concerns this process, and no later one with the same
         // number.
         let process = match openat(&self.proc, c_string(directory), flags, Mode::empty()) {
             Ok(process) => process,
-            Err(Errno::NOENT | Errno::SRCH) => return Ok(Of::NoMemory),
+            Err(Errno::NOENT | Errno::SRCH) => return Ok(MappingState::NoMemory),
             Err(error) => return Err(error.into()),
         };
-        let maps = match openat(&process, MAPS, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(maps) => maps,
-            Err(Errno::NOENT | Errno::SRCH) => return Ok(Of::NoMemory),
-            Err(_) if has_ended(&process) => return Ok(Of::NoMemory),
-            Err(Errno::ACCESS | Errno::PERM) => return Ok(Of::NotSeen),
-            Err(error) => return Err(error.into()),
-        };
+        let maps =
+            match openat(&process, MAPS_FILE, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(maps) => maps,
+                Err(Errno::NOENT | Errno::SRCH) => return Ok(MappingState::NoMemory),
+                Err(_) if has_ended(&process) => return Ok(MappingState::NoMemory),
+                Err(Errno::ACCESS | Errno::PERM) => return Ok(MappingState::NotSeen),
+                Err(error) => return Err(error.into()),
+            };
         let mut from = 0;
         loop {
             match system::shared_map(maps.as_raw_fd(), from) {
-                Ok(Some(map)) if self.is_it(&map) => return Ok(Of::File),
-                Ok(Some(map)) if is_overlay(&process, &map) => return Ok(Of::Overlay),
+                Ok(Some(map)) if self.is_of_file(&map) => return Ok(MappingState::File),
+                Ok(Some(map)) if is_overlay(&process, &map) => return Ok(MappingState::Overlay),
                 Ok(Some(map)) => from = map.end,
-                Ok(None) => return Ok(Of::Nothing),
+                Ok(None) => return Ok(MappingState::Nothing),
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {
-                    return Ok(Of::NoMemory);
+                    return Ok(MappingState::NoMemory);
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    fn is_it(&self, map: &SharedMap) -> bool {
+    fn is_of_file(&self, map: &SharedMap) -> bool {
         let device = DeviceNumber { major: map.major, minor: map.minor };
         (device, map.inode) == (self.device, self.inode)
     }
@@ -174,7 +175,7 @@ fn is_overlay(process: &OwnedFd, map: &SharedMap) -> bool {
     }
     let path = c_string(&format!("map_files/{:x}-{:x}", map.start, map.end));
     match openat(process, &path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-        Ok(file) => kind_of(file.as_fd()).is_none_or(|kind| kind == OVERLAY),
+        Ok(file) => kind_of(file.as_fd()).is_none_or(|kind| kind == OVERLAYFS_MAGIC),
         // The mapping is gone, or its process has ended.
         Err(Errno::NOENT | Errno::SRCH) => false,
         // The kernel also returns this error for a process that ends meanwhile (`proc_fd_access_allowed`,
@@ -186,16 +187,16 @@ fn is_overlay(process: &OwnedFd, map: &SharedMap) -> bool {
 /// Returns true if the process of this directory has ended and was waited for: its directory is empty
 /// then.
 fn has_ended(process: &OwnedFd) -> bool {
-    matches!(statat(process, MAPS, AtFlags::empty()), Err(Errno::NOENT | Errno::SRCH))
+    matches!(statat(process, MAPS_FILE, AtFlags::empty()), Err(Errno::NOENT | Errno::SRCH))
 }
 
 fn kind_of(file: BorrowedFd<'_>) -> Option<FsWord> {
     fstatfs(file).ok().map(|it| it.f_type)
 }
 
-fn program(id: u32, what: &str) -> Users {
+fn program(id: u32, what: &str) -> Writer {
     let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
-    Users::Program(format!("{} (process {id}) {what}", name.trim()))
+    Writer::Program(format!("{} (process {id}) {what}", name.trim()))
 }
 
 fn c_string(text: &str) -> CString {
@@ -210,7 +211,7 @@ mod tests {
     use std::sync::{Mutex, PoisonError};
 
     use super::*;
-    use crate::mounted::run;
+    use crate::loop_mount::succeeds;
 
     /// Lock for one test at a time: a mapping of an overlay counts as one of any file.
     static IN_TURN: Mutex<()> = Mutex::new(());
@@ -253,8 +254,8 @@ mod tests {
     /// Returns true if another program has the file mapped for writing; `None` if this kernel cannot be
     /// asked.
     fn is_mapped(path: &Path) -> Option<bool> {
-        match Maps::of(&File::open(path).unwrap()).unwrap().writer() {
-            Ok(found) => Some(matches!(found, Users::Program(_))),
+        match FileMappings::of(&File::open(path).unwrap()).unwrap().find_writer() {
+            Ok(found) => Some(matches!(found, Writer::Program(_))),
             // Linux 6.11 has the request.
             Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => {
                 let why = "this kernel cannot be asked for maps";
@@ -302,7 +303,7 @@ mod tests {
         let directory = rustix::fs::open(path.as_str(), flags, Mode::empty()).unwrap();
         let start = shared as u64;
         let map = SharedMap { start, end: start + length as u64, inode: 1, major: 0, minor: 1 };
-        let is_seen = openat(&directory, MAPS, OFlags::RDONLY, Mode::empty()).is_ok();
+        let is_seen = openat(&directory, MAPS_FILE, OFlags::RDONLY, Mode::empty()).is_ok();
         assert!(!is_overlay(&directory, &map) && is_seen && !has_ended(&directory));
         // SAFETY: a child of ours, which nobody has waited for yet.
         unsafe {
@@ -335,7 +336,7 @@ mod tests {
             work.display()
         );
         let shown = point.to_str().unwrap();
-        if !run("mount", &["-t", "overlay", "none", "-o", &options, shown]) {
+        if !succeeds("mount", &["-t", "overlay", "none", "-o", &options, shown]) {
             let _ = writeln!(std::io::stderr(), "\nSKIPPED: {test}: needs root and overlays");
             return;
         }
@@ -344,7 +345,7 @@ mod tests {
         let writer = Mapping::of(&point.join("file"), libc::PROT_READ | libc::PROT_WRITE);
         let found = is_mapped(&upper.join("file"));
         drop(writer);
-        assert!(run("umount", &[shown]));
+        assert!(succeeds("umount", &[shown]));
         if before.is_some() {
             assert_eq!((before, found), (Some(false), Some(true)));
         }

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::interval::{Estimate, median};
 use crate::judge::{Cause, Evidence, Verdict};
-use crate::strategy::Left;
-use crate::survey::Way;
+use crate::strategy::SkipReason;
+use crate::survey::RewriteMethod;
 use crate::window::Span;
 
 /// Name and version of the JSON format.
@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "ssdlab.refresh/1";
 
 /// Bytes of windows by verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Found {
+pub struct BytesByVerdict {
     /// As fast as they can be, or not slow enough to be worth the wear.
     pub fine: u64,
     /// Slow, by cause.
@@ -41,7 +41,7 @@ pub struct Plan {
     /// File system and devices below the data, in words.
     pub lies_on: String,
     /// Method of the rewrite.
-    pub way: Way,
+    pub way: RewriteMethod,
     /// Method of the rewrite in words.
     pub way_words: &'static str,
     /// Length of the file or device in bytes.
@@ -51,7 +51,7 @@ pub struct Plan {
     /// Number of windows that the data was read in.
     pub windows: usize,
     /// Verdicts on the windows.
-    pub found: Found,
+    pub found: BytesByVerdict,
     /// Windows to rewrite.
     pub rewrite: Vec<Span>,
     /// Bytes in these windows, all of which would be written.
@@ -85,7 +85,7 @@ pub struct Summary {
     /// Bytes that were rewritten.
     pub bytes_written: u64,
     /// Bytes that were left as they are, by reason.
-    pub left: BTreeMap<Left, u64>,
+    pub left: BTreeMap<SkipReason, u64>,
     /// Bytes per second before the rewrite.
     pub speed_before: f64,
     /// Bytes per second after the rewrite; `None` if the data was not read again.
@@ -112,8 +112,8 @@ pub struct Summary {
 }
 
 /// Sums up the bytes of windows by verdict.
-pub fn found(judged: &[(&Evidence, Verdict)]) -> Found {
-    let mut found = Found::default();
+pub fn sum_by_verdict(judged: &[(&Evidence, Verdict)]) -> BytesByVerdict {
+    let mut found = BytesByVerdict::default();
     for (evidence, verdict) in judged {
         let bytes = evidence.span.length;
         match verdict {
@@ -137,36 +137,44 @@ pub fn speed(windows: impl Iterator<Item = (Span, f64)>) -> f64 {
 
 /// Time to read fresh data, in seconds per byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FreshPace {
-    /// Time of the first window of a stretch: the drive does not read ahead of its first requests yet.
+pub struct FreshReadTime {
+    /// Time of the first window of a run: the drive does not read ahead of its first requests yet.
     pub first: f64,
     /// Time of a window that follows one that was just read.
     pub following: f64,
 }
 
-impl FreshPace {
+impl FreshReadTime {
     /// Returns the same time for every window.
-    pub fn even(pace: f64) -> FreshPace {
-        FreshPace { first: pace, following: pace }
+    pub fn even(seconds_per_byte: f64) -> FreshReadTime {
+        FreshReadTime { first: seconds_per_byte, following: seconds_per_byte }
     }
 
     /// Returns the mean of these times, which must not be empty.
-    pub fn mean(paces: &[FreshPace]) -> FreshPace {
-        let mean =
-            |part: fn(&FreshPace) -> f64| paces.iter().map(part).sum::<f64>() / paces.len() as f64;
-        FreshPace { first: mean(|it| it.first), following: mean(|it| it.following) }
+    pub fn mean(times: &[FreshReadTime]) -> FreshReadTime {
+        let mean = |part: fn(&FreshReadTime) -> f64| {
+            times.iter().map(part).sum::<f64>() / times.len() as f64
+        };
+        FreshReadTime { first: mean(|it| it.first), following: mean(|it| it.following) }
     }
 }
 
 /// Returns the bytes per second that are expected once the windows in `rewrite` are as fast as fresh
 /// data.
-pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], fresh: FreshPace) -> f64 {
+pub fn expected_speed(evidence: &[Evidence], rewrite: &[Span], fresh: FreshReadTime) -> f64 {
     let mut read_until = None;
     speed(evidence.iter().map(|it| {
         let follows = read_until.replace(it.span.end()) == Some(it.span.offset);
         let fresh = if follows { fresh.following } else { fresh.first };
         let is_rewritten = rewrite.binary_search(&it.span).is_ok();
-        (it.span, if is_rewritten { it.expected(fresh).min(it.now()) } else { it.now() })
+        (
+            it.span,
+            if is_rewritten {
+                it.expected(fresh).min(it.time_without_load())
+            } else {
+                it.time_without_load()
+            },
+        )
     }))
 }
 
@@ -186,13 +194,13 @@ pub fn slowdown(evidence: &[Evidence], rewrite: &[Span], fresh: f64) -> Option<E
 }
 
 /// Returns runs of windows that follow each other without a gap.
-pub fn stretches(windows: &[Span]) -> Vec<(Span, &[Span])> {
-    let mut stretches = Vec::new();
+pub fn contiguous_runs(windows: &[Span]) -> Vec<(Span, &[Span])> {
+    let mut contiguous_runs = Vec::new();
     for part in windows.chunk_by(|one, next| one.end() == next.offset) {
         let (first, last) = (part[0], part[part.len() - 1]);
-        stretches.push((Span::new(first.offset, last.end() - first.offset), part));
+        contiguous_runs.push((Span::new(first.offset, last.end() - first.offset), part));
     }
-    stretches
+    contiguous_runs
 }
 
 #[cfg(test)]
@@ -206,31 +214,31 @@ mod tests {
             .enumerate()
             .map(|(at, &first)| Evidence::new(Span::new(at as u64 * 100, 100), 1, vec![first]))
             .collect();
-        let now = speed(evidence.iter().map(|it| (it.span, it.now())));
+        let now = speed(evidence.iter().map(|it| (it.span, it.time_without_load())));
         assert!((now - 0.4).abs() < 1e-12);
         let rewrite = [Span::new(100, 100), Span::new(200, 100)];
-        let even = FreshPace::even(1.0);
+        let even = FreshReadTime::even(1.0);
         assert!((expected_speed(&evidence, &rewrite, even) - 1.0).abs() < 1e-12);
         assert!((expected_speed(&evidence, &rewrite[..1], even) - 4.0 / 7.0).abs() < 1e-12);
     }
 
     #[test]
-    fn what_begins_a_stretch_is_expected_to_take_longer_than_what_follows() {
+    fn what_begins_a_run_is_expected_to_take_longer_than_what_follows() {
         let evidence: Vec<Evidence> = [0, 100, 200, 400]
             .map(|at| Evidence::new(Span::new(at, 100), 1, vec![8.0]))
             .into_iter()
             .collect();
         let rewrite: Vec<Span> = evidence.iter().map(|it| it.span).collect();
-        let fresh = FreshPace { first: 3.0, following: 1.0 };
+        let fresh = FreshReadTime { first: 3.0, following: 1.0 };
         // Two windows of each.
         assert!((expected_speed(&evidence, &rewrite, fresh) - 0.5).abs() < 1e-12);
         assert!((expected_speed(&evidence, &rewrite[1..3], fresh) - 4.0 / 18.0).abs() < 1e-12);
     }
 
     #[test]
-    fn windows_that_follow_each_other_are_one_stretch() {
+    fn windows_that_follow_each_other_are_one_run() {
         let windows = [Span::new(0, 10), Span::new(10, 10), Span::new(30, 10)];
-        let found = stretches(&windows);
+        let found = contiguous_runs(&windows);
         assert_eq!(found.len(), 2);
         assert_eq!(found[0], (Span::new(0, 20), &windows[..2]));
         assert_eq!(found[1].0, Span::new(30, 10));

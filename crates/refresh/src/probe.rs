@@ -8,8 +8,8 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use crate::buffer::Buffer;
-use crate::pace::Pace;
-use crate::urgency::RealTime;
+use crate::priority::RealTimeScheduling;
+use crate::rate_limit::RateLimiter;
 use crate::window::Span;
 use crate::{DriveError, io};
 
@@ -31,7 +31,7 @@ pub struct Reading {
 impl Reading {
     /// Returns the time of each request divided by the bytes of the whole reading. The sum is in seconds
     /// per byte.
-    pub fn shares(&self) -> Vec<f64> {
+    pub fn seconds_per_byte(&self) -> Vec<f64> {
         self.seconds.iter().map(|it| it / self.bytes as f64).collect()
     }
 }
@@ -52,7 +52,11 @@ impl Probe {
     }
 
     /// Reads one request. Returns its time.
-    fn read(&mut self, span: Span, pace: &mut Pace) -> Result<Duration, DriveError> {
+    fn read_request(
+        &mut self,
+        span: Span,
+        limiter: &mut RateLimiter,
+    ) -> Result<Duration, DriveError> {
         // Direct reads are of whole blocks; the system cuts off the last one of a file.
         let length = span.length.next_multiple_of(SMALL) as usize;
         let start = Instant::now();
@@ -71,7 +75,7 @@ impl Probe {
         }
         let took = start.elapsed();
         self.bytes += span.length;
-        pace.spend(span.length);
+        limiter.throttle(span.length);
         Ok(took)
     }
 
@@ -79,8 +83,12 @@ impl Probe {
     ///
     /// # Errors
     /// Returns an error if the window cannot be read.
-    pub fn window(&mut self, window: Span, pace: &mut Pace) -> Result<Reading, DriveError> {
-        self.requests(window.pieces(REQUEST), window.length, pace)
+    pub fn read_window(
+        &mut self,
+        window: Span,
+        limiter: &mut RateLimiter,
+    ) -> Result<Reading, DriveError> {
+        self.read_requests(window.chunks(REQUEST), window.length, limiter)
     }
 
     /// Reads `length` bytes, or the whole window if it is shorter, at a random place of a window, one
@@ -92,34 +100,35 @@ impl Probe {
     ///
     /// # Errors
     /// Returns an error if the window cannot be read.
-    pub fn part(
+    pub fn read_part(
         &mut self,
         window: Span,
         length: u64,
         generator: &mut Pcg64Mcg,
-        pace: &mut Pace,
+        limiter: &mut RateLimiter,
     ) -> Result<Reading, DriveError> {
         let length = length.min(window.length);
         // Requests begin where those of a sequential reading begin: a request that lies across two of
         // them may reach a die twice.
         let places = (window.length - length) / REQUEST;
         let offset = window.offset + generator.random_range(0..=places) * REQUEST;
-        let mut requests: Vec<Span> = Span::new(offset, length).pieces(REQUEST).collect();
+        let mut requests: Vec<Span> = Span::new(offset, length).chunks(REQUEST).collect();
         requests.reverse();
-        self.requests(requests.into_iter(), length, pace)
+        self.read_requests(requests.into_iter(), length, limiter)
     }
 
     /// Reads these requests one after the other, `bytes` in all. Returns the time of each.
-    fn requests(
+    fn read_requests(
         &mut self,
         requests: impl Iterator<Item = Span>,
         bytes: u64,
-        pace: &mut Pace,
+        limiter: &mut RateLimiter,
     ) -> Result<Reading, DriveError> {
         // The thread sleeps nearly all of the time; a wait for a processor would look like a slow drive.
-        let _real_time = RealTime::begin();
-        let seconds: Result<Vec<f64>, DriveError> =
-            requests.map(|request| Ok(self.read(request, pace)?.as_secs_f64())).collect();
+        let _real_time = RealTimeScheduling::begin();
+        let seconds: Result<Vec<f64>, DriveError> = requests
+            .map(|request| Ok(self.read_request(request, limiter)?.as_secs_f64()))
+            .collect();
         Ok(Reading { seconds: seconds?, bytes })
     }
 
@@ -127,17 +136,17 @@ impl Probe {
     ///
     /// # Errors
     /// Returns an error if the window cannot be read.
-    pub fn small(
+    pub fn read_small(
         &mut self,
         window: Span,
         generator: &mut Pcg64Mcg,
-        pace: &mut Pace,
+        limiter: &mut RateLimiter,
     ) -> Result<f64, DriveError> {
         let places = (window.length / SMALL).max(1);
         let offset = window.offset + generator.random_range(0..places) * SMALL;
         let length = SMALL.min(window.end() - offset);
-        let _real_time = RealTime::begin();
-        Ok(self.read(Span::new(offset, length), pace)?.as_secs_f64())
+        let _real_time = RealTimeScheduling::begin();
+        Ok(self.read_request(Span::new(offset, length), limiter)?.as_secs_f64())
     }
 }
 
@@ -152,19 +161,19 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![1; (2 << 20) + 777]).unwrap();
         let mut probe = Probe::new(file);
-        let mut pace = Pace::new(None);
+        let mut limiter = RateLimiter::new(None);
         let window = Span::new(0, (2 << 20) + 777);
-        let reading = probe.window(window, &mut pace).unwrap();
-        assert_eq!(reading.shares().len(), 3);
-        assert!(reading.shares().iter().all(|&it| it > 0.0));
+        let reading = probe.read_window(window, &mut limiter).unwrap();
+        assert_eq!(reading.seconds_per_byte().len(), 3);
+        assert!(reading.seconds_per_byte().iter().all(|&it| it > 0.0));
         assert_eq!(probe.bytes, window.length);
         let mut generator = Pcg64Mcg::seed_from_u64(1);
         for _ in 0..20 {
-            let part = probe.part(window, 2 << 20, &mut generator, &mut pace).unwrap();
+            let part = probe.read_part(window, 2 << 20, &mut generator, &mut limiter).unwrap();
             assert_eq!((part.seconds.len(), part.bytes), (2, 2 << 20));
-            probe.small(window, &mut generator, &mut pace).unwrap();
+            probe.read_small(window, &mut generator, &mut limiter).unwrap();
         }
         // The file has become shorter since: no error, and no endless loop.
-        assert!(probe.window(Span::new(0, 8 << 20), &mut pace).unwrap().bytes > 0);
+        assert!(probe.read_window(Span::new(0, 8 << 20), &mut limiter).unwrap().bytes > 0);
     }
 }

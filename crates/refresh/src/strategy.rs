@@ -3,7 +3,7 @@
 pub mod btrfs;
 mod donor;
 pub mod ext4;
-pub mod frozen;
+pub mod in_place;
 pub mod xfs;
 
 use std::time::Duration;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::DriveError;
-use crate::headway::Headway;
-use crate::pace::Pace;
+use crate::overrun::OverrunGuard;
+use crate::rate_limit::RateLimiter;
 use crate::window::Span;
 
 /// Reason why a window, or a part of it, was left as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Left {
+pub enum SkipReason {
     /// Others had the data in use at each try.
     Busy,
     /// There is no free space to write the data anew.
@@ -41,52 +41,55 @@ pub enum Left {
     Overrun,
 }
 
-impl Left {
+impl SkipReason {
     /// Returns the reason in words.
-    pub fn words(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self {
-            Left::Busy => "in use by others at each try",
-            Left::NoRoom => "no room to write it anew",
-            Left::WouldScatter => "the free space is in smaller pieces than the data",
-            Left::Changed => "moved or given up by others meanwhile",
-            Left::NotMoved => "not moved by the file system",
-            Left::Shared => "shared with snapshots or copies since",
-            Left::Mapped => "mapped by a program for writing since",
-            Left::Freeze => "the file system cannot be frozen so briefly",
-            Left::Hold => "the file system holds writers up for longer than allowed",
-            Left::Overrun => "others use it too much",
+            SkipReason::Busy => "in use by others at each try",
+            SkipReason::NoRoom => "no room to write it anew",
+            SkipReason::WouldScatter => "the free space is in smaller pieces than the data",
+            SkipReason::Changed => "moved or given up by others meanwhile",
+            SkipReason::NotMoved => "not moved by the file system",
+            SkipReason::Shared => "shared with snapshots or copies since",
+            SkipReason::Mapped => "mapped by a program for writing since",
+            SkipReason::Freeze => "the file system cannot be frozen so briefly",
+            SkipReason::Hold => "the file system holds writers up for longer than allowed",
+            SkipReason::Overrun => "others use it too much",
         }
     }
 }
 
-impl Left {
+impl SkipReason {
     /// Returns the reason, in words, why the rewrite should end here; `None` if it should continue with
     /// other windows. A window that was left for such a reason does not count as done, and --resume tries
     /// it again.
-    pub fn ends_all(self) -> Option<&'static str> {
+    pub fn abort_reason(self) -> Option<&'static str> {
         match self {
-            Left::NoRoom => Some("there is no room on the file system to write data anew"),
-            Left::Freeze => Some(
+            SkipReason::NoRoom => Some("there is no room on the file system to write data anew"),
+            SkipReason::Freeze => Some(
                 "the file system cannot be frozen as briefly as --max-freeze says; when less goes on \
                  it may be",
             ),
-            Left::Shared => Some(
+            SkipReason::Shared => Some(
                 "a snapshot or copy (reflink) was made meanwhile, and written anew its data would \
                  take that much more room; with --shared that is done",
             ),
-            Left::Mapped => Some(
+            SkipReason::Mapped => Some(
                 "a program has mapped the file for writing meanwhile, and what it stores could be \
                  lost; refreshed anew, the file system is frozen for moments instead",
             ),
-            Left::Hold => Some(
+            SkipReason::Hold => Some(
                 "the file system holds who writes to the file up for longer than --max-freeze says, \
                  also for the smallest part; when less goes on it may not",
             ),
-            Left::Overrun => Some(
+            SkipReason::Overrun => Some(
                 "others use it so much that at the rate of the last 15 s it would take more than two \
                  minutes and more than 20 times as long as on its own; what is not done is as it was",
             ),
-            Left::Busy | Left::WouldScatter | Left::Changed | Left::NotMoved => None,
+            SkipReason::Busy
+            | SkipReason::WouldScatter
+            | SkipReason::Changed
+            | SkipReason::NotMoved => None,
         }
     }
 }
@@ -97,12 +100,12 @@ pub struct Outcome {
     /// Bytes that were rewritten.
     pub written: u64,
     /// Reason why the rest was not rewritten; `None` if there is no rest.
-    pub left: Option<Left>,
+    pub skipped: Option<SkipReason>,
 }
 
 /// Freezes of a file system during a refresh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Freezes {
+pub struct FreezeCounts {
     /// Number of freezes.
     pub count: u64,
     /// Longest allowed freeze.
@@ -116,9 +119,9 @@ pub struct Freezes {
 /// A method to rewrite windows.
 pub trait Strategy {
     /// Announces that the windows to rewrite next follow each other without a gap, from the beginning of
-    /// `stretch` to its end.
-    fn announce(&mut self, stretch: Span) {
-        let _ = stretch;
+    /// `run` to its end.
+    fn announce(&mut self, run: Span) {
+        let _ = run;
     }
 
     /// Rewrites a window durably.
@@ -128,8 +131,8 @@ pub trait Strategy {
     fn rewrite(
         &mut self,
         window: Span,
-        pace: &mut Pace,
-        headway: &mut Headway,
+        limiter: &mut RateLimiter,
+        overrun_guard: &mut OverrunGuard,
     ) -> Result<Outcome, DriveError>;
 
     /// Returns the longest time for which writers of the file were held up; `None` if that is not
@@ -144,7 +147,7 @@ pub trait Strategy {
     }
 
     /// Returns the freezes so far; `None` if this method does not freeze.
-    fn freezes(&self) -> Option<Freezes> {
+    fn freezes(&self) -> Option<FreezeCounts> {
         None
     }
 }

@@ -12,16 +12,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
-pub use self::deadlock::{Needed, refuse_deadlock};
-use crate::extents::{Extent, pieces_in};
-use crate::ground::Ground;
+pub use self::deadlock::{RequiredFile, refuse_deadlock};
+use crate::extents::{Extent, count_fragments};
 use crate::health::Disks;
+use crate::rewrite_target::RewriteTarget;
 use crate::window::Span;
 use crate::{DriveError, ErrorKind, io};
 
 /// Consents of the user.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Agreed {
+pub struct Consents {
     /// Consent to rewrite extents that snapshots or copies share, after which they are shared no more.
     pub shared: bool,
     /// Consent to rewrite the data between the holes of a sparse file.
@@ -33,7 +33,7 @@ pub struct Agreed {
 /// Method of the rewrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
+pub enum RewriteMethod {
     /// ext4 exchanges blocks.
     MoveExtents,
     /// btrfs writes ranges anew.
@@ -46,10 +46,13 @@ pub enum Way {
     Alone,
 }
 
-impl Way {
+impl RewriteMethod {
     /// Returns true if the file system moves data to another place itself, while others go on.
     pub fn is_live(self) -> bool {
-        matches!(self, Way::MoveExtents | Way::Defragment | Way::CommitRange)
+        matches!(
+            self,
+            RewriteMethod::MoveExtents | RewriteMethod::Defragment | RewriteMethod::CommitRange
+        )
     }
 }
 
@@ -74,7 +77,7 @@ pub struct Survey {
     /// Length in bytes.
     pub length: u64,
     /// Method of the rewrite.
-    pub way: Way,
+    pub method: RewriteMethod,
     /// File system and devices below the data, in words.
     pub lies_on: String,
     /// Runs of data.
@@ -91,7 +94,7 @@ pub struct Survey {
     /// Other remarks for the user, in sentences.
     pub notes: Vec<String>,
     /// Rewrite target; `None` unless the data is rewritten in place.
-    pub ground: Option<Ground>,
+    pub rewrite_target: Option<RewriteTarget>,
     /// Bytes of a block of the file system.
     pub block: u64,
     /// Bytes of the file system that must stay free.
@@ -105,7 +108,7 @@ impl Survey {
     /// [`ErrorKind::Usage`] if there is no such file or device; [`ErrorKind::Refused`] and
     /// [`ErrorKind::Unsupported`] with the reason if it must not or cannot be rewritten. Nothing was
     /// changed then.
-    pub fn of(path: &Path, agreed: Agreed) -> Result<Survey, DriveError> {
+    pub fn of(path: &Path, consents: Consents) -> Result<Survey, DriveError> {
         let shown = path.display();
         let found = fs::metadata(path).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => DriveError::new(
@@ -119,7 +122,7 @@ impl Survey {
             return device::of_device(path, found.rdev());
         }
         if kind.is_file() {
-            return file::of_file(path, agreed);
+            return file::of_file(path, consents);
         }
         let what = if kind.is_dir() { "a directory" } else { "neither a file nor a block device" };
         Err(DriveError::new(
@@ -129,8 +132,8 @@ impl Survey {
     }
 
     /// Returns the number of pieces in which a part of the file lies, at least 1.
-    pub fn pieces_in(&self, part: Span) -> u32 {
-        pieces_in(&self.extents, part).max(1)
+    pub fn count_fragments(&self, part: Span) -> u32 {
+        count_fragments(&self.extents, part).max(1)
     }
 
     /// Opens the file or device for reading past the page cache.
@@ -164,12 +167,12 @@ mod tests {
 
     #[test]
     fn a_directory_is_not_refreshed_and_memory_is_not_either() {
-        let error = Survey::of(Path::new("/"), Agreed::default()).unwrap_err();
+        let error = Survey::of(Path::new("/"), Consents::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
         let Ok(directory) = tempfile::tempdir_in("/dev/shm") else { return };
         let path = directory.path().join("file");
         fs::write(&path, "data").unwrap();
-        let error = Survey::of(&path, Agreed::default()).unwrap_err();
+        let error = Survey::of(&path, Consents::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("tmpfs"), "{error}");
     }

@@ -218,7 +218,7 @@ pub(crate) fn start_commit(file: &File) -> io::Result<Freshness> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Commit {
     /// A trial: everything before the exchange is done, so that writes under way are waited for.
-    Trial,
+    DryRun,
     /// An exchange.
     Exchange,
 }
@@ -239,7 +239,7 @@ pub(crate) fn commit_range(
         donor_start,
         start: part.offset,
         length: part.length,
-        flags: if what == Commit::Trial { XFS_EXCHANGE_RANGE_DRY_RUN } else { 0 },
+        flags: if what == Commit::DryRun { XFS_EXCHANGE_RANGE_DRY_RUN } else { 0 },
         freshness: fresh.0,
     };
     request(file.as_raw_fd(), XFS_IOC_COMMIT_RANGE, &mut argument)
@@ -315,39 +315,39 @@ pub(crate) fn thaw(directory: RawFd) -> io::Result<()> {
 /// Returns the number of pages of a range of a file that are in the page cache; `None` if the kernel does
 /// not report that (`cachestat`, Linux 6.5).
 pub(crate) fn cached_pages(file: &File, offset: u64, length: u64) -> Option<u64> {
-    const CACHESTAT: libc::c_long = 451;
+    const SYS_CACHESTAT: libc::c_long = 451;
     let range = [offset, length];
     let mut counts = [0_u64; 5];
     // SAFETY: `struct cachestat_range` is two numbers of 64 bits, `struct cachestat` five.
     let outcome = unsafe {
-        libc::syscall(CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0)
+        libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0)
     };
     (outcome == 0).then_some(counts[0])
 }
 
 /// Selects the priority of a single thread (ioprio_set(2)).
-const WHO_THREAD: libc::c_int = 1;
+const IOPRIO_WHO_PROCESS: libc::c_int = 1;
 /// I/O class idle: behind all other requests.
-const REQUESTS_LAST: i32 = 3 << 13;
+const IO_PRIORITY_IDLE: i32 = 3 << 13;
 /// I/O class real time, at its lowest level: before all requests of other classes.
-pub(crate) const REQUESTS_FIRST: i32 = (1 << 13) | 7;
+pub(crate) const IO_PRIORITY_REAL_TIME: i32 = (1 << 13) | 7;
 
 /// Puts the requests of this thread behind everybody else's (I/O class idle).
-pub(crate) fn yield_to_others() {
-    set_priority_of_requests(REQUESTS_LAST);
+pub(crate) fn set_idle_io_priority() {
+    set_io_priority(IO_PRIORITY_IDLE);
 }
 
 /// Returns the I/O priority of this thread.
-pub(crate) fn priority_of_requests() -> Option<i32> {
+pub(crate) fn io_priority() -> Option<i32> {
     // SAFETY: two numbers.
-    let found = unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_THREAD, 0) };
+    let found = unsafe { libc::syscall(libc::SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0) };
     i32::try_from(found).ok().filter(|&found| found >= 0)
 }
 
 /// Sets the I/O priority of this thread. If that is not allowed, the priority stays as it is.
-pub(crate) fn set_priority_of_requests(priority: i32) {
+pub(crate) fn set_io_priority(priority: i32) {
     // SAFETY: three numbers.
-    let _ = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_THREAD, 0, priority) };
+    let _ = unsafe { libc::syscall(libc::SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, priority) };
 }
 
 /// Scheduling policy of a thread (sched_setscheduler(2)).
@@ -360,7 +360,7 @@ pub(crate) struct Scheduling {
 impl Scheduling {
     /// Real time with the lowest priority: before all threads of other policies. Children do not inherit
     /// it.
-    pub(crate) const FIRST: Scheduling =
+    pub(crate) const REAL_TIME: Scheduling =
         Scheduling { policy: libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, priority: 1 };
 }
 
@@ -378,7 +378,7 @@ pub(crate) fn scheduling() -> Option<Scheduling> {
 
 /// Sets the scheduling policy of this thread. Returns true if that was allowed. Safe to call after a
 /// fork.
-pub(crate) fn schedule(how: Scheduling) -> bool {
+pub(crate) fn set_scheduling(how: Scheduling) -> bool {
     // SAFETY: the kernel reads one number.
     unsafe {
         let mut parameters: libc::sched_param = std::mem::zeroed();
@@ -388,15 +388,15 @@ pub(crate) fn schedule(how: Scheduling) -> bool {
 }
 
 /// Keeps this process's memory from being swapped out. Safe to call after a fork.
-pub(crate) fn stay_in_memory() {
+pub(crate) fn lock_memory() {
     // SAFETY: a number.
     let _ = unsafe { libc::mlockall(libc::MCL_CURRENT) };
 }
 
 /// Waits for an RCU grace period (membarrier(2)), in which the kernel has seen every processor in another
 /// context. Returns directly if the kernel does not support that.
-pub(crate) fn grace_period() {
-    const GLOBAL: libc::c_int = 1;
+pub(crate) fn wait_for_rcu_grace_period() {
+    const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
     // SAFETY: three numbers.
-    let _ = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0, 0) };
+    let _ = unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0) };
 }

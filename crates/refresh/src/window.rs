@@ -30,7 +30,7 @@ impl Span {
     }
 
     /// Divides the span into pieces of `step` bytes, the last one possibly shorter.
-    pub fn pieces(self, step: u64) -> impl Iterator<Item = Span> {
+    pub fn chunks(self, step: u64) -> impl Iterator<Item = Span> {
         assert!(step > 0, "pieces have a length");
         (self.offset..self.end())
             .step_by(step as usize)
@@ -40,7 +40,7 @@ impl Span {
 
 /// Divides runs of data into windows of about `length` bytes. Windows begin at multiples of `length`; a
 /// piece shorter than half of that is joined with its neighbour of the same run.
-pub fn divide(runs: &[Span], length: u64) -> Vec<Span> {
+pub fn split_into_windows(runs: &[Span], length: u64) -> Vec<Span> {
     let mut windows: Vec<Span> = Vec::new();
     for run in runs {
         let first = windows.len();
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn windows_cover_all_runs_and_no_more() {
         let runs = [Span::new(0, 1000), Span::new(1010, 5), Span::new(1050, 130)];
-        let windows = divide(&runs, 100);
+        let windows = split_into_windows(&runs, 100);
         let total: u64 = windows.iter().map(|it| it.length).sum();
         assert_eq!(total, 1135);
         assert!(windows.windows(2).all(|pair| pair[0].end() <= pair[1].offset));
@@ -81,7 +81,7 @@ mod tests {
         let span = Span::new(10, 10);
         assert_eq!(span.overlap(Span::new(15, 10)), Some(Span::new(15, 5)));
         assert_eq!(span.overlap(Span::new(20, 10)), None);
-        let pieces: Vec<Span> = Span::new(5, 25).pieces(10).collect();
-        assert_eq!(pieces, [Span::new(5, 10), Span::new(15, 10), Span::new(25, 5)]);
+        let chunks: Vec<Span> = Span::new(5, 25).chunks(10).collect();
+        assert_eq!(chunks, [Span::new(5, 10), Span::new(15, 10), Span::new(25, 5)]);
     }
 }

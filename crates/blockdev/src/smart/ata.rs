@@ -7,7 +7,7 @@ use ssdlab_units::ByteLength;
 
 use super::signs::{Counter, ErrorCause, Sign};
 use super::smartctl::{AtaError, AtaSelfTest, Attribute, ErrorLog, Report};
-use super::units::{self, Side, Unit};
+use super::units::{self, WriteSide, WriteUnit};
 use super::{SelfTest, Smart, Spare, UnitlessWrites, hours_since};
 
 /// Error counters: the attributes that may have them, words in the names of these, and the row of the
@@ -67,7 +67,7 @@ pub(super) fn smart(report: &Report) -> Smart {
             Counter::Pending => counted.max(report.ata_pending_defects_log.count.0),
             _ => counted.filter(|_| !is_doubtful),
         };
-        smart.take_count(counter, counted);
+        smart.add_count(counter, counted);
     }
     smart.signs.extend(attributes.rows.iter().filter_map(Attribute::failed));
     let logs = &report.ata_smart_error_log;
@@ -76,7 +76,7 @@ pub(super) fn smart(report: &Report) -> Smart {
     smart.signs.extend(log.sign(hours_on));
     let logs = &report.ata_smart_self_test_log;
     let log = if logs.extended.table.is_empty() { &logs.standard } else { &logs.extended };
-    smart.take_self_tests(log.table.iter().filter_map(|test| test.outcome(hours_on)).collect());
+    smart.add_self_tests(log.table.iter().filter_map(|test| test.outcome(hours_on)).collect());
     smart
 }
 
@@ -93,7 +93,7 @@ fn written(report: &Report, attributes: &Attributes) -> Option<ByteLength> {
     let traffic = &report.host_writes;
     let by_traffic = || traffic.units.0?.checked_mul(traffic.bytes_per_unit.0?);
     let bytes = by_statistic.or_else(by_traffic).map(ByteLength::new);
-    bytes.or_else(|| attributes.written(Side::Host))
+    bytes.or_else(|| attributes.written(WriteSide::Host))
 }
 
 struct Attributes<'a> {
@@ -143,16 +143,16 @@ impl<'a> Attributes<'a> {
     }
 
     /// Returns the bytes that an attribute counts as written by hosts, or to the flash.
-    fn written(&self, side: Side) -> Option<ByteLength> {
+    fn written(&self, side: WriteSide) -> Option<ByteLength> {
         let mut known = self.rows.iter().filter_map(|row| {
-            let (found, unit) = units::of_writes(&row.lower_name())?;
+            let (found, unit) = units::write_unit(&row.lower_name())?;
             // For a drive that is not in its database, smartctl calls the unit sectors, whatever it is.
-            let is_certain = self.is_described || unit != Unit::Sectors;
+            let is_certain = self.is_described || unit != WriteUnit::Sectors;
             let count = row.count().filter(|_| found == side && is_certain)?;
             let bytes = unit.bytes(self.sector)?.checked_mul(count)?;
             Some((row.id.0?, ByteLength::new(bytes)))
         });
-        if side == Side::Flash {
+        if side == WriteSide::Flash {
             return known.next().map(|(_, bytes)| bytes);
         }
         let place = |id: u64| HOST_WRITES.iter().position(|it| *it == id);
@@ -175,7 +175,7 @@ impl<'a> Attributes<'a> {
             let amplification = 1.0 + layer as f64 / host as f64;
             ByteLength::new((written.bytes() as f64 * amplification) as u64)
         });
-        by_pages.or_else(|| self.written(Side::Flash))
+        by_pages.or_else(|| self.written(WriteSide::Flash))
     }
 
     /// Returns a count of host writes whose unit is not known.

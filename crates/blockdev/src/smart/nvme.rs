@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use ssdlab_units::ByteLength;
 
-use super::loose::{Number, Part, Told};
+use super::lenient::{Lenient, LenientObject, Number};
 use super::signs::{Counter, CriticalWarning, ErrorCause, Sign};
 use super::smartctl::Report;
 use super::{SelfTest, Smart, Spare, hours_since};
@@ -16,7 +16,7 @@ use super::{SelfTest, Smart, Spare, hours_since};
 #[serde(default)]
 pub(super) struct HealthLog {
     critical_warning: Bits,
-    temperature: Told<i64>,
+    temperature: Lenient<i64>,
     #[serde(alias = "avail_spare")]
     available_spare: Number,
     #[serde(alias = "spare_thresh")]
@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for Bits {
         }
         let value = Value::deserialize(from)?;
         let plain: Number = serde_json::from_value(value.clone()).unwrap_or_default();
-        let detailed: Part<Detailed> = serde_json::from_value(value).unwrap_or_default();
+        let detailed: LenientObject<Detailed> = serde_json::from_value(value).unwrap_or_default();
         Ok(Bits(plain.0.or(detailed.value.0)))
     }
 }
@@ -70,7 +70,7 @@ impl HealthLog {
             signs,
             ..Smart::default()
         };
-        smart.take_count(Counter::Media, self.media_errors.0);
+        smart.add_count(Counter::Media, self.media_errors.0);
         smart
     }
 }
@@ -101,14 +101,14 @@ pub(super) fn add_logs(report: &Report, smart: &mut Smart) {
         })
     });
     let tests: Vec<SelfTest> = tests.collect();
-    smart.take_self_tests(tests);
+    smart.add_self_tests(tests);
 }
 
 /// The controller, as `nvme id-ctrl -o json` prints it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct IdentifyController {
-    mn: Told<String>,
+    mn: Lenient<String>,
     vwc: Number,
     tnvmcap: Number,
     unvmcap: Number,
@@ -138,7 +138,8 @@ impl Controller {
     /// Reads the output of `nvme id-ctrl -o json`; fields that are missing or of another shape are
     /// `None`.
     pub fn read(json: &str) -> Controller {
-        let fields: Part<IdentifyController> = serde_json::from_str(json).unwrap_or_default();
+        let fields: LenientObject<IdentifyController> =
+            serde_json::from_str(json).unwrap_or_default();
         let length = |number: Number| number.0.filter(|&bytes| bytes > 0).map(ByteLength::new);
         Controller {
             model: fields.mn.get().map(|name| name.trim().to_owned()),
@@ -152,7 +153,7 @@ impl Controller {
 /// Returns true if deallocated blocks read as zeros, from the output of `nvme id-ns -o json`: bits 2 to 0
 /// of DLFEAT (NVMe base specification, identify namespace), of which 1 means zeros.
 pub fn reads_zeros(json: &str) -> Option<bool> {
-    let fields: Part<IdentifyNamespace> = serde_json::from_str(json).ok()?;
+    let fields: LenientObject<IdentifyNamespace> = serde_json::from_str(json).ok()?;
     fields.dlfeat.0.map(|bits| bits & 7 == 1)
 }
 
@@ -162,6 +163,6 @@ pub fn from_nvme(data: &Value) -> Smart {
     if !data.is_object() {
         return Smart::default();
     }
-    let log: Part<HealthLog> = serde_json::from_value(data.clone()).unwrap_or_default();
+    let log: LenientObject<HealthLog> = serde_json::from_value(data.clone()).unwrap_or_default();
     log.smart()
 }

@@ -30,10 +30,10 @@ pub(super) fn smart(report: &Report) -> Smart {
         ..Smart::default()
     };
     for (counter, count) in counted {
-        smart.take_count(counter, count);
+        smart.add_count(counter, count);
     }
     let tests = report.scsi_self_tests.iter();
-    smart.take_self_tests(tests.filter_map(|test| test.outcome(smart.hours_on)).collect());
+    smart.add_self_tests(tests.filter_map(|test| test.outcome(smart.hours_on)).collect());
     smart
 }
 

@@ -3,42 +3,42 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::loose::{Decimal, Number, Part, Rows, Told, object};
+use super::lenient::{Decimal, Lenient, LenientList, LenientObject, Number, object};
 
 /// A report of one drive: ATA, SCSI or NVMe.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Report {
-    pub(super) model_name: Told<String>,
-    pub(super) scsi_model_name: Told<String>,
-    pub(super) in_smartctl_database: Told<bool>,
+    pub(super) model_name: Lenient<String>,
+    pub(super) scsi_model_name: Lenient<String>,
+    pub(super) in_smartctl_database: Lenient<bool>,
     pub(super) rotation_rate: Number,
     pub(super) logical_block_size: Number,
-    pub(super) smart_status: Part<Status>,
-    pub(super) temperature: Part<Temperature>,
-    pub(super) power_on_time: Part<PowerOnTime>,
-    pub(super) endurance_used: Part<Percent>,
-    pub(super) host_writes: Part<Traffic>,
-    pub(super) interface_speed: Part<InterfaceSpeed>,
-    pub(super) trim: Part<Trim>,
+    pub(super) smart_status: LenientObject<Status>,
+    pub(super) temperature: LenientObject<Temperature>,
+    pub(super) power_on_time: LenientObject<PowerOnTime>,
+    pub(super) endurance_used: LenientObject<Percent>,
+    pub(super) host_writes: LenientObject<Traffic>,
+    pub(super) interface_speed: LenientObject<InterfaceSpeed>,
+    pub(super) trim: LenientObject<Trim>,
 
-    pub(super) ata_smart_attributes: Part<Table<Attribute>>,
-    pub(super) ata_device_statistics: Part<Statistics>,
-    pub(super) ata_smart_error_log: Part<Logs<ErrorLog>>,
-    pub(super) ata_smart_self_test_log: Part<Logs<Table<AtaSelfTest>>>,
-    pub(super) ata_pending_defects_log: Part<Count>,
+    pub(super) ata_smart_attributes: LenientObject<Table<Attribute>>,
+    pub(super) ata_device_statistics: LenientObject<Statistics>,
+    pub(super) ata_smart_error_log: LenientObject<Logs<ErrorLog>>,
+    pub(super) ata_smart_self_test_log: LenientObject<Logs<Table<AtaSelfTest>>>,
+    pub(super) ata_pending_defects_log: LenientObject<Count>,
 
     pub(super) scsi_grown_defect_list: Number,
     pub(super) scsi_percentage_used_endurance_indicator: Number,
-    pub(super) scsi_error_counter_log: Part<ErrorCounters>,
-    pub(super) scsi_pending_defects: Part<Count>,
+    pub(super) scsi_error_counter_log: LenientObject<ErrorCounters>,
+    pub(super) scsi_pending_defects: LenientObject<Count>,
     /// Self-tests, the newest first.
     #[serde(skip)]
     pub(super) scsi_self_tests: Vec<ScsiSelfTest>,
 
-    pub(super) nvme_smart_health_information_log: Part<super::nvme::HealthLog>,
-    pub(super) nvme_error_information_log: Part<Table<NvmeError>>,
-    pub(super) nvme_self_test_log: Part<Table<NvmeSelfTest>>,
+    pub(super) nvme_smart_health_information_log: LenientObject<super::nvme::HealthLog>,
+    pub(super) nvme_error_information_log: LenientObject<Table<NvmeError>>,
+    pub(super) nvme_self_test_log: LenientObject<Table<NvmeSelfTest>>,
 }
 
 /// Largest number of self-tests that a SCSI drive keeps (SPC-5, log page 10h).
@@ -60,24 +60,24 @@ impl Report {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Status {
-    pub(super) passed: Told<bool>,
-    pub(super) scsi: Part<ScsiStatus>,
+    pub(super) passed: Lenient<bool>,
+    pub(super) scsi: LenientObject<ScsiStatus>,
 }
 
 /// Additional sense that a SCSI drive reports about its health (SPC-5, informational exceptions).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ScsiStatus {
-    pub(super) ie_string: Told<String>,
+    pub(super) ie_string: Lenient<String>,
 }
 
 /// Temperatures in degrees Celsius.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Temperature {
-    pub(super) current: Told<i64>,
-    pub(super) op_limit_max: Told<i64>,
-    pub(super) drive_trip: Told<i64>,
+    pub(super) current: Lenient<i64>,
+    pub(super) op_limit_max: Lenient<i64>,
+    pub(super) drive_trip: Lenient<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -102,8 +102,8 @@ pub(super) struct Traffic {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct InterfaceSpeed {
-    pub(super) max: Part<Speed>,
-    pub(super) current: Part<Speed>,
+    pub(super) max: LenientObject<Speed>,
+    pub(super) current: LenientObject<Speed>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -123,21 +123,21 @@ impl Speed {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Trim {
-    pub(super) supported: Told<bool>,
-    pub(super) deterministic: Told<bool>,
-    pub(super) zeroed: Told<bool>,
+    pub(super) supported: Lenient<bool>,
+    pub(super) deterministic: Lenient<bool>,
+    pub(super) zeroed: Lenient<bool>,
 }
 
 /// An object with a list in its field `table`.
 #[derive(Debug, Deserialize)]
 #[serde(default, bound = "T: serde::de::DeserializeOwned")]
 pub(super) struct Table<T> {
-    pub(super) table: Rows<T>,
+    pub(super) table: LenientList<T>,
 }
 
 impl<T> Default for Table<T> {
     fn default() -> Table<T> {
-        Table { table: Rows::default() }
+        Table { table: LenientList::default() }
     }
 }
 
@@ -146,50 +146,50 @@ impl<T> Default for Table<T> {
 #[serde(default)]
 pub(super) struct Attribute {
     pub(super) id: Number,
-    pub(super) name: Told<String>,
+    pub(super) name: Lenient<String>,
     pub(super) value: Number,
     pub(super) thresh: Number,
-    pub(super) when_failed: Told<String>,
-    pub(super) flags: Part<Flags>,
-    pub(super) raw: Part<Raw>,
+    pub(super) when_failed: Lenient<String>,
+    pub(super) flags: LenientObject<Flags>,
+    pub(super) raw: LenientObject<Raw>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Flags {
-    pub(super) prefailure: Told<bool>,
-    pub(super) valid: Told<bool>,
+    pub(super) prefailure: Lenient<bool>,
+    pub(super) valid: Lenient<bool>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Raw {
     pub(super) value: Number,
-    pub(super) string: Told<String>,
+    pub(super) string: Lenient<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Statistics {
-    pub(super) pages: Rows<Table<Statistic>>,
+    pub(super) pages: LenientList<Table<Statistic>>,
 }
 
 /// A row of the ATA device statistics log.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Statistic {
-    pub(super) name: Told<String>,
+    pub(super) name: Lenient<String>,
     pub(super) value: Number,
-    pub(super) flags: Part<Flags>,
+    pub(super) flags: LenientObject<Flags>,
 }
 
 /// A log that ATA has in two forms; the extended form has more entries.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, bound = "T: serde::de::DeserializeOwned + Default")]
 pub(super) struct Logs<T: Default> {
-    pub(super) summary: Part<T>,
-    pub(super) standard: Part<T>,
-    pub(super) extended: Part<T>,
+    pub(super) summary: LenientObject<T>,
+    pub(super) standard: LenientObject<T>,
+    pub(super) extended: LenientObject<T>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -203,15 +203,15 @@ pub(super) struct Count {
 #[serde(default)]
 pub(super) struct ErrorLog {
     pub(super) count: Number,
-    pub(super) table: Rows<AtaError>,
+    pub(super) table: LenientList<AtaError>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AtaError {
     pub(super) lifetime_hours: Number,
-    pub(super) completion_registers: Part<Registers>,
-    pub(super) error_description: Told<String>,
+    pub(super) completion_registers: LenientObject<Registers>,
+    pub(super) error_description: Lenient<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -225,8 +225,8 @@ pub(super) struct Registers {
 #[serde(default)]
 pub(super) struct AtaSelfTest {
     #[serde(rename = "type")]
-    pub(super) kind: Part<Coded>,
-    pub(super) status: Part<Coded>,
+    pub(super) kind: LenientObject<Coded>,
+    pub(super) status: LenientObject<Coded>,
     pub(super) lifetime_hours: Number,
 }
 
@@ -235,16 +235,16 @@ pub(super) struct AtaSelfTest {
 #[serde(default)]
 pub(super) struct Coded {
     pub(super) value: Number,
-    pub(super) string: Told<String>,
+    pub(super) string: Lenient<String>,
 }
 
 /// Error counters of a SCSI drive (SPC-5, log pages 02h, 03h and 05h).
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ErrorCounters {
-    pub(super) read: Part<ErrorCounter>,
-    pub(super) write: Part<ErrorCounter>,
-    pub(super) verify: Part<ErrorCounter>,
+    pub(super) read: LenientObject<ErrorCounter>,
+    pub(super) write: LenientObject<ErrorCounter>,
+    pub(super) verify: LenientObject<ErrorCounter>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -258,28 +258,28 @@ pub(super) struct ErrorCounter {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct ScsiSelfTest {
-    pub(super) code: Part<Coded>,
-    pub(super) result: Part<Coded>,
-    pub(super) power_on_time: Part<PowerOnTime>,
+    pub(super) code: LenientObject<Coded>,
+    pub(super) result: LenientObject<Coded>,
+    pub(super) power_on_time: LenientObject<PowerOnTime>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct NvmeError {
-    pub(super) status_field: Part<NvmeStatus>,
+    pub(super) status_field: LenientObject<NvmeStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct NvmeStatus {
     pub(super) status_code_type: Number,
-    pub(super) string: Told<String>,
+    pub(super) string: Lenient<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct NvmeSelfTest {
-    pub(super) self_test_code: Part<Coded>,
-    pub(super) self_test_result: Part<Coded>,
+    pub(super) self_test_code: LenientObject<Coded>,
+    pub(super) self_test_result: LenientObject<Coded>,
     pub(super) power_on_hours: Number,
 }

@@ -2,7 +2,7 @@
 
 /// Side of the drive at which writes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum WriteSide {
     /// Writes to the drive, by hosts.
     Host,
     /// Writes to the flash, by hosts and by the drive.
@@ -11,19 +11,19 @@ pub(super) enum Side {
 
 /// Unit of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum WriteUnit {
     /// Logical sectors.
     Sectors,
     /// This many bytes.
     Bytes(u64),
 }
 
-impl Unit {
+impl WriteUnit {
     /// Returns the bytes of the unit, if a sector has `sector` bytes.
     pub(super) fn bytes(self, sector: u64) -> Option<u64> {
         match self {
-            Unit::Sectors => Some(sector),
-            Unit::Bytes(bytes) => Some(bytes),
+            WriteUnit::Sectors => Some(sector),
+            WriteUnit::Bytes(bytes) => Some(bytes),
         }
     }
 }
@@ -47,35 +47,35 @@ const UNITS: [(&str, u64); 9] = [
 
 /// Returns the side and the unit of a write counter, by its lower-case name; `None` for everything else,
 /// for halves of a number, and if the name has no unit.
-pub(super) fn of_writes(name: &str) -> Option<(Side, Unit)> {
+pub(super) fn write_unit(name: &str) -> Option<(WriteSide, WriteUnit)> {
     if !is_writes(name) {
         return None;
     }
     let words: Vec<&str> = name.split('_').collect();
     let unit = words.iter().rev().find_map(|word| {
         let ends = UNITS.iter().find(|(unit, _)| word.strip_suffix(unit).is_some_and(is_count));
-        ends.map(|(_, bytes)| Unit::Bytes(*bytes))
+        ends.map(|(_, bytes)| WriteUnit::Bytes(*bytes))
     });
     let is_sectors =
         || words.iter().any(|word| matches!(*word, "lba" | "lbas" | "sector" | "sectors"));
-    let unit = unit.or_else(|| is_sectors().then_some(Unit::Sectors))?;
+    let unit = unit.or_else(|| is_sectors().then_some(WriteUnit::Sectors))?;
     Some((side(name), unit))
 }
 
 /// Returns true for the name of a counter of host writes, whatever the unit.
 pub(super) fn is_host_writes(name: &str) -> bool {
-    is_writes(name) && side(name) == Side::Host
+    is_writes(name) && side(name) == WriteSide::Host
 }
 
 fn is_count(text: &str) -> bool {
     matches!(text, "" | "1")
 }
 
-fn side(name: &str) -> Side {
+fn side(name: &str) -> WriteSide {
     const FLASH: [&str; 7] = ["nand", "flash", "flsh", "slc", "tlc", "media_writ", "to_ssd"];
     match FLASH.iter().any(|word| name.contains(word)) {
-        true => Side::Flash,
-        false => Side::Host,
+        true => WriteSide::Flash,
+        false => WriteSide::Host,
     }
 }
 
@@ -96,12 +96,12 @@ mod tests {
 
     #[test]
     fn units_are_read_off_the_names() {
-        let host = |bytes| Some((Side::Host, Unit::Bytes(bytes)));
-        let flash = |bytes| Some((Side::Flash, Unit::Bytes(bytes)));
+        let host = |bytes| Some((WriteSide::Host, WriteUnit::Bytes(bytes)));
+        let flash = |bytes| Some((WriteSide::Flash, WriteUnit::Bytes(bytes)));
         for (name, expected) in [
-            ("Total_LBAs_Written", Some((Side::Host, Unit::Sectors))),
-            ("Total_Host_LBA_Written", Some((Side::Host, Unit::Sectors))),
-            ("Total_Host_Sector_Write", Some((Side::Host, Unit::Sectors))),
+            ("Total_LBAs_Written", Some((WriteSide::Host, WriteUnit::Sectors))),
+            ("Total_Host_LBA_Written", Some((WriteSide::Host, WriteUnit::Sectors))),
+            ("Total_Host_Sector_Write", Some((WriteSide::Host, WriteUnit::Sectors))),
             ("Host_Writes_32MiB", host(32 << 20)),
             ("Host_Writes_MiB", host(1 << 20)),
             ("Host_Writes_GiB", host(1 << 30)),
@@ -113,8 +113,8 @@ mod tests {
             ("Flash_Writes_32MiB", flash(32 << 20)),
             ("Total_NAND_Prog_Ct_GiB", flash(1 << 30)),
             ("NAND_GB_Written_TLC", flash(1_000_000_000)),
-            ("Sectors_Written_to_NAND", Some((Side::Flash, Unit::Sectors))),
-            ("Sectors_Written_to_SSD", Some((Side::Flash, Unit::Sectors))),
+            ("Sectors_Written_to_NAND", Some((WriteSide::Flash, WriteUnit::Sectors))),
+            ("Sectors_Written_to_SSD", Some((WriteSide::Flash, WriteUnit::Sectors))),
             // Names without a unit, halves of numbers, and names that only look similar.
             ("Host_Writes", None),
             ("NAND_Writes", None),
@@ -126,7 +126,7 @@ mod tests {
             ("Host_Program_Page_Count", None),
             ("Unsafe_Shutdown_Count", None),
         ] {
-            assert_eq!(of_writes(&name.to_lowercase()), expected, "{name}");
+            assert_eq!(write_unit(&name.to_lowercase()), expected, "{name}");
         }
         assert!(is_host_writes("host_writes") && !is_host_writes("nand_writes"));
     }

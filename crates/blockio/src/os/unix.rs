@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ssdlab_units::ByteLength;
 
-use super::Space;
+use super::FileSystemSpace;
 
 /// Reads at an offset. Returns the number of bytes read.
 pub(crate) fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -20,7 +20,7 @@ pub(crate) fn write_at(file: &File, buffer: &[u8], offset: u64) -> io::Result<us
 }
 
 /// True if the system removes a file of [`create_new`] when it is closed.
-pub(crate) const VANISHES_WHEN_CLOSED: bool = false;
+pub(crate) const DELETES_ON_CLOSE: bool = false;
 
 /// Creates a file, which must not exist yet, for its owner alone.
 pub(crate) fn create_new(path: &Path) -> io::Result<File> {
@@ -28,7 +28,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a file again for another thread; `None`, because all threads can share one.
-pub(crate) fn opened_anew(_: &File) -> io::Result<Option<File>> {
+pub(crate) fn reopen(_: &File) -> io::Result<Option<File>> {
     Ok(None)
 }
 
@@ -44,14 +44,14 @@ pub(crate) fn is_same_file(file: &File, there: &Metadata) -> io::Result<bool> {
 }
 
 /// Returns the space of the file system that a file lies on.
-pub(crate) fn space(file: &File, _: &Path) -> io::Result<Space> {
+pub(crate) fn space(file: &File, _: &Path) -> io::Result<FileSystemSpace> {
     let numbers = rustix::fs::fstatvfs(file)?;
     let of = |blocks: u64| ByteLength::new(blocks * numbers.f_frsize);
-    Ok(Space { free: of(numbers.f_bavail), total: of(numbers.f_blocks) })
+    Ok(FileSystemSpace { free: of(numbers.f_bavail), total: of(numbers.f_blocks) })
 }
 
 /// Returns words for a file type other than file, directory and block device.
-pub(crate) fn kind_words(kind: FileType) -> &'static str {
+pub(crate) fn describe_kind(kind: FileType) -> &'static str {
     if kind.is_char_device() {
         "a character device"
     } else if kind.is_fifo() {

@@ -14,7 +14,7 @@ use windows_sys::Win32::Storage::FileSystem::{
     FILE_SHARE_WRITE, GetDiskFreeSpaceExW, ReOpenFile,
 };
 
-use super::Space;
+use super::FileSystemSpace;
 
 /// Access that others have to the file of a run: its own threads open it, too.
 const SHARED: u32 = FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE;
@@ -31,7 +31,7 @@ pub(crate) fn write_at(file: &File, buffer: &[u8], offset: u64) -> io::Result<us
 
 /// True if the system removes a file of [`create_new`] when it is closed. The file must keep its name
 /// until then: a file that is about to be deleted cannot be opened again.
-pub(crate) const VANISHES_WHEN_CLOSED: bool = true;
+pub(crate) const DELETES_ON_CLOSE: bool = true;
 
 /// Creates a file, which must not exist yet. Its I/O bypasses the system's cache, and the system removes
 /// the file when it is closed, for whatever reason.
@@ -47,7 +47,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 
 /// Opens a file again for another thread: on a file that is opened once, the system executes one request
 /// at a time.
-pub(crate) fn opened_anew(file: &File) -> io::Result<Option<File>> {
+pub(crate) fn reopen(file: &File) -> io::Result<Option<File>> {
     let access = GENERIC_READ | GENERIC_WRITE;
     // SAFETY: the handle is open as long as `file` is borrowed.
     let handle =
@@ -70,7 +70,7 @@ pub(crate) fn is_same_file(_: &File, _: &Metadata) -> io::Result<bool> {
 }
 
 /// Returns the space of the file system that a file at `path` lies on.
-pub(crate) fn space(_: &File, path: &Path) -> io::Result<Space> {
+pub(crate) fn space(_: &File, path: &Path) -> io::Result<FileSystemSpace> {
     let directory = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     let name: Vec<u16> = directory.as_os_str().encode_wide().chain([0]).collect();
     let (mut free, mut total) = (0, 0);
@@ -81,10 +81,10 @@ pub(crate) fn space(_: &File, path: &Path) -> io::Result<Space> {
     if outcome == 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Space { free: ByteLength::new(free), total: ByteLength::new(total) })
+    Ok(FileSystemSpace { free: ByteLength::new(free), total: ByteLength::new(total) })
 }
 
 /// Returns words for a file type other than file and directory.
-pub(crate) fn kind_words(_: FileType) -> &'static str {
+pub(crate) fn describe_kind(_: FileType) -> &'static str {
     "neither a file nor a directory"
 }

@@ -137,7 +137,7 @@ pub struct RefreshArguments {
     #[arg(long, value_name = "LENGTH", default_value = "4M")]
     pub window: String,
     /// Leave the drive to cool from this temperature on, in degrees Celsius
-    #[arg(long, value_name = "DEGREES", default_value_t = ssdlab_refresh::health::HEAT_MAX)]
+    #[arg(long, value_name = "DEGREES", default_value_t = ssdlab_refresh::health::TEMPERATURE_MAX)]
     pub heat: f64,
     /// Directory for journals [default: ssdlab/refresh in the user's state directory]
     #[arg(long, value_name = "DIRECTORY")]

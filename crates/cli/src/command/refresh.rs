@@ -8,11 +8,11 @@ use ssdlab_attach::control;
 use ssdlab_drive::Control;
 use ssdlab_lab::LabError;
 use ssdlab_lab::experiment::Watcher;
-use ssdlab_refresh::course::{Options, Refresh, Watch};
 use ssdlab_refresh::interval::Estimate;
-use ssdlab_refresh::lateness::Tell;
 use ssdlab_refresh::plan::{Plan, Summary};
-use ssdlab_refresh::survey::{Agreed, Needed};
+use ssdlab_refresh::run::{Options, ProgressObserver, Refresh};
+use ssdlab_refresh::stall::Callback;
+use ssdlab_refresh::survey::{Consents, RequiredFile};
 use ssdlab_units::ByteLength;
 use ssdlab_units::text::parse_length;
 
@@ -51,7 +51,7 @@ pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit
     } else if !arguments.json {
         terminal.note(&plan_text(&plan));
     }
-    let summary = refresh.carry_out(&plan, &mut watch).map_err(LabError::from)?;
+    let summary = refresh.execute(&plan, &mut watch).map_err(LabError::from)?;
     watch.clear();
     let text = if arguments.json { json(&summary) } else { summary_text(&summary) };
     terminal.print(&text)?;
@@ -80,16 +80,16 @@ fn show_plan(
 
 /// Returns the callback that reports an operation which takes far longer than it should, while it lasts. The progress
 /// bar may be visible then, and cannot be removed: the thread that draws it is waiting.
-fn stall_callback(terminal: &Terminal) -> Tell {
+fn stall_callback(terminal: &Terminal) -> Callback {
     let terminal = terminal.clone();
-    Tell::new(move |late| {
+    Callback::new(move |stall| {
         if io::stderr().is_terminal() && !terminal.quiet {
             let _ = writeln!(anstream::stderr());
         }
-        let seconds = late.since.as_secs();
-        match &late.way_out {
+        let seconds = stall.since.as_secs();
+        match &stall.advice {
             Some(way_out) => {
-                let message = format!("for {seconds} s waiting for {}", late.what);
+                let message = format!("for {seconds} s waiting for {}", stall.what);
                 terminal.warn(&[message], way_out);
             }
             None => terminal.note(&format!("It goes on after {seconds} s.")),
@@ -114,13 +114,13 @@ fn options(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Options,
     if rate == Some(ByteLength::ZERO) {
         return Err(Failure::usage("--rate: nothing would ever be done at 0".to_owned()));
     }
-    let images = control::records().unwrap_or_default().into_iter().map(|record| Needed {
+    let images = control::records().unwrap_or_default().into_iter().map(|record| RequiredFile {
         what: format!("the image of the attached drive {}", record.place),
         path: record.image,
-        way_out: "detach it first",
+        advice: "detach it first",
     });
     Ok(Options {
-        agreed: Agreed {
+        consents: Consents {
             shared: arguments.shared,
             sparse: arguments.sparse,
             frozen: arguments.frozen,
@@ -131,9 +131,9 @@ fn options(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Options,
         all: arguments.all,
         resume: arguments.resume,
         journals: journal_directory(arguments)?,
-        needed: images.collect(),
-        heat_max: arguments.heat,
-        tell: stall_callback(terminal),
+        required_files: images.collect(),
+        temperature_max: arguments.heat,
+        on_stall: stall_callback(terminal),
     })
 }
 
@@ -180,7 +180,7 @@ impl<'a> ProgressDisplay<'a> {
     }
 }
 
-impl Watch for ProgressDisplay<'_> {
+impl ProgressObserver for ProgressDisplay<'_> {
     fn progress(&mut self, step: &str, share: f64) -> bool {
         let progress = self
             .progress
@@ -218,7 +218,7 @@ fn plan_text(plan: &Plan) -> String {
         line(format!("fresh data reads at {}", mb_per_second(fresh)));
     }
     for (cause, found) in &plan.found.slow {
-        line(format!("slow: {}, {}", bytes(*found), cause.words()));
+        line(format!("slow: {}, {}", bytes(*found), cause.description()));
     }
     if let Some(slowdown) = &plan.slowdown {
         line(format!("what is slow takes {} times as long as fresh data", interval_text(slowdown)));
@@ -278,7 +278,7 @@ fn summary_text(summary: &Summary) -> String {
         bytes(summary.plan.bytes_to_write)
     ));
     for (left, found) in &summary.left {
-        line(format!("left: {}, {}", bytes(*found), left.words()));
+        line(format!("left: {}, {}", bytes(*found), left.description()));
     }
     if let Some(why) = &summary.stopped {
         let more = if summary.windows_left > 0 { "; --resume goes on" } else { "" };

@@ -6,10 +6,10 @@ use std::fs::File;
 
 use rustix::io::Errno;
 
-use super::{Left, Outcome, Strategy};
-use crate::extents::{self, Extent, Sync};
-use crate::headway::Headway;
-use crate::pace::Pace;
+use super::{Outcome, SkipReason, Strategy};
+use crate::extents::{self, Extent, WriteBack};
+use crate::overrun::OverrunGuard;
+use crate::rate_limit::RateLimiter;
 use crate::window::Span;
 use crate::{DriveError, io, system, unsupported};
 
@@ -18,24 +18,24 @@ use crate::{DriveError, io, system, unsupported};
 pub struct Defragment {
     file: File,
     /// True if shared extents may be rewritten, after which they are shared no more.
-    unshares: bool,
+    may_unshare: bool,
 }
 
 impl Defragment {
-    /// Rewrites `file`, which was opened for reading and writing. `unshares` allows to rewrite extents
+    /// Rewrites `file`, which was opened for reading and writing. `may_unshare` allows to rewrite extents
     /// that snapshots or copies share.
-    pub fn new(file: File, unshares: bool) -> Defragment {
-        Defragment { file, unshares }
+    pub fn new(file: File, may_unshare: bool) -> Defragment {
+        Defragment { file, may_unshare }
     }
 
-    fn places(&self, window: Span) -> Result<Vec<Extent>, DriveError> {
-        extents::of(&self.file, window, Sync::First)
+    fn extents(&self, window: Span) -> Result<Vec<Extent>, DriveError> {
+        extents::of(&self.file, window, WriteBack::First)
             .map_err(|error| io("cannot see where the data lies", error))
     }
 }
 
 /// Returns the bytes of a window that lie elsewhere than before.
-fn moved(before: &[Extent], after: &[Extent], window: Span) -> u64 {
+fn bytes_moved(before: &[Extent], after: &[Extent], window: Span) -> u64 {
     let place = |extent: &Extent, at: u64| extent.physical.wrapping_add(at - extent.span.offset);
     let mut moved = 0;
     for now in after {
@@ -55,22 +55,22 @@ impl Strategy for Defragment {
     fn rewrite(
         &mut self,
         window: Span,
-        pace: &mut Pace,
-        headway: &mut Headway,
+        limiter: &mut RateLimiter,
+        overrun_guard: &mut OverrunGuard,
     ) -> Result<Outcome, DriveError> {
-        let before = self.places(window)?;
+        let before = self.extents(window)?;
         // A snapshot may have been made since the survey.
-        if !self.unshares && before.iter().any(|it| it.is_shared) {
-            return Ok(Outcome { written: 0, left: Some(Left::Shared) });
+        if !self.may_unshare && before.iter().any(|it| it.is_shared) {
+            return Ok(Outcome { written: 0, skipped: Some(SkipReason::Shared) });
         }
         match system::defragment(&self.file, window.offset, window.length) {
             Ok(()) => {}
             Err(error) => match Errno::from_io_error(&error) {
                 Some(Errno::NOSPC | Errno::DQUOT) => {
-                    return Ok(Outcome { written: 0, left: Some(Left::NoRoom) });
+                    return Ok(Outcome { written: 0, skipped: Some(SkipReason::NoRoom) });
                 }
                 Some(Errno::AGAIN | Errno::BUSY | Errno::INTR) => {
-                    return Ok(Outcome { written: 0, left: Some(Left::Busy) });
+                    return Ok(Outcome { written: 0, skipped: Some(SkipReason::Busy) });
                 }
                 Some(Errno::OPNOTSUPP | Errno::INVAL) => {
                     return Err(unsupported(
@@ -84,12 +84,12 @@ impl Strategy for Defragment {
             },
         }
         rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
-        let written = moved(&before, &self.places(window)?, window);
-        headway.advance(window.length);
+        let written = bytes_moved(&before, &self.extents(window)?, window);
+        overrun_guard.advance(window.length);
         // Each byte is read as well.
-        pace.spend(written * 2);
-        let left = (written < window.length).then_some(Left::NotMoved);
-        Ok(Outcome { written, left })
+        limiter.throttle(written * 2);
+        let skipped = (written < window.length).then_some(SkipReason::NotMoved);
+        Ok(Outcome { written, skipped })
     }
 }
 
@@ -107,8 +107,8 @@ mod tests {
     fn what_lies_elsewhere_is_counted_byte_by_byte() {
         let before = [extent(0, 100, 1000), extent(100, 100, 5000)];
         let after = [extent(0, 50, 1000), extent(50, 100, 9000), extent(150, 50, 5050)];
-        assert_eq!(moved(&before, &after, Span::new(0, 200)), 100);
-        assert_eq!(moved(&before, &after, Span::new(0, 60)), 10);
-        assert_eq!(moved(&before, &before, Span::new(0, 200)), 0);
+        assert_eq!(bytes_moved(&before, &after, Span::new(0, 200)), 100);
+        assert_eq!(bytes_moved(&before, &after, Span::new(0, 60)), 10);
+        assert_eq!(bytes_moved(&before, &before, Span::new(0, 200)), 0);
     }
 }

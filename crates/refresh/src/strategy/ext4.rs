@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
 
-use super::donor::{Donor, Lender};
-use super::{Left, Outcome, Strategy};
+use super::donor::{Donor, DonorAllocator};
+use super::{Outcome, SkipReason, Strategy};
 use crate::buffer::Buffer;
-use crate::extents::{self, Sync};
-use crate::headway::Headway;
-use crate::pace::Pace;
-use crate::urgency::Urgency;
+use crate::extents::{self, WriteBack};
+use crate::overrun::OverrunGuard;
+use crate::priority::RaisedPriority;
+use crate::rate_limit::RateLimiter;
 use crate::window::Span;
 use crate::{DriveError, io, system, unsupported};
 
@@ -37,10 +37,10 @@ const BLOCKS_FIRST: u64 = 2;
 /// Share of the allowed time that an exchange should take, by the longest time that a block took
 /// recently. The kernel holds the lock of the file during an exchange, also while it has the journal
 /// committed, so writers of the file wait for as long.
-const AIM: f64 = 0.5;
+const TARGET_SHARE: f64 = 0.5;
 
 /// Number of recent exchanges of which the longest time of a block counts.
-const REMEMBERED: usize = 64;
+const HISTORY: usize = 64;
 
 /// Number of exchanges in a row, of the least length and longer than allowed, after which the rewrite
 /// ends.
@@ -58,10 +58,10 @@ const TRIES: u32 = 8;
 #[derive(Debug)]
 pub struct MoveExtents {
     file: File,
-    lender: Lender,
+    donors: DonorAllocator,
     /// Bytes of a block of the file system.
     block: u64,
-    holds: Holds,
+    holds: LockHolds,
     /// Target of reads that only bring a chunk into the page cache; its content is not used.
     copy: Buffer,
 }
@@ -69,7 +69,7 @@ pub struct MoveExtents {
 /// Times for which exchanges held up writers of the file, and the size of the next exchange derived from
 /// them.
 #[derive(Debug)]
-struct Holds {
+struct LockHolds {
     allowed: Duration,
     /// Largest number of blocks of the next exchange.
     blocks: u64,
@@ -80,12 +80,12 @@ struct Holds {
     in_a_row: u32,
 }
 
-impl Holds {
-    fn new(allowed: Duration) -> Holds {
-        Holds {
+impl LockHolds {
+    fn new(allowed: Duration) -> LockHolds {
+        LockHolds {
             allowed,
             blocks: BLOCKS_FIRST,
-            recent: VecDeque::with_capacity(REMEMBERED),
+            recent: VecDeque::with_capacity(HISTORY),
             longest: Duration::ZERO,
             in_a_row: 0,
         }
@@ -94,17 +94,17 @@ impl Holds {
     /// Records an exchange of `blocks`, which took `took`. The next one takes as many as fit into the aim
     /// at the longest remembered time per block, and at most twice the current limit, or the current
     /// limit if this exchange was smaller.
-    fn took(&mut self, took: Duration, blocks: u64) {
+    fn record(&mut self, took: Duration, blocks: u64) {
         self.longest = self.longest.max(took);
         let is_too_long = took > self.allowed;
         let is_least = blocks <= BLOCKS_MIN;
         self.in_a_row = if is_too_long && is_least { self.in_a_row + 1 } else { 0 };
-        if self.recent.len() == REMEMBERED {
+        if self.recent.len() == HISTORY {
             self.recent.pop_front();
         }
         self.recent.push_back(took.as_secs_f64() / blocks.max(1) as f64);
         let worst = self.recent.iter().copied().fold(0.0, f64::max);
-        let fitting = (self.allowed.as_secs_f64() * AIM / worst) as u64;
+        let fitting = (self.allowed.as_secs_f64() * TARGET_SHARE / worst) as u64;
         let most = if blocks < self.blocks { self.blocks } else { self.blocks * 2 };
         self.blocks = fitting.min(most).clamp(BLOCKS_MIN, BLOCKS);
     }
@@ -126,15 +126,15 @@ impl MoveExtents {
         reserve: u64,
         max_hold: Duration,
     ) -> MoveExtents {
-        let lender = Lender::new(directory, block, reserve, false);
+        let donors = DonorAllocator::new(directory, block, reserve, false);
         // Without read-ahead, reads for an exchange cache only the blocks of that exchange.
         let _ = fadvise(&file, 0, None, Advice::Random);
         let copy = Buffer::new((BLOCKS * block) as usize);
-        MoveExtents { file, lender, block, holds: Holds::new(max_hold), copy }
+        MoveExtents { file, donors, block, holds: LockHolds::new(max_hold), copy }
     }
 
     /// Drops the cached pages of a window, after writing dirty ones back.
-    fn let_go(&self, window: Span) -> Result<(), DriveError> {
+    fn drop_cached_pages(&self, window: Span) -> Result<(), DriveError> {
         let first = window.offset / FOLIO_MAX * FOLIO_MAX;
         let end = window.end().next_multiple_of(FOLIO_MAX);
         let length = std::num::NonZeroU64::new(end - first);
@@ -161,7 +161,7 @@ impl MoveExtents {
             .file
             .read_at(copy, chunk.offset)
             .map_err(|error| io(format!("cannot read byte {}", chunk.offset), error))?;
-        let donor = self.lender.donor();
+        let donor = self.donors.donor();
         let outcome = exchange_blocks(&self.file, self.block, donor, chunk, &mut self.holds)?;
         rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;
         let _ = fadvise(&self.file, chunk.offset, length, Advice::DontNeed);
@@ -177,7 +177,7 @@ fn exchange_blocks(
     block: u64,
     donor: &Donor,
     chunk: Span,
-    holds: &mut Holds,
+    holds: &mut LockHolds,
 ) -> Result<Outcome, DriveError> {
     let mut first = chunk.offset / block;
     let end = chunk.end().div_ceil(block);
@@ -187,19 +187,19 @@ fn exchange_blocks(
     while first < end {
         let count = (end - first).min(holds.blocks);
         let there = first - donor_first;
-        let urgency = Urgency::begin();
+        let priority = RaisedPriority::begin();
         let asked = Instant::now();
         let (moved, outcome) = system::move_extent(file, first, &donor.file, there, count);
-        holds.took(asked.elapsed(), count);
-        drop(urgency);
+        holds.record(asked.elapsed(), count);
+        drop(priority);
         first += moved;
         if holds.are_too_long() {
-            return Ok(Outcome { written: written(first), left: Some(Left::Hold) });
+            return Ok(Outcome { written: written(first), skipped: Some(SkipReason::Hold) });
         }
         let Err(error) = outcome else {
             if moved == 0 {
                 // The file became shorter, or there is a hole now.
-                return Ok(Outcome { written: written(first), left: Some(Left::Changed) });
+                return Ok(Outcome { written: written(first), skipped: Some(SkipReason::Changed) });
             }
             continue;
         };
@@ -211,14 +211,14 @@ fn exchange_blocks(
                 rustix::fs::fdatasync(file).map_err(|error| io("cannot write back", error))?;
             }
             Some(Errno::BUSY | Errno::AGAIN | Errno::INTR) => {
-                return Ok(Outcome { written: written(first), left: Some(Left::Busy) });
+                return Ok(Outcome { written: written(first), skipped: Some(SkipReason::Busy) });
             }
             Some(Errno::NOSPC | Errno::DQUOT) => {
-                return Ok(Outcome { written: written(first), left: Some(Left::NoRoom) });
+                return Ok(Outcome { written: written(first), skipped: Some(SkipReason::NoRoom) });
             }
             // The offset is beyond the end of a file that became shorter, or in a new hole.
             Some(Errno::NODATA | Errno::INVAL) if has_changed(file, chunk)? => {
-                return Ok(Outcome { written: written(first), left: Some(Left::Changed) });
+                return Ok(Outcome { written: written(first), skipped: Some(SkipReason::Changed) });
             }
             Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => {
                 return Err(unsupported(
@@ -230,50 +230,50 @@ fn exchange_blocks(
             _ => return Err(io("cannot exchange blocks", error)),
         }
     }
-    Ok(Outcome { written: chunk.length, left: None })
+    Ok(Outcome { written: chunk.length, skipped: None })
 }
 
 /// Returns true if a chunk is no longer data from beginning to end.
 fn has_changed(file: &File, chunk: Span) -> Result<bool, DriveError> {
-    let found = extents::of(file, chunk, Sync::Not)
+    let found = extents::of(file, chunk, WriteBack::Skip)
         .map_err(|error| io("cannot see where the data lies", error))?;
     let length = file.metadata().map_err(|error| io("cannot see its length", error))?;
     Ok(extents::data_runs(&found, length.len()) != [chunk])
 }
 
 impl Strategy for MoveExtents {
-    fn announce(&mut self, stretch: Span) {
-        self.lender.announce(stretch);
+    fn announce(&mut self, run: Span) {
+        self.donors.announce(run);
     }
 
     fn rewrite(
         &mut self,
         window: Span,
-        pace: &mut Pace,
-        headway: &mut Headway,
+        limiter: &mut RateLimiter,
+        overrun_guard: &mut OverrunGuard,
     ) -> Result<Outcome, DriveError> {
-        if let Some(left) = self.lender.make_room(&self.file, window)? {
-            return Ok(Outcome { written: 0, left: Some(left) });
+        if let Some(skipped) = self.donors.allocate_for(&self.file, window)? {
+            return Ok(Outcome { written: 0, skipped: Some(skipped) });
         }
-        self.let_go(window)?;
+        self.drop_cached_pages(window)?;
         let mut sum = Outcome::default();
-        for chunk in window.pieces(BLOCKS * self.block) {
+        for chunk in window.chunks(BLOCKS * self.block) {
             let outcome = self.exchange(chunk)?;
             sum.written += outcome.written;
-            sum.left = sum.left.or(outcome.left);
+            sum.skipped = sum.skipped.or(outcome.skipped);
             // Each byte is read as well.
-            pace.spend(outcome.written * 2);
-            headway.advance(chunk.length);
-            if outcome.left == Some(Left::Hold) {
-                sum.left = outcome.left;
+            limiter.throttle(outcome.written * 2);
+            overrun_guard.advance(chunk.length);
+            if outcome.skipped == Some(SkipReason::Hold) {
+                sum.skipped = outcome.skipped;
                 break;
             }
-            if headway.is_lost() {
-                sum.left = Some(Left::Overrun);
+            if overrun_guard.is_overrun() {
+                sum.skipped = Some(SkipReason::Overrun);
                 break;
             }
         }
-        self.lender.window_is_done(window);
+        self.donors.finish_window(window);
         Ok(sum)
     }
 
@@ -292,46 +292,46 @@ mod tests {
 
     #[test]
     fn exchanges_begin_small_and_grow_as_far_as_the_worst_block_lets_them() {
-        let mut holds = Holds::new(millis(50));
+        let mut holds = LockHolds::new(millis(50));
         let mut seen = Vec::new();
         for _ in 0..6 {
             seen.push(holds.blocks);
-            holds.took(millis(1), holds.blocks);
+            holds.record(millis(1), holds.blocks);
         }
         // A block took half a millisecond at first, so 50 blocks fit into half of the allowed time.
         assert_eq!(seen, [2, 4, 8, 16, 32, 50]);
         assert_eq!(holds.blocks, 50);
         // The short rest of a chunk says little about a whole one, and does not raise the limit.
-        holds.took(Duration::from_micros(10), 3);
+        holds.record(Duration::from_micros(10), 3);
         assert_eq!(holds.blocks, 50);
     }
 
     #[test]
     fn what_a_block_may_take_is_remembered_for_a_while() {
-        let mut holds = Holds::new(millis(50));
+        let mut holds = LockHolds::new(millis(50));
         // The journal is committed for a block.
-        holds.took(millis(10), 2);
+        holds.record(millis(10), 2);
         assert_eq!(holds.blocks, 4, "twice as many, and 5 would fit");
-        for _ in 0..REMEMBERED - 1 {
-            holds.took(Duration::from_micros(50), holds.blocks);
+        for _ in 0..HISTORY - 1 {
+            holds.record(Duration::from_micros(50), holds.blocks);
             assert!(holds.blocks <= 5, "{holds:?}");
         }
-        holds.took(Duration::from_micros(50), holds.blocks);
+        holds.record(Duration::from_micros(50), holds.blocks);
         assert_eq!(holds.blocks, 10, "it is forgotten");
         assert_eq!(holds.longest, millis(10));
     }
 
     #[test]
     fn an_exchange_that_was_too_long_is_cut_to_what_fits() {
-        let mut holds = Holds::new(millis(50));
+        let mut holds = LockHolds::new(millis(50));
         holds.blocks = 64;
-        holds.took(millis(320), 64);
+        holds.record(millis(320), 64);
         assert_eq!(holds.blocks, 5);
-        holds.took(millis(200), 5);
+        holds.record(millis(200), 5);
         assert_eq!((holds.blocks, holds.are_too_long()), (BLOCKS_MIN, false));
         for _ in 0..TOO_LONG_MAX {
             assert!(!holds.are_too_long());
-            holds.took(millis(51), 1);
+            holds.record(millis(51), 1);
         }
         assert!(holds.are_too_long());
         assert_eq!(holds.longest, millis(320));

@@ -20,25 +20,25 @@ use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 use rustix::io::Errno;
-use ssdlab_blockdev::openers::Users;
+use ssdlab_blockdev::writers::Writer;
 
-use super::donor::Lender;
-use super::{Left, Outcome, Strategy};
+use super::donor::DonorAllocator;
+use super::{Outcome, SkipReason, Strategy};
+use crate::baseline::create_unnamed;
 use crate::buffer::Buffer;
-use crate::extents::{self, Sync};
-use crate::headway::Headway;
-use crate::maps::Maps;
-use crate::pace::Pace;
+use crate::extents::{self, WriteBack};
+use crate::maps::FileMappings;
+use crate::overrun::OverrunGuard;
+use crate::rate_limit::RateLimiter;
 use crate::system::{self, Freshness};
 use crate::window::Span;
-use crate::yardstick::nameless;
 use crate::{DriveError, io, unsupported};
 
 /// Largest exchange in bytes: a request of the reader.
 const CHUNK_MAX: u64 = 1 << 20;
 
 /// Least length of a direct read.
-const DIRECT: usize = 4096;
+const DIRECT_READ_MIN: usize = 4096;
 
 /// Smallest exchange in bytes. The less there is to copy, the less often somebody writes meanwhile.
 const CHUNK_MIN: u64 = 64 << 10;
@@ -50,7 +50,7 @@ const TRIES: u32 = 32;
 const PAUSE_MAX: Duration = Duration::from_millis(16);
 
 /// Number of chunks in a row without a disturbance after which chunks become larger again.
-const CALM: u32 = 4;
+const UNDISTURBED_MIN: u32 = 4;
 
 /// Number of writes in a row that must get different times, so that each change is noticed.
 const STAMPS: usize = 16;
@@ -59,16 +59,16 @@ const STAMPS: usize = 16;
 #[derive(Debug)]
 pub struct CommitRange {
     file: File,
-    maps: Maps,
+    maps: FileMappings,
     /// The program that had the file mapped for writing at the last check.
     mapped_by: Option<String>,
-    lender: Lender,
+    donors: DonorAllocator,
     /// Bytes of a block of the file system.
     block: u64,
     /// Bytes of the next chunk.
     chunk: u64,
     /// Number of chunks in a row without a disturbance.
-    calm: u32,
+    undisturbed: u32,
     /// Content of the donor before the exchange.
     copy: Buffer,
     /// Content of the file when it was last read.
@@ -76,13 +76,13 @@ pub struct CommitRange {
 }
 
 /// Result of an attempt.
-enum Try {
+enum Attempt {
     /// The chunk is exchanged.
     Done,
     /// Somebody has written to the file meanwhile.
     Busy,
     /// The chunk cannot be exchanged now.
-    Left(Left),
+    Skipped(SkipReason),
 }
 
 impl CommitRange {
@@ -97,7 +97,7 @@ impl CommitRange {
         block: u64,
         reserve: u64,
     ) -> Result<CommitRange, DriveError> {
-        if !tells_changes_apart(&nameless(directory, false)?)? {
+        if !has_fine_timestamps(&create_unnamed(directory, false)?)? {
             return Err(unsupported(
                 "this kernel's times of change are too coarse to notice every write to a file on \
                  xfs (those of Linux 6.13 are not); --frozen rewrites it where it lies",
@@ -105,91 +105,95 @@ impl CommitRange {
         }
         // Read-ahead would only take time here.
         let _ = fadvise(&file, 0, None, Advice::Random);
-        let lender = Lender::new(directory, block, reserve, true);
+        let donors = DonorAllocator::new(directory, block, reserve, true);
         let buffer = || Buffer::new(CHUNK_MAX as usize);
         let (copy, now) = (buffer(), buffer());
-        let maps = Maps::of(&file).map_err(cannot_see_maps)?;
+        let maps = FileMappings::of(&file).map_err(cannot_see_maps)?;
         Ok(CommitRange {
             file,
             maps,
             mapped_by: None,
-            lender,
+            donors,
             block,
             chunk: CHUNK_MAX,
-            calm: 0,
+            undisturbed: 0,
             copy,
             now,
         })
     }
 
     /// Copies a chunk, and exchanges it as soon as nobody writes to the file meanwhile.
-    fn exchange(&mut self, chunk: Span) -> Result<Option<Left>, DriveError> {
+    fn exchange(&mut self, chunk: Span) -> Result<Option<SkipReason>, DriveError> {
         let tries = if self.chunk > CHUNK_MIN { 2 } else { TRIES };
-        if let Err(left) = self.copy(chunk)? {
-            return Ok(Some(left));
+        if let Err(skipped) = self.copy(chunk)? {
+            return Ok(Some(skipped));
         }
         for tried in 0..tries {
             match self.try_exchange(chunk)? {
-                Try::Done => return Ok(None),
-                Try::Left(left) => return Ok(Some(left)),
-                Try::Busy => std::thread::sleep(pause(tried)),
+                Attempt::Done => return Ok(None),
+                Attempt::Skipped(skipped) => return Ok(Some(skipped)),
+                Attempt::Busy => std::thread::sleep(pause(tried)),
             }
         }
-        Ok(Some(Left::Busy))
+        Ok(Some(SkipReason::Busy))
     }
 
     /// Copies a chunk to the donor.
-    fn copy(&mut self, chunk: Span) -> Result<Result<(), Left>, DriveError> {
+    fn copy(&mut self, chunk: Span) -> Result<Result<(), SkipReason>, DriveError> {
         self.write_back(chunk)?;
         if chunk.length == 0 || !read(&self.file, chunk, &mut self.copy)? {
-            return Ok(Err(Left::Changed));
+            return Ok(Err(SkipReason::Changed));
         }
-        self.put(chunk, 0..chunk.length as usize)?;
+        self.write_to_donor(chunk, 0..chunk.length as usize)?;
         Ok(Ok(()))
     }
 
     /// Makes one attempt. Blocks that have changed since they were copied are copied again first.
-    fn try_exchange(&mut self, chunk: Span) -> Result<Try, DriveError> {
+    fn try_exchange(&mut self, chunk: Span) -> Result<Attempt, DriveError> {
         let fresh = system::start_commit(&self.file)
             .map_err(|error| io("cannot see when the file was changed last", error))?;
-        self.mapped_by = match self.maps.writer().map_err(cannot_see_maps)? {
-            Users::Nobody => None,
-            Users::Program(words) => Some(words),
-            Users::NotSeen => Some("not all programs can be seen".to_owned()),
+        self.mapped_by = match self.maps.find_writer().map_err(cannot_see_maps)? {
+            Writer::Nobody => None,
+            Writer::Program(words) => Some(words),
+            Writer::NotAllVisible => Some("not all programs can be seen".to_owned()),
         };
         if self.mapped_by.is_some() {
-            return Ok(Try::Left(Left::Mapped));
+            return Ok(Attempt::Skipped(SkipReason::Mapped));
         }
         // The trial waits for requests under way.
-        if let Some(end) = self.commit(chunk, &fresh, system::Commit::Trial)? {
+        if let Some(end) = self.commit(chunk, &fresh, system::Commit::DryRun)? {
             return Ok(end);
         }
         // From here on a store to a page of the chunk faults first, which sets the time of the file.
         self.write_back(chunk)?;
         if !self.is_data(chunk)? || !read(&self.file, chunk, &mut self.now)? {
-            return Ok(Try::Left(Left::Changed));
+            return Ok(Attempt::Skipped(SkipReason::Changed));
         }
-        self.copy_again(chunk)?;
-        Ok(self.commit(chunk, &fresh, system::Commit::Exchange)?.unwrap_or(Try::Done))
+        self.copy_changed_blocks(chunk)?;
+        Ok(self.commit(chunk, &fresh, system::Commit::Exchange)?.unwrap_or(Attempt::Done))
     }
 
     /// Copies the blocks that have changed since the last copy.
-    fn copy_again(&mut self, chunk: Span) -> Result<(), DriveError> {
+    fn copy_changed_blocks(&mut self, chunk: Span) -> Result<(), DriveError> {
         let length = chunk.length as usize;
         let block = self.block as usize;
         for at in (0..length).step_by(block) {
             let part = at..(at + block).min(length);
             if self.copy[part.clone()] != self.now[part.clone()] {
                 self.copy[part.clone()].copy_from_slice(&self.now[part.clone()]);
-                self.put(chunk, part)?;
+                self.write_to_donor(chunk, part)?;
             }
         }
         Ok(())
     }
 
     /// Writes a part of the copy of a chunk to the donor.
-    fn put(&mut self, chunk: Span, part: std::ops::Range<usize>) -> Result<(), DriveError> {
-        let donor = self.lender.donor();
+    fn write_to_donor(
+        &mut self,
+        chunk: Span,
+        part: std::ops::Range<usize>,
+    ) -> Result<(), DriveError> {
+        let donor = self.donors.donor();
         let there = donor.place_of(chunk);
         // Direct writes are of whole blocks. The rest behind the end of the file is cut off again.
         let whole = part.end.next_multiple_of(self.block as usize);
@@ -209,13 +213,13 @@ impl CommitRange {
         chunk: Span,
         fresh: &Freshness,
         what: system::Commit,
-    ) -> Result<Option<Try>, DriveError> {
+    ) -> Result<Option<Attempt>, DriveError> {
         // One block is enough for a trial, whose pages are dropped from the cache.
         let length = match what {
-            system::Commit::Trial => chunk.length.min(self.block),
+            system::Commit::DryRun => chunk.length.min(self.block),
             system::Commit::Exchange => chunk.length,
         };
-        let donor = self.lender.donor();
+        let donor = self.donors.donor();
         let there = donor.place_of(chunk);
         let part = Span::new(chunk.offset, length);
         let Err(error) = system::commit_range(&self.file, part, &donor.file, there, fresh, what)
@@ -223,10 +227,12 @@ impl CommitRange {
             return Ok(None);
         };
         match Errno::from_io_error(&error) {
-            Some(Errno::BUSY | Errno::AGAIN | Errno::INTR) => Ok(Some(Try::Busy)),
-            Some(Errno::NOSPC | Errno::DQUOT) => Ok(Some(Try::Left(Left::NoRoom))),
+            Some(Errno::BUSY | Errno::AGAIN | Errno::INTR) => Ok(Some(Attempt::Busy)),
+            Some(Errno::NOSPC | Errno::DQUOT) => Ok(Some(Attempt::Skipped(SkipReason::NoRoom))),
             // The offset is beyond the end of a file that became shorter.
-            Some(Errno::INVAL) if !self.is_data(chunk)? => Ok(Some(Try::Left(Left::Changed))),
+            Some(Errno::INVAL) if !self.is_data(chunk)? => {
+                Ok(Some(Attempt::Skipped(SkipReason::Changed)))
+            }
             Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => Err(unsupported(
                 "xfs does not exchange blocks of this file; --frozen rewrites it where it lies",
             )),
@@ -236,7 +242,7 @@ impl CommitRange {
 
     /// Returns true if a chunk is data from beginning to end.
     fn is_data(&self, chunk: Span) -> Result<bool, DriveError> {
-        let found = extents::of(&self.file, chunk, Sync::Not)
+        let found = extents::of(&self.file, chunk, WriteBack::Skip)
             .map_err(|error| io("cannot see where the data lies", error))?;
         let length = self.file.metadata().map_err(|error| io("cannot see its length", error))?;
         // Extents are whole blocks, and may reach beyond both ends.
@@ -249,16 +255,16 @@ impl CommitRange {
     }
 
     /// Sets the length of the next chunk by the result of the last one.
-    fn learn(&mut self, left: Option<Left>) {
-        match left {
-            None if self.calm >= CALM => {
+    fn adapt_chunk(&mut self, skipped: Option<SkipReason>) {
+        match skipped {
+            None if self.undisturbed >= UNDISTURBED_MIN => {
                 self.chunk = (self.chunk * 2).min(CHUNK_MAX);
-                self.calm = 0;
+                self.undisturbed = 0;
             }
-            None => self.calm += 1,
-            Some(Left::Busy) => {
+            None => self.undisturbed += 1,
+            Some(SkipReason::Busy) => {
                 self.chunk = (self.chunk / 2).max(CHUNK_MIN);
-                self.calm = 0;
+                self.undisturbed = 0;
             }
             Some(_) => {}
         }
@@ -269,7 +275,7 @@ impl CommitRange {
 fn read(file: &File, part: Span, to: &mut Buffer) -> Result<bool, DriveError> {
     // Direct reads are of whole blocks; at the end of the file less is read.
     let length = part.length as usize;
-    let whole = length.next_multiple_of(DIRECT).min(to.len());
+    let whole = length.next_multiple_of(DIRECT_READ_MIN).min(to.len());
     let mut done = 0;
     while done < length {
         match file.read_at(&mut to[done..whole], part.offset + done as u64) {
@@ -293,7 +299,7 @@ fn pause(tried: u32) -> Duration {
 
 /// Returns true if writes that follow each other directly get different times: xfs recognises changes by
 /// them. `file` must be a temporary file.
-fn tells_changes_apart(file: &File) -> Result<bool, DriveError> {
+fn has_fine_timestamps(file: &File) -> Result<bool, DriveError> {
     let cannot = |error: std::io::Error| io("cannot see when a file was changed", error);
     let mut stamps = std::collections::HashSet::new();
     for _ in 0..STAMPS {
@@ -305,8 +311,8 @@ fn tells_changes_apart(file: &File) -> Result<bool, DriveError> {
 }
 
 impl Strategy for CommitRange {
-    fn announce(&mut self, stretch: Span) {
-        self.lender.announce(stretch);
+    fn announce(&mut self, run: Span) {
+        self.donors.announce(run);
     }
 
     fn mapped_by(&self) -> Option<&str> {
@@ -316,42 +322,42 @@ impl Strategy for CommitRange {
     fn rewrite(
         &mut self,
         window: Span,
-        pace: &mut Pace,
-        headway: &mut Headway,
+        limiter: &mut RateLimiter,
+        overrun_guard: &mut OverrunGuard,
     ) -> Result<Outcome, DriveError> {
-        if let Some(left) = self.lender.make_room(&self.file, window)? {
-            return Ok(Outcome { written: 0, left: Some(left) });
+        if let Some(skipped) = self.donors.allocate_for(&self.file, window)? {
+            return Ok(Outcome { written: 0, skipped: Some(skipped) });
         }
         let mut sum = Outcome::default();
         let mut at = window.offset;
         while at < window.end() {
             let chunk = Span::new(at, self.chunk.min(window.end() - at));
             let could_be_less = self.chunk > CHUNK_MIN;
-            let left = self.exchange(chunk)?;
-            self.learn(left);
-            if headway.is_lost() {
-                sum.left = Some(Left::Overrun);
+            let skipped = self.exchange(chunk)?;
+            self.adapt_chunk(skipped);
+            if overrun_guard.is_overrun() {
+                sum.skipped = Some(SkipReason::Overrun);
                 break;
             }
-            if left == Some(Left::Busy) && could_be_less {
+            if skipped == Some(SkipReason::Busy) && could_be_less {
                 continue;
             }
-            headway.advance(chunk.length);
+            overrun_guard.advance(chunk.length);
             at = chunk.end();
-            sum.left = sum.left.or(left);
-            if left.and_then(Left::ends_all).is_some() {
-                // The rest of the window would be left for another reason, or hide this one.
-                sum.left = left;
+            sum.skipped = sum.skipped.or(skipped);
+            if skipped.and_then(SkipReason::abort_reason).is_some() {
+                // The rest of the window would be skipped for another reason, or hide this one.
+                sum.skipped = skipped;
                 break;
             }
-            if left.is_none() {
+            if skipped.is_none() {
                 sum.written += chunk.length;
                 // Each byte is read to be copied, written, and read once more to be compared.
-                pace.spend(chunk.length * 3);
+                limiter.throttle(chunk.length * 3);
             }
         }
         rustix::fs::fsync(&self.file).map_err(|error| io("cannot write back", error))?;
-        self.lender.window_is_done(window);
+        self.donors.finish_window(window);
         Ok(sum)
     }
 }

@@ -10,25 +10,29 @@ use crate::{DriveError, ErrorKind, refused};
 /// A file that must not lie on a file system that will be frozen: whoever writes to it would wait for the
 /// thaw, and the refresh for the writer.
 #[derive(Clone, Debug)]
-pub struct Needed {
+pub struct RequiredFile {
     /// Name of the file's purpose, in words.
     pub what: String,
     /// Path of the file.
     pub path: PathBuf,
     /// Advice, in words.
-    pub way_out: &'static str,
+    pub advice: &'static str,
 }
 
-impl Needed {
+impl RequiredFile {
     /// The directory of journals, which must not be frozen.
-    pub fn journal(path: PathBuf) -> Needed {
+    pub fn journal(path: PathBuf) -> RequiredFile {
         let what = "the journal".to_owned();
-        Needed { what, path, way_out: "name another place for it, such as --journal /run/ssdlab" }
+        RequiredFile {
+            what,
+            path,
+            advice: "name another place for it, such as --journal /run/ssdlab",
+        }
     }
 }
 
 /// Returns an error if a needed file lies on the file system of `path`, which would be frozen and has the
-/// device number `frozen` in the list of mounts. Needed are the files in `needed`, writable files behind
+/// device number `frozen` in the list of mounts. Needed are the files in `required`, writable files behind
 /// loop devices, and the files that standard output and standard error go to.
 ///
 /// # Errors
@@ -36,7 +40,7 @@ impl Needed {
 pub fn refuse_deadlock(
     path: &Path,
     frozen: DeviceNumber,
-    needed: &[Needed],
+    required: &[RequiredFile],
 ) -> Result<(), DriveError> {
     let shown = path;
     let mounts = mounts::all().map_err(|error| {
@@ -51,44 +55,44 @@ pub fn refuse_deadlock(
     // A file that does not exist yet will lie on the file system of its directory.
     let resolved = |path: &Path| path.ancestors().find_map(|it| fs::canonicalize(it).ok());
     let mount_id = |path: &Path| resolved(path).and_then(|path| mount_below(&path));
-    let mut all: Vec<Needed> = needed.to_vec();
+    let mut all: Vec<RequiredFile> = required.to_vec();
     let streams = [(1, "what is printed"), (2, "what is said")];
-    all.extend(streams.map(|(stream, what)| Needed {
+    all.extend(streams.map(|(stream, what)| RequiredFile {
         what: what.to_owned(),
         path: PathBuf::from(format!("/proc/self/fd/{stream}")),
-        way_out: "send it to a file elsewhere, such as in /run",
+        advice: "send it to a file elsewhere, such as in /run",
     }));
     for it in &all {
         let is_file = fs::metadata(&it.path)
             .map_or(true, |found| found.file_type().is_file() || found.file_type().is_dir());
         if is_file && mount_id(&it.path) == frozen {
-            return Err(deadlock(shown, it));
+            return Err(deadlock_error(shown, it));
         }
     }
     // Only the names of these files are examined, not the files: one may lie on a file system of a
     // program that does not answer any more (FUSE).
-    for image in images_of_loop_devices(Path::new("/sys/block")) {
+    for image in loop_backing_files(Path::new("/sys/block")) {
         if mount_below(&image.path) == frozen {
-            return Err(deadlock(shown, &image));
+            return Err(deadlock_error(shown, &image));
         }
     }
     Ok(())
 }
 
-fn deadlock(frozen: &Path, it: &Needed) -> DriveError {
+fn deadlock_error(frozen: &Path, it: &RequiredFile) -> DriveError {
     refused(format!(
         "the file system of {} would have to be frozen, and {} lies on it ({}): whoever writes \
          there would wait for ever; {}; nothing was changed",
         frozen.display(),
         it.what,
         it.path.display(),
-        it.way_out
+        it.advice
     ))
 }
 
 /// Returns the files behind loop devices that are written to. Those that are only read (images of snaps)
 /// hold up nobody.
-fn images_of_loop_devices(blocks: &Path) -> Vec<Needed> {
+fn loop_backing_files(blocks: &Path) -> Vec<RequiredFile> {
     let devices = fs::read_dir(blocks).into_iter().flatten().flatten();
     devices
         .filter_map(|entry| {
@@ -98,10 +102,10 @@ fn images_of_loop_devices(blocks: &Path) -> Vec<Needed> {
                 return None;
             }
             let name = entry.file_name();
-            Some(Needed {
+            Some(RequiredFile {
                 what: format!("the file behind /dev/{}", name.to_string_lossy()),
                 path: PathBuf::from(file.trim_end()),
-                way_out: "detach it first (losetup --detach)",
+                advice: "detach it first (losetup --detach)",
             })
         })
         .collect()
@@ -122,15 +126,15 @@ mod tests {
     #[test]
     fn what_we_need_must_not_be_frozen() {
         let directory = tempfile::tempdir().unwrap();
-        let needed = |path: PathBuf| [Needed::journal(path)];
-        let inside = needed(directory.path().join("not/there/yet"));
+        let required = |path: PathBuf| [RequiredFile::journal(path)];
+        let inside = required(directory.path().join("not/there/yet"));
         let frozen = number_of(directory.path());
         let error = refuse_deadlock(directory.path(), frozen, &inside).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Refused);
         assert!(error.to_string().contains("the journal lies on it"), "{error}");
         assert!(error.to_string().contains("--journal /run/"), "{error}");
         let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return };
-        let outside = needed(directory.path().to_owned());
+        let outside = required(directory.path().to_owned());
         // Where the output of tests goes, or the file of a loop device lies, is beyond this test.
         let frozen = number_of(other.path());
         if let Err(error) = refuse_deadlock(other.path(), frozen, &outside) {
@@ -148,7 +152,7 @@ mod tests {
             fs::write(directory.join("ro"), is_read_only).unwrap();
         }
         let mut found: Vec<PathBuf> =
-            images_of_loop_devices(blocks.path()).into_iter().map(|it| it.path).collect();
+            loop_backing_files(blocks.path()).into_iter().map(|it| it.path).collect();
         found.sort();
         assert_eq!(found, [Path::new("/loop2.img"), Path::new("/loop3.img")]);
     }

@@ -5,14 +5,14 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 use ssdlab_blockdev::block_map::free_space;
-use ssdlab_blockdev::place::{hidden_flash, layers_below};
+use ssdlab_blockdev::place::{layers_below, why_flash_is_hidden};
 use ssdlab_blockdev::{DeviceNumber, Mount};
 use ssdlab_units::ByteLength;
 use ssdlab_units::Region;
 
-use super::{Identity, Survey, Way};
-use crate::ground::{Ground, Mounted, mounted, open};
+use super::{Identity, RewriteMethod, Survey};
 use crate::health::Disks;
+use crate::rewrite_target::{MountedDevice, RewriteTarget, find_mount, open};
 use crate::window::Span;
 use crate::{DriveError, io, refused, unsupported};
 
@@ -20,7 +20,7 @@ use crate::{DriveError, io, refused, unsupported};
 pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
     let shown = path.display();
     let number = DeviceNumber::from_raw(raw);
-    let found = mounted(path, number)?;
+    let found = find_mount(path, number)?;
     let mount = found.as_ref().map(|it| &it.mount);
     // On a block device O_EXCL without O_CREAT asks for exclusive use.
     let flags = if mount.is_none() { OFlags::EXCL } else { OFlags::empty() };
@@ -40,13 +40,15 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
         .map_err(|error| io(format!("cannot see the size of {shown}"), error))?;
     let mut notes = Vec::new();
     let runs = match &found {
-        Some(Mounted { mount, .. }) if is_read_only(mount) => {
+        Some(MountedDevice { mount, .. }) if is_read_only(mount) => {
             return Err(unsupported(format!(
                 "{shown} is mounted read-only at {}; nothing was changed",
                 mount.point.display()
             )));
         }
-        Some(Mounted { held, .. }) => used_space(&held.file, length, &mut notes),
+        Some(MountedDevice { file_system, .. }) => {
+            used_space(&file_system.file, length, &mut notes)
+        }
         None => {
             notes.push(
                 "It is not mounted, so nothing tells what of it is free; blocks of zeros are left \
@@ -61,16 +63,17 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
             vec![Span::new(0, length)]
         }
     };
-    let held = found.as_ref().map(|it| &it.held);
+    let file_system = found.as_ref().map(|it| &it.file_system);
     let cannot = |error| io(format!("cannot use {shown}"), error);
     let layers = layers_below(number);
-    let ground = Ground::of_device(path, file.try_clone().map_err(cannot)?, number, held)?;
+    let rewrite_target =
+        RewriteTarget::of_device(path, file.try_clone().map_err(cannot)?, number, file_system)?;
     Ok(Survey {
         path: path.to_owned(),
         identity: Identity { file_system: format!("device {raw:x}"), inode: 0 },
         file,
         length,
-        way: if mount.is_some() { Way::Frozen } else { Way::Alone },
+        method: if mount.is_some() { RewriteMethod::Frozen } else { RewriteMethod::Alone },
         lies_on: mount.map_or_else(
             || "a block device that nobody else uses".to_owned(),
             |mount| format!("a block device, mounted at {}", mount.point.display()),
@@ -79,9 +82,9 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
         extents: Vec::new(),
         directory: mount.map(|mount| mount.point.clone()),
         disks: Disks::of(&layers),
-        hidden_flash: hidden_flash(&layers),
+        hidden_flash: why_flash_is_hidden(&layers),
         notes,
-        ground: Some(ground),
+        rewrite_target: Some(rewrite_target),
         block: 4096,
         reserve: 0,
     })

@@ -5,22 +5,22 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::StatVfsMountFlags;
-use ssdlab_blockdev::openers::Users;
-use ssdlab_blockdev::place::{Layer, Place, hidden_flash, layers_below};
+use ssdlab_blockdev::place::{Layer, Place, layers_below, why_flash_is_hidden};
+use ssdlab_blockdev::writers::Writer;
 
 use super::obstacle::{FLAG_JOURNAL_DATA, refuse_extents, refuse_flags, refuse_swap};
-use super::{Agreed, Identity, Survey, Way};
-use crate::extents::{self, Sync, data_runs};
+use super::{Consents, Identity, RewriteMethod, Survey};
+use crate::baseline::reserve_of;
+use crate::extents::{self, WriteBack, data_runs};
 use crate::file_system::FileSystem;
-use crate::ground::{Ground, members};
 use crate::health::Disks;
-use crate::maps::Maps;
+use crate::maps::FileMappings;
+use crate::rewrite_target::{RewriteTarget, btrfs_devices};
 use crate::window::Span;
-use crate::yardstick::reserve_of;
 use crate::{DriveError, ErrorKind, io, refused, system, unsupported};
 
 /// Surveys the file at `path`.
-pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError> {
+pub(super) fn of_file(path: &Path, consents: Consents) -> Result<Survey, DriveError> {
     let shown = path.display();
     let cannot = |error| io(format!("cannot open {shown}"), error);
     let to_read = File::open(path).map_err(cannot)?;
@@ -47,18 +47,20 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
     if length == 0 {
         return Err(DriveError::new(ErrorKind::Usage, format!("{shown} is empty")));
     }
-    let extents = extents::of(&file, Span::new(0, length), Sync::First).map_err(|error| {
+    let extents = extents::of(&file, Span::new(0, length), WriteBack::First).map_err(|error| {
         let what = format!("{} does not say where {shown} lies", file_system.name());
         DriveError::with_source(ErrorKind::Unsupported, what, error)
     })?;
-    let (way, why) = way_of(path, &file, file_system, flags, agreed)?;
-    let mut notes = refuse_extents(path, &extents, length, way, agreed)?;
+    let (method, why) = choose_method(path, &file, file_system, flags, consents)?;
+    let mut notes = refuse_extents(path, &extents, length, method, consents)?;
     notes.extend(why);
     let block = about.f_frsize.max(512);
-    let ground = (way == Way::Frozen).then(|| Ground::of_file(path, &file)).transpose()?;
+    let rewrite_target = (method == RewriteMethod::Frozen)
+        .then(|| RewriteTarget::of_file(path, &file))
+        .transpose()?;
     let place = Place::of(path).ok();
-    let directory = directory_of(path, found.dev()).map_err(cannot)?;
-    if directory.is_none() && !matches!(way, Way::Frozen | Way::Defragment) {
+    let directory = parent_directory(path, found.dev()).map_err(cannot)?;
+    if directory.is_none() && !matches!(method, RewriteMethod::Frozen | RewriteMethod::Defragment) {
         return Err(unsupported(format!(
             "{shown} is mounted by itself, away from its file system, and data is moved by way of \
              another file of the same directory; name it by its path on its own file system; \
@@ -69,12 +71,12 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
     let total = about.f_blocks * about.f_frsize;
     Ok(Survey {
         path: path.to_owned(),
-        identity: Identity { file_system: system_id(&file)?, inode: found.ino() },
+        identity: Identity { file_system: file_system_id(&file)?, inode: found.ino() },
         disks: Disks::of(&layers),
-        hidden_flash: hidden_flash(&layers),
+        hidden_flash: why_flash_is_hidden(&layers),
         file,
         length,
-        way,
+        method,
         lies_on: place.as_ref().map_or_else(
             || file_system.name(),
             |place| {
@@ -86,7 +88,7 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
         extents,
         directory,
         notes,
-        ground,
+        rewrite_target,
         block,
         reserve: reserve_of(total),
     })
@@ -94,7 +96,7 @@ pub(super) fn of_file(path: &Path, agreed: Agreed) -> Result<Survey, DriveError>
 
 /// Returns the directory of a file; `None` if that lies on another file system, as with a file that is
 /// mounted by itself.
-fn directory_of(path: &Path, file_system: u64) -> std::io::Result<Option<PathBuf>> {
+fn parent_directory(path: &Path, file_system: u64) -> std::io::Result<Option<PathBuf>> {
     let path = fs::canonicalize(path)?;
     let Some(directory) = path.parent() else { return Ok(None) };
     let is_same = fs::metadata(directory)?.dev() == file_system;
@@ -104,7 +106,7 @@ fn directory_of(path: &Path, file_system: u64) -> std::io::Result<Option<PathBuf
 /// Returns the layers below a file. A mount of btrfs names only one of its devices, so those of a btrfs
 /// are asked for.
 fn layers_of(file: &File, file_system: FileSystem, place: Option<&Place>) -> Vec<Layer> {
-    let members = (file_system == FileSystem::Btrfs).then(|| members(file)).flatten();
+    let members = (file_system == FileSystem::Btrfs).then(|| btrfs_devices(file)).flatten();
     match (members, place) {
         (Some(numbers), _) => numbers.into_iter().flat_map(layers_below).collect(),
         (None, Some(place)) => place.layers().to_vec(),
@@ -113,7 +115,7 @@ fn layers_of(file: &File, file_system: FileSystem, place: Option<&Place>) -> Vec
 }
 
 /// Returns the identifier of the file system of a file.
-fn system_id(file: &File) -> Result<String, DriveError> {
+fn file_system_id(file: &File) -> Result<String, DriveError> {
     let about = rustix::fs::fstatvfs(file).map_err(|error| io("cannot look", error))?;
     Ok(format!("{:x}", about.f_fsid))
 }
@@ -133,36 +135,36 @@ fn cannot_write(path: &Path, error: std::io::Error) -> DriveError {
 
 /// Returns the method by which a file can be rewritten, and a reason for the user if xfs could have had a
 /// better one.
-fn way_of(
+fn choose_method(
     path: &Path,
     file: &File,
     file_system: FileSystem,
     flags: u32,
-    agreed: Agreed,
-) -> Result<(Way, Option<String>), DriveError> {
-    let way = match file_system {
-        FileSystem::Btrfs if agreed.frozen => {
+    consents: Consents,
+) -> Result<(RewriteMethod, Option<String>), DriveError> {
+    let method = match file_system {
+        FileSystem::Btrfs if consents.frozen => {
             return Err(unsupported(format!(
                 "{} lies on btrfs, which does not say where on the device; leave --frozen out",
                 path.display()
             )));
         }
-        FileSystem::Btrfs => Way::Defragment,
-        _ if agreed.frozen => Way::Frozen,
-        FileSystem::Ext4 if flags & FLAG_JOURNAL_DATA != 0 => Way::Frozen,
-        FileSystem::Ext4 => Way::MoveExtents,
+        FileSystem::Btrfs => RewriteMethod::Defragment,
+        _ if consents.frozen => RewriteMethod::Frozen,
+        FileSystem::Ext4 if flags & FLAG_JOURNAL_DATA != 0 => RewriteMethod::Frozen,
+        FileSystem::Ext4 => RewriteMethod::MoveExtents,
         FileSystem::Xfs => {
             return Ok(match why_xfs_does_not_exchange(path, file)? {
-                None => (Way::CommitRange, None),
+                None => (RewriteMethod::CommitRange, None),
                 Some(why) => (
-                    Way::Frozen,
+                    RewriteMethod::Frozen,
                     Some(format!("{why}, so the file system is frozen for moments instead.")),
                 ),
             });
         }
-        _ => Way::Frozen,
+        _ => RewriteMethod::Frozen,
     };
-    Ok((way, None))
+    Ok((method, None))
 }
 
 /// Returns the reason why xfs cannot exchange ranges of this file, or `None`.
@@ -180,12 +182,12 @@ fn why_xfs_does_not_exchange(path: &Path, file: &File) -> Result<Option<String>,
         ));
     }
     let cannot = |error| io("cannot see who has the file mapped", error);
-    match Maps::of(file).map_err(cannot)?.writer().map_err(cannot)? {
-        Users::Nobody => Ok(None),
-        Users::Program(words) => {
+    match FileMappings::of(file).map_err(cannot)?.find_writer().map_err(cannot)? {
+        Writer::Nobody => Ok(None),
+        Writer::Program(words) => {
             Ok(Some(format!("{words}, which xfs does not notice in time when it exchanges ranges")))
         }
-        Users::NotSeen => Err(unsupported(format!(
+        Writer::NotAllVisible => Err(unsupported(format!(
             "not all programs can be seen from here (as nobody, or in a container), so one of them \
              may have {} mapped, and what it stores could be lost; refresh it as root on the host \
              itself, or with --frozen; nothing was changed",

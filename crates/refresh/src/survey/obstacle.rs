@@ -7,7 +7,7 @@ use std::path::Path;
 use ssdlab_blockdev::mounts::swaps;
 use ssdlab_units::ByteLength;
 
-use super::{Agreed, Way};
+use super::{Consents, RewriteMethod};
 use crate::extents::{Content, Extent};
 use crate::window::Span;
 use crate::{DriveError, io, refused, unsupported};
@@ -67,8 +67,8 @@ pub(super) fn refuse_extents(
     path: &Path,
     extents: &[Extent],
     length: u64,
-    way: Way,
-    agreed: Agreed,
+    method: RewriteMethod,
+    consents: Consents,
 ) -> Result<Vec<String>, DriveError> {
     let shown = path.display();
     let mut notes = Vec::new();
@@ -77,8 +77,8 @@ pub(super) fn refuse_extents(
     };
     let shared = bytes(&|it| it.is_shared);
     // A rewrite in place leaves all blocks where they are, and shared ones stay shared.
-    if shared > 0 && way.is_live() {
-        if !agreed.shared {
+    if shared > 0 && method.is_live() {
+        if !consents.shared {
             return Err(refused(format!(
                 "{shown} shares {} with snapshots or copies (reflinks); written anew they would \
                  take that much more room. With --shared that is done; nothing was changed",
@@ -96,7 +96,7 @@ pub(super) fn refuse_extents(
     let holes = length - covered;
     if holes > 0 {
         let holes = ByteLength::new(holes);
-        if !agreed.sparse {
+        if !consents.sparse {
             return Err(refused(format!(
                 "{shown} is sparse: {holes} of it are holes. With --sparse the data between them \
                  is refreshed, and holes stay holes; nothing was changed"
@@ -154,18 +154,29 @@ mod tests {
     fn shared_and_sparse_files_are_refused_unless_asked_for() {
         let path = Path::new("/some/file");
         let shared = [extent(0, 100, Content::Data, true)];
-        let nothing = Agreed::default();
-        let everything = Agreed { shared: true, sparse: true, frozen: false };
-        let refuse = |extents: &[Extent], way, agreed| {
-            refuse_extents(path, extents, 100, way, agreed).map_err(|error| error.to_string())
+        let nothing = Consents::default();
+        let everything = Consents { shared: true, sparse: true, frozen: false };
+        let refuse = |extents: &[Extent], method, consents| {
+            refuse_extents(path, extents, 100, method, consents).map_err(|error| error.to_string())
         };
-        assert!(refuse(&shared, Way::Defragment, nothing).unwrap_err().contains("--shared"));
-        assert!(refuse(&shared, Way::Defragment, everything).is_ok());
-        assert!(refuse(&shared, Way::Frozen, nothing).is_ok(), "they stay shared");
+        assert!(
+            refuse(&shared, RewriteMethod::Defragment, nothing).unwrap_err().contains("--shared")
+        );
+        assert!(refuse(&shared, RewriteMethod::Defragment, everything).is_ok());
+        assert!(refuse(&shared, RewriteMethod::Frozen, nothing).is_ok(), "they stay shared");
         let sparse = [extent(0, 40, Content::Data, false), extent(60, 40, Content::Data, false)];
-        assert!(refuse(&sparse, Way::MoveExtents, nothing).unwrap_err().contains("sparse"));
-        assert!(refuse(&sparse, Way::MoveExtents, everything).unwrap()[0].contains("stay holes"));
+        assert!(
+            refuse(&sparse, RewriteMethod::MoveExtents, nothing).unwrap_err().contains("sparse")
+        );
+        assert!(
+            refuse(&sparse, RewriteMethod::MoveExtents, everything).unwrap()[0]
+                .contains("stay holes")
+        );
         let encoded = [extent(0, 100, Content::Encoded, false)];
-        assert!(refuse(&encoded, Way::Defragment, nothing).unwrap_err().contains("compressed"));
+        assert!(
+            refuse(&encoded, RewriteMethod::Defragment, nothing)
+                .unwrap_err()
+                .contains("compressed")
+        );
     }
 }

@@ -7,16 +7,18 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64Mcg;
 use ssdlab_units::ByteLength;
 
-use super::{Options, Refresh, Watch, go_on};
-use crate::ground::Ground;
-use crate::journal::{Earlier, Journal};
-use crate::judge::{BASELINES_MIN, Evidence, SUSPICIOUS, TURNS_MAX, Turn, Verdict, WORTH};
-use crate::pace::Pace;
-use crate::plan::{self, Found, FreshPace, Plan, SCHEMA};
+use super::{Options, ProgressObserver, Refresh, report_progress};
+use crate::baseline::{self, WrittenBaseline};
+use crate::journal::{EarlierRun, Journal};
+use crate::judge::{
+    BASELINES_MIN, Evidence, RECHECK_THRESHOLD, REWRITE_THRESHOLD, TURNS_MAX, Turn, Verdict,
+};
+use crate::plan::{self, BytesByVerdict, FreshReadTime, Plan, SCHEMA};
 use crate::probe::Probe;
-use crate::survey::{Needed, Survey, Way, refuse_deadlock};
-use crate::window::{Span, divide};
-use crate::yardstick::{self, Yardstick};
+use crate::rate_limit::RateLimiter;
+use crate::rewrite_target::RewriteTarget;
+use crate::survey::{RequiredFile, RewriteMethod, Survey, refuse_deadlock};
+use crate::window::{Span, split_into_windows};
 use crate::{DriveError, ErrorKind, refused, system};
 
 /// Number of small reads of a slow window, each beside one of a baseline.
@@ -33,13 +35,13 @@ const READ_AGAIN: usize = 2;
 /// Data that windows are compared with.
 enum Baseline {
     /// A freshly written temporary file.
-    Written(Box<Yardstick>),
+    Written(Box<WrittenBaseline>),
     /// Windows of the file itself.
     Own(Vec<Span>),
 }
 
 /// Baselines that lie in different places.
-struct Standard(Vec<Baseline>);
+struct BaselineSet(Vec<Baseline>);
 
 impl Refresh {
     /// Surveys the file or device at `path`, and opens its journal.
@@ -47,19 +49,21 @@ impl Refresh {
     /// # Errors
     /// Returns the reason if it must not or cannot be refreshed; nothing was changed then.
     pub fn of(path: &std::path::Path, options: Options) -> Result<Refresh, DriveError> {
-        let survey = Survey::of(path, options.agreed)?;
-        if let Some(held) = survey.ground.as_ref().and_then(Ground::frozen) {
-            let needed = [&options.needed[..], &[Needed::journal(options.journals.clone())]];
-            refuse_deadlock(path, held.super_block, &needed.concat())?;
+        let survey = Survey::of(path, options.consents)?;
+        if let Some(file_system) = survey.rewrite_target.as_ref().and_then(RewriteTarget::freezable)
+        {
+            let required =
+                [&options.required_files[..], &[RequiredFile::journal(options.journals.clone())]];
+            refuse_deadlock(path, file_system.super_block, &required.concat())?;
         }
-        let checkup = survey.disks.ask();
-        if let Some(why) = checkup.obstacle() {
+        let health = survey.disks.read_health();
+        if let Some(why) = health.obstacle() {
             return Err(refused(format!("{why}; nothing was changed")));
         }
         let journal = Journal::open(&options.journals, &survey.identity)?;
         let mut notes = survey.notes.clone();
-        notes.extend(checkup.notes());
-        let open = journal.earlier.as_ref().map_or(0, |it| it.open().len());
+        notes.extend(health.notes());
+        let open = journal.earlier.as_ref().map_or(0, |it| it.remaining().len());
         if options.resume && open == 0 {
             return Err(DriveError::new(
                 ErrorKind::Usage,
@@ -74,11 +78,11 @@ impl Refresh {
                 "An earlier refresh ended with {open} windows left; --resume goes on with them."
             ));
         }
-        system::yield_to_others();
+        system::set_idle_io_priority();
         Ok(Refresh {
             probe: Probe::new(survey.open_direct()?),
-            pace: Pace::new(options.rate),
-            windows: divide(&survey.runs, options.window.bytes().max(1 << 16)),
+            limiter: RateLimiter::new(options.rate),
+            windows: split_into_windows(&survey.runs, options.window.bytes().max(1 << 16)),
             survey,
             options,
             journal,
@@ -93,42 +97,44 @@ impl Refresh {
     /// written as baselines.
     ///
     /// # Errors
-    /// Returns an error if the data cannot be read, or the callback `watch` cancels.
-    pub fn plan(&mut self, watch: &mut dyn Watch) -> Result<Plan, DriveError> {
+    /// Returns an error if the data cannot be read, or the callback `observer` cancels.
+    pub fn plan(&mut self, observer: &mut dyn ProgressObserver) -> Result<Plan, DriveError> {
         if self.options.resume {
-            return self.resumed(watch);
+            return self.plan_rest(observer);
         }
-        self.read_all(watch, "reading")?;
-        let mut found = Found { not_judged: self.survey.data(), ..Found::default() };
-        let mut yardstick_bytes = 0;
+        self.read_all(observer, "reading")?;
+        let mut found =
+            BytesByVerdict { not_judged: self.survey.data(), ..BytesByVerdict::default() };
+        let mut baseline_bytes = 0;
         let mut rewrite = self.windows.clone();
         if !self.options.all {
-            (found, rewrite, yardstick_bytes) = self.judge(watch)?;
-            if rewrite.is_empty() && yardstick_bytes > 0 {
-                self.journal_of_nothing()?;
+            (found, rewrite, baseline_bytes) = self.judge(observer)?;
+            if rewrite.is_empty() && baseline_bytes > 0 {
+                self.write_empty_journal()?;
             }
         }
-        let mut plan = self.plan_of(rewrite, found);
-        plan.yardstick_bytes = yardstick_bytes;
+        let mut plan = self.new_plan(rewrite, found);
+        plan.yardstick_bytes = baseline_bytes;
         Ok(plan)
     }
 
     /// Starts and ends a journal without windows, so that the next refresh knows the speed of fresh data
     /// without writing baselines. A journal with windows still to rewrite is left as it is.
-    fn journal_of_nothing(&mut self) -> Result<(), DriveError> {
-        if self.journal.earlier.as_ref().is_some_and(|it| !it.open().is_empty()) {
+    fn write_empty_journal(&mut self) -> Result<(), DriveError> {
+        if self.journal.earlier.as_ref().is_some_and(|it| !it.remaining().is_empty()) {
             return Ok(());
         }
         let after: Vec<(Span, f64)> =
             self.evidence.iter().filter_map(|it| Some((it.span, it.after_rewrite?))).collect();
         self.begin_journal(&[])?;
-        self.journal.over(after)
+        self.journal.finish(after)
     }
 
     /// Returns the rest of the plan of an earlier refresh.
-    fn resumed(&mut self, watch: &mut dyn Watch) -> Result<Plan, DriveError> {
+    fn plan_rest(&mut self, observer: &mut dyn ProgressObserver) -> Result<Plan, DriveError> {
         let earlier = self.journal.earlier.clone().unwrap_or_default();
-        let now: Vec<Span> = earlier.open().into_iter().filter(|it| self.is_data(*it)).collect();
+        let now: Vec<Span> =
+            earlier.remaining().into_iter().filter(|it| self.is_data(*it)).collect();
         self.fresh = earlier.fresh;
         let before: HashMap<Span, f64> = earlier.before.into_iter().collect();
         self.windows.retain(|it| before.contains_key(it));
@@ -152,15 +158,15 @@ impl Refresh {
                 "it has changed so much that nothing of the earlier plan holds; leave --resume out",
             ));
         }
-        go_on(watch, "resuming", 1, 1)?;
+        report_progress(observer, "resuming", 1, 1)?;
         let survey = &self.survey;
         self.evidence = self
             .windows
             .iter()
-            .map(|it| Evidence::new(*it, survey.pieces_in(*it), vec![before[it]]))
+            .map(|it| Evidence::new(*it, survey.count_fragments(*it), vec![before[it]]))
             .collect();
-        let found = Found { not_judged: self.survey.data(), ..Found::default() };
-        let mut plan = self.plan_of(now, found);
+        let found = BytesByVerdict { not_judged: self.survey.data(), ..BytesByVerdict::default() };
+        let mut plan = self.new_plan(now, found);
         plan.resumed = true;
         Ok(plan)
     }
@@ -170,14 +176,18 @@ impl Refresh {
         self.survey.runs.iter().any(|run| run.overlap(span) == Some(span))
     }
 
-    fn read_all(&mut self, watch: &mut dyn Watch, step: &str) -> Result<(), DriveError> {
+    fn read_all(
+        &mut self,
+        observer: &mut dyn ProgressObserver,
+        step: &str,
+    ) -> Result<(), DriveError> {
         let after = self.journal.earlier.as_ref().and_then(|it| it.after.clone());
         let after: HashMap<Span, f64> = after.unwrap_or_default().into_iter().collect();
         self.evidence.clear();
         for (done, window) in self.windows.iter().enumerate() {
-            go_on(watch, step, done, self.windows.len())?;
-            let first = self.probe.window(*window, &mut self.pace)?.shares();
-            let mut evidence = Evidence::new(*window, self.survey.pieces_in(*window), first);
+            report_progress(observer, step, done, self.windows.len())?;
+            let first = self.probe.read_window(*window, &mut self.limiter)?.seconds_per_byte();
+            let mut evidence = Evidence::new(*window, self.survey.count_fragments(*window), first);
             evidence.after_rewrite = after.get(window).copied();
             self.evidence.push(evidence);
         }
@@ -186,41 +196,44 @@ impl Refresh {
 
     /// Judges all windows. Returns the bytes by verdict, the windows to rewrite, and the bytes written as
     /// baselines.
-    fn judge(&mut self, watch: &mut dyn Watch) -> Result<(Found, Vec<Span>, u64), DriveError> {
-        let known = self.journal.earlier.as_ref().and_then(Earlier::known_fresh);
+    fn judge(
+        &mut self,
+        observer: &mut dyn ProgressObserver,
+    ) -> Result<(BytesByVerdict, Vec<Span>, u64), DriveError> {
+        let known = self.journal.earlier.as_ref().and_then(EarlierRun::known_fresh);
         if let Some(fresh) = known {
             self.fresh = Some(fresh);
-            self.read_suspicious_again(fresh, watch)?;
+            self.read_suspicious_again(fresh, observer)?;
         }
         if let Some(fresh) = known
             && !self.evidence.iter().any(|it| it.is_suspicious(fresh))
         {
-            return Ok((self.found(fresh), Vec::new(), 0));
+            return Ok((self.sum_by_verdict(fresh), Vec::new(), 0));
         }
-        let (mut standard, written) =
+        let (mut baselines, written) =
             match known.and_then(|fresh| fresh_windows(&self.evidence, fresh)) {
                 Some(windows) => {
-                    self.typical = Some(FreshPace::even(self.mean_of(&windows)));
-                    (Standard::of_own(windows), 0)
+                    self.typical = Some(FreshReadTime::even(self.mean_of(&windows)));
+                    (BaselineSet::of_own(windows), 0)
                 }
-                None => self.standard(watch)?,
+                None => self.make_baselines(observer)?,
             };
-        let fresh = self.fresh.expect("the standard was measured");
+        let fresh = self.fresh.expect("the baselines were measured");
         self.limit_handicaps(fresh);
-        self.take_turns(&mut standard, fresh, watch)?;
-        self.read_small(&mut standard, fresh, watch)?;
+        self.take_turns(&mut baselines, fresh, observer)?;
+        self.read_small_requests(&mut baselines, fresh, observer)?;
         let is_slow = |it: &&Evidence| matches!(it.verdict(fresh), Some(Verdict::Slow(_)));
         let rewrite: Vec<Span> = self.evidence.iter().filter(is_slow).map(|it| it.span).collect();
         if let Some(why) = self.survey.hidden_flash.as_ref().filter(|_| !rewrite.is_empty()) {
             self.notes.push(format!("{why}, so nothing is said of flash."));
         }
-        Ok((self.found(fresh), rewrite, written))
+        Ok((self.sum_by_verdict(fresh), rewrite, written))
     }
 
-    fn found(&self, fresh: f64) -> Found {
+    fn sum_by_verdict(&self, fresh: f64) -> BytesByVerdict {
         let verdict = |it: &Evidence| it.verdict(fresh).expect("enough turns were taken");
         let judged: Vec<_> = self.evidence.iter().map(|it| (it, verdict(it))).collect();
-        plan::found(&judged)
+        plan::sum_by_verdict(&judged)
     }
 
     /// Reads suspicious windows again, if the speed of fresh data is known. A window that other load
@@ -229,7 +242,7 @@ impl Refresh {
     fn read_suspicious_again(
         &mut self,
         fresh: f64,
-        watch: &mut dyn Watch,
+        observer: &mut dyn ProgressObserver,
     ) -> Result<(), DriveError> {
         for round in 0..READ_AGAIN {
             for at in 0..self.evidence.len() {
@@ -237,9 +250,9 @@ impl Refresh {
                     continue;
                 }
                 let done = round * self.evidence.len() + at;
-                go_on(watch, "reading again", done, READ_AGAIN * self.evidence.len())?;
-                let again = self.probe.window(self.evidence[at].span, &mut self.pace)?;
-                self.evidence[at].read_again(again.shares());
+                report_progress(observer, "reading again", done, READ_AGAIN * self.evidence.len())?;
+                let again = self.probe.read_window(self.evidence[at].span, &mut self.limiter)?;
+                self.evidence[at].read_again(again.seconds_per_byte());
             }
         }
         Ok(())
@@ -249,7 +262,8 @@ impl Refresh {
     /// but one from a busy day must not keep a window from ever being rewritten.
     fn limit_handicaps(&mut self, fresh: f64) {
         for evidence in &mut self.evidence {
-            evidence.after_rewrite = evidence.after_rewrite.map(|it| it.min(WORTH * fresh));
+            evidence.after_rewrite =
+                evidence.after_rewrite.map(|it| it.min(REWRITE_THRESHOLD * fresh));
         }
     }
 
@@ -270,14 +284,17 @@ impl Refresh {
     /// Returns the baselines and the bytes written for them: temporary files, if there is space for them.
     /// If a cache may lie below, it may hold freshly written data, so the fastest windows of the file
     /// itself become a further baseline.
-    fn standard(&mut self, watch: &mut dyn Watch) -> Result<(Standard, u64), DriveError> {
-        go_on(watch, "writing files to compare with", 0, 1)?;
+    fn make_baselines(
+        &mut self,
+        observer: &mut dyn ProgressObserver,
+    ) -> Result<(BaselineSet, u64), DriveError> {
+        report_progress(observer, "writing files to compare with", 0, 1)?;
         let window = self.options.window.bytes();
-        let made: Result<Vec<Yardstick>, String> = match self.survey.directory.as_deref() {
-            Some(directory) => (0..yardstick::FILES)
+        let made: Result<Vec<WrittenBaseline>, String> = match self.survey.directory.as_deref() {
+            Some(directory) => (0..baseline::FILES)
                 .map(|_| {
-                    let length = yardstick::LENGTH / yardstick::FILES;
-                    Yardstick::write(directory, length, window, &mut self.pace)
+                    let length = baseline::LENGTH / baseline::FILES;
+                    WrittenBaseline::write(directory, length, window, &mut self.limiter)
                         .map_err(|error| error.to_string())
                 })
                 .collect(),
@@ -294,19 +311,19 @@ impl Refresh {
                      of their own; where all are equally slow, none is found slow. --all rewrites \
                      everything."
                 ));
-                let typical = FreshPace::even(self.mean_of(&own));
+                let typical = FreshReadTime::even(self.mean_of(&own));
                 (self.fresh, self.typical) = (Some(own_fresh), Some(typical));
-                return Ok((Standard::of_own(own), 0));
+                return Ok((BaselineSet::of_own(own), 0));
             }
         };
         // A window that is not slower than the slowest baseline is not slow.
         let mut fresh = made.iter().map(|it| it.fresh).fold(0.0, f64::max);
-        let paces: Vec<FreshPace> = made.iter().map(|it| it.pace).collect();
-        let typical = FreshPace::mean(&paces);
+        let read_times: Vec<FreshReadTime> = made.iter().map(|it| it.read_time).collect();
+        let typical = FreshReadTime::mean(&read_times);
         let mut baselines: Vec<Baseline> =
             made.into_iter().map(|it| Baseline::Written(Box::new(it))).collect();
         if let Some(why) = &self.survey.hidden_flash {
-            if own_fresh > WORTH * fresh {
+            if own_fresh > REWRITE_THRESHOLD * fresh {
                 self.notes.push(format!(
                     "{why}, and what was written just now is read {:.1} times as fast as the fastest \
                      tenth of this: a cache below may be why, so that alone counts for nothing.",
@@ -317,16 +334,16 @@ impl Refresh {
             baselines.push(Baseline::Own(own));
         }
         (self.fresh, self.typical) = (Some(fresh), Some(typical));
-        Ok((Standard(baselines), yardstick::LENGTH))
+        Ok((BaselineSet(baselines), baseline::LENGTH))
     }
 
     /// Reads suspicious windows by turns with the baselines, round by round, so that the turns of one
     /// window lie apart in time.
     fn take_turns(
         &mut self,
-        standard: &mut Standard,
+        baselines: &mut BaselineSet,
         fresh: f64,
-        watch: &mut dyn Watch,
+        observer: &mut dyn ProgressObserver,
     ) -> Result<(), DriveError> {
         let mut generator = Pcg64Mcg::seed_from_u64(2);
         let mut order: Vec<usize> = (0..self.evidence.len()).collect();
@@ -337,22 +354,28 @@ impl Refresh {
                 if self.evidence[at].verdict(fresh).is_some() {
                     continue;
                 }
-                let step = format!("looking again at what is {SUSPICIOUS} times slower than fresh");
-                go_on(watch, &step, round * order.len() + done, TURNS_MAX * order.len())?;
+                let step =
+                    format!("looking again at what is {RECHECK_THRESHOLD} times slower than fresh");
+                report_progress(
+                    observer,
+                    &step,
+                    round * order.len() + done,
+                    TURNS_MAX * order.len(),
+                )?;
                 let span = self.evidence[at].span;
                 // Window and baselines are read with the same length: less than a request would reach fewer dies.
                 let length = span.length.min(TURN);
-                let read: Read<'_, Vec<f64>> = &|probe, window, generator, pace| {
-                    Ok(probe.part(window, length, generator, pace)?.shares())
+                let read: ReadWindow<'_, Vec<f64>> = &|probe, window, generator, limiter| {
+                    Ok(probe.read_part(window, length, generator, limiter)?.seconds_per_byte())
                 };
-                let mut fresh = Vec::with_capacity(standard.0.len());
-                for baseline in &mut standard.0 {
-                    let (probe, pace) = (&mut self.probe, &mut self.pace);
+                let mut fresh = Vec::with_capacity(baselines.0.len());
+                for baseline in &mut baselines.0 {
+                    let (probe, limiter) = (&mut self.probe, &mut self.limiter);
                     // The same place of the baseline in all turns of a window: otherwise the fastest reading of several
                     // places would be compared with the fastest of one.
-                    fresh.push(baseline.read(at, probe, &mut generator, pace, read)?);
+                    fresh.push(baseline.read(at, probe, &mut generator, limiter, read)?);
                 }
-                let own = read(&mut self.probe, span, &mut generator, &mut self.pace)?;
+                let own = read(&mut self.probe, span, &mut generator, &mut self.limiter)?;
                 self.evidence[at].turns.push(Turn { own, fresh });
             }
         }
@@ -360,11 +383,11 @@ impl Refresh {
     }
 
     /// Does small reads of slow windows, which show the cause of the slowness, if flash is visible.
-    fn read_small(
+    fn read_small_requests(
         &mut self,
-        standard: &mut Standard,
+        baselines: &mut BaselineSet,
         fresh: f64,
-        watch: &mut dyn Watch,
+        observer: &mut dyn ProgressObserver,
     ) -> Result<(), DriveError> {
         if self.survey.hidden_flash.is_some() {
             return Ok(());
@@ -374,34 +397,34 @@ impl Refresh {
             if !matches!(self.evidence[at].verdict(fresh), Some(Verdict::Slow(_))) {
                 continue;
             }
-            go_on(watch, "finding out why", at, self.evidence.len())?;
+            report_progress(observer, "finding out why", at, self.evidence.len())?;
             let span = self.evidence[at].span;
             for turn in 0..SMALL_READS {
-                let baselines = standard.0.len();
-                let other = standard.0[turn % baselines].read(
-                    at + turn / baselines,
+                let count = baselines.0.len();
+                let other = baselines.0[turn % count].read(
+                    at + turn / count,
                     &mut self.probe,
                     &mut generator,
-                    &mut self.pace,
-                    &Probe::small,
+                    &mut self.limiter,
+                    &Probe::read_small,
                 )?;
-                let own = self.probe.small(span, &mut generator, &mut self.pace)?;
+                let own = self.probe.read_small(span, &mut generator, &mut self.limiter)?;
                 self.evidence[at].small.push((own, other));
             }
         }
         Ok(())
     }
 
-    fn plan_of(&self, rewrite: Vec<Span>, found: Found) -> Plan {
+    fn new_plan(&self, rewrite: Vec<Span>, found: BytesByVerdict) -> Plan {
         let bytes_to_write = rewrite.iter().map(|it| it.length).sum();
-        let now = plan::speed(self.evidence.iter().map(|it| (it.span, it.now())));
-        let fresh = self.typical.or(self.fresh.map(FreshPace::even));
+        let now = plan::speed(self.evidence.iter().map(|it| (it.span, it.time_without_load())));
+        let fresh = self.typical.or(self.fresh.map(FreshReadTime::even));
         Plan {
             schema: SCHEMA,
             path: self.survey.path.clone(),
             lies_on: self.survey.lies_on.clone(),
-            way: self.survey.way,
-            way_words: way_words(self.survey.way),
+            way: self.survey.method,
+            way_words: describe_method(self.survey.method),
             length: self.survey.length,
             data: self.survey.data(),
             windows: self.windows.len(),
@@ -412,7 +435,7 @@ impl Refresh {
             speed_fresh: fresh.map(|it| 1.0 / it.following),
             speed_expected: fresh.map(|it| plan::expected_speed(&self.evidence, &rewrite, it)),
             slowdown: self.fresh.and_then(|it| plan::slowdown(&self.evidence, &rewrite, it)),
-            share_of_life: self.survey.disks.ask().share_of_life(bytes_to_write),
+            share_of_life: self.survey.disks.read_health().share_of_life(bytes_to_write),
             rewrite,
             resumed: false,
             notes: self.notes.clone(),
@@ -427,31 +450,36 @@ fn fresh_windows(evidence: &[Evidence], fresh: f64) -> Option<Vec<Span>> {
     let is_fresh = |it: &&Evidence| it.after_rewrite.is_some() && !it.is_suspicious(fresh);
     let windows: Vec<Span> = evidence.iter().filter(is_fresh).map(|it| it.span).collect();
     let bytes: u64 = windows.iter().map(|it| it.length).sum();
-    (bytes >= yardstick::LENGTH / 4).then_some(windows)
+    (bytes >= baseline::LENGTH / 4).then_some(windows)
 }
 
-fn way_words(way: Way) -> &'static str {
-    match way {
-        Way::MoveExtents => "moved by ext4 to new blocks, while others go on using it",
-        Way::Defragment => "written anew by btrfs, not compressed, while others go on using it",
-        Way::CommitRange => "exchanged by xfs for a copy, while others go on using it",
-        Way::Frozen => "written back to where it lies, with the file system frozen for moments",
-        Way::Alone => "written back to where it lies, on a device that nobody else uses",
+fn describe_method(method: RewriteMethod) -> &'static str {
+    match method {
+        RewriteMethod::MoveExtents => "moved by ext4 to new blocks, while others go on using it",
+        RewriteMethod::Defragment => {
+            "written anew by btrfs, not compressed, while others go on using it"
+        }
+        RewriteMethod::CommitRange => "exchanged by xfs for a copy, while others go on using it",
+        RewriteMethod::Frozen => {
+            "written back to where it lies, with the file system frozen for moments"
+        }
+        RewriteMethod::Alone => "written back to where it lies, on a device that nobody else uses",
     }
 }
 
 /// A way to read a window of a file.
-type Read<'a, T> = &'a dyn Fn(&mut Probe, Span, &mut Pcg64Mcg, &mut Pace) -> Result<T, DriveError>;
+type ReadWindow<'a, T> =
+    &'a dyn Fn(&mut Probe, Span, &mut Pcg64Mcg, &mut RateLimiter) -> Result<T, DriveError>;
 
-impl Standard {
+impl BaselineSet {
     /// Makes baselines of windows of the file itself, dealt out in turn. If there is only one window,
     /// each baseline consists of it.
-    fn of_own(windows: Vec<Span>) -> Standard {
+    fn of_own(windows: Vec<Span>) -> BaselineSet {
         let part = |first: usize| {
             let own = windows.iter().skip(first % windows.len()).step_by(BASELINES_MIN);
             Baseline::Own(own.copied().collect())
         };
-        Standard((0..BASELINES_MIN).map(part).collect())
+        BaselineSet((0..BASELINES_MIN).map(part).collect())
     }
 }
 
@@ -462,15 +490,17 @@ impl Baseline {
         number: usize,
         own: &mut Probe,
         generator: &mut Pcg64Mcg,
-        pace: &mut Pace,
-        read: Read<'_, T>,
+        limiter: &mut RateLimiter,
+        read: ReadWindow<'_, T>,
     ) -> Result<T, DriveError> {
         match self {
-            Baseline::Written(yardstick) => {
-                let (probe, window) = yardstick.window(number);
-                read(probe, window, generator, pace)
+            Baseline::Written(baseline) => {
+                let (probe, window) = baseline.window(number);
+                read(probe, window, generator, limiter)
             }
-            Baseline::Own(windows) => read(own, windows[number % windows.len()], generator, pace),
+            Baseline::Own(windows) => {
+                read(own, windows[number % windows.len()], generator, limiter)
+            }
         }
     }
 }
@@ -481,21 +511,21 @@ mod tests {
 
     #[test]
     fn windows_of_its_own_are_baselines_in_different_places() {
-        let spans = |standard: Standard| -> Vec<Vec<Span>> {
+        let spans = |baselines: BaselineSet| -> Vec<Vec<Span>> {
             let of = |it| match it {
                 Baseline::Own(windows) => windows,
                 Baseline::Written(_) => panic!("nothing was written"),
             };
-            standard.0.into_iter().map(of).collect()
+            baselines.0.into_iter().map(of).collect()
         };
         let all: Vec<Span> = (0..5).map(|at| Span::new(at * 10, 10)).collect();
-        let found = spans(Standard::of_own(all.clone()));
+        let found = spans(BaselineSet::of_own(all.clone()));
         assert_eq!(found, [vec![all[0], all[2], all[4]], vec![all[1], all[3]]]);
-        assert_eq!(spans(Standard::of_own(all[..1].to_vec())), vec![vec![all[0]]; 2]);
+        assert_eq!(spans(BaselineSet::of_own(all[..1].to_vec())), vec![vec![all[0]]; 2]);
     }
 
     #[test]
-    fn what_was_rewritten_and_is_still_fresh_is_a_yardstick() {
+    fn what_was_rewritten_and_is_still_fresh_is_a_baseline() {
         const MIB: u64 = 1 << 20;
         let evidence = |at: u64, first: f64, after: Option<f64>| {
             let mut evidence = Evidence::new(Span::new(at * 4 * MIB, 4 * MIB), 1, vec![first]);

@@ -12,12 +12,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use ssdlab_blockdev::openers::Users;
-use ssdlab_blockdev::{DeviceNumber, Mount, loop_above, mounts, place, related, writers};
+use ssdlab_blockdev::writers::Writer;
+use ssdlab_blockdev::{DeviceNumber, Mount, find_writer_of, loop_above, mounts, place, related};
 
 use crate::file_system::FileSystem;
-use crate::lateness::Place;
-use crate::swapped::Swapped;
+use crate::stall::StallContext;
+use crate::swap_check::SwapCheck;
 use crate::{DriveError, refused, system, unsupported};
 
 /// End of each refusal.
@@ -25,18 +25,18 @@ const UNCHANGED: &str = "nothing was changed";
 
 /// A block device that is rewritten in place.
 #[derive(Debug)]
-pub struct Ground {
+pub struct RewriteTarget {
     /// The device, open for direct reads and writes.
     device: File,
     number: DeviceNumber,
-    frozen: Option<Held>,
+    file_system: Option<FreezableFileSystem>,
     /// Device and inode number of the file to rewrite; `None` if all of the device is rewritten.
     file: Option<(u64, u64)>,
 }
 
 /// A file system that will be frozen.
 #[derive(Debug)]
-pub struct Held {
+pub struct FreezableFileSystem {
     /// The file to rewrite, or a directory of the file system.
     pub file: File,
     /// Device number of the file system, as the list of mounts shows it.
@@ -45,56 +45,56 @@ pub struct Held {
 
 /// Mount of a block device, with its file system.
 #[derive(Debug)]
-pub(crate) struct Mounted {
+pub(crate) struct MountedDevice {
     pub(crate) mount: Mount,
-    pub(crate) held: Held,
+    pub(crate) file_system: FreezableFileSystem,
 }
 
 fn cannot(what: String, error: io::Error) -> DriveError {
     DriveError::with_source(crate::ErrorKind::Unsupported, what, error)
 }
 
-impl Held {
+impl FreezableFileSystem {
     /// Returns the file system of an open file or directory, or `None` if its mount is not known.
-    fn of(file: File) -> Option<Held> {
+    fn of(file: File) -> Option<FreezableFileSystem> {
         let super_block = place::mount_of_file(&file)?.device;
-        Some(Held { file, super_block })
+        Some(FreezableFileSystem { file, super_block })
     }
 
     /// Returns the name of the file system, and the advice for the case that its drive does not answer.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn stall_context(&self) -> StallContext {
         let number = self.super_block;
         let device = fs::read_link(format!("/sys/dev/block/{number}")).ok();
         let device = device.and_then(|it| Some(it.file_name()?.to_string_lossy().into_owned()));
         let device = device.unwrap_or_else(|| format!("device {number}"));
         let kind = FileSystem::of(&self.file).ok();
         let name = kind.map_or_else(|| "the file system".to_owned(), FileSystem::name);
-        let mut way_out =
+        let mut advice =
             "dmesg says what its drive does; it goes on when the drive answers, or the \
                            kernel gives it up (who is suspended: dmsetup resume)"
                 .to_owned();
         if kind == Some(FileSystem::Xfs) {
             // By default xfs tries to write its metadata again for ever.
             let tries = format!("/sys/fs/xfs/{device}/error/metadata");
-            way_out.push_str(&format!(
+            advice.push_str(&format!(
                 "; where the drive has failed, have xfs give up: echo 0 | tee \
                  {tries}/EIO/max_retries {tries}/default/max_retries"
             ));
         }
-        Place { name: format!("{name} on {device}"), way_out }
+        StallContext { name: format!("{name} on {device}"), advice }
     }
 
-    fn try_clone(&self) -> io::Result<Held> {
-        Ok(Held { file: self.file.try_clone()?, super_block: self.super_block })
+    fn try_clone(&self) -> io::Result<FreezableFileSystem> {
+        Ok(FreezableFileSystem { file: self.file.try_clone()?, super_block: self.super_block })
     }
 }
 
-impl Ground {
+impl RewriteTarget {
     /// Returns the device below an open file. Its file system will be frozen.
     ///
     /// # Errors
     /// Returns an error if it cannot be proved that nobody's write is lost.
-    pub(crate) fn of_file(path: &Path, file: &File) -> Result<Ground, DriveError> {
+    pub(crate) fn of_file(path: &Path, file: &File) -> Result<RewriteTarget, DriveError> {
         let shown = path.display();
         let look = |error| cannot(format!("cannot look at {shown}"), error);
         let about = file.metadata().map_err(look)?;
@@ -105,8 +105,9 @@ impl Ground {
                  refresh the device; {UNCHANGED}"
             ))
         };
-        let held = Held::of(file.try_clone().map_err(look)?).ok_or_else(not_known)?;
-        if number.major == 0 || held.super_block != number {
+        let file_system =
+            FreezableFileSystem::of(file.try_clone().map_err(look)?).ok_or_else(not_known)?;
+        if number.major == 0 || file_system.super_block != number {
             return Err(not_known());
         }
         let layers = place::layers_below(number);
@@ -116,30 +117,31 @@ impl Ground {
                 format!("cannot write past the file system to {}; {UNCHANGED}", below.display());
             cannot(what, error)
         })?;
-        prove_number(&below, &device, number)?;
+        check_device_number(&below, &device, number)?;
         let file = Some((about.dev(), about.ino()));
-        let ground = Ground { device, number, frozen: Some(held), file };
-        ground.prove()?;
-        Ok(ground)
+        let target = RewriteTarget { device, number, file_system: Some(file_system), file };
+        target.check_exclusive()?;
+        Ok(target)
     }
 
     /// Returns the target for an open block device, which nobody else uses, or whose file system will be
-    /// frozen (`frozen`).
+    /// frozen (`file_system`).
     ///
     /// # Errors
-    /// As [`Ground::of_file`].
+    /// As [`RewriteTarget::of_file`].
     pub(crate) fn of_device(
         path: &Path,
         device: File,
         number: DeviceNumber,
-        frozen: Option<&Held>,
-    ) -> Result<Ground, DriveError> {
-        prove_number(path, &device, number)?;
-        let frozen = frozen.map(Held::try_clone).transpose();
-        let frozen = frozen.map_err(|error| cannot(format!("cannot look; {UNCHANGED}"), error))?;
-        let ground = Ground { device, number, frozen, file: None };
-        ground.prove()?;
-        Ok(ground)
+        file_system: Option<&FreezableFileSystem>,
+    ) -> Result<RewriteTarget, DriveError> {
+        check_device_number(path, &device, number)?;
+        let file_system = file_system.map(FreezableFileSystem::try_clone).transpose();
+        let file_system =
+            file_system.map_err(|error| cannot(format!("cannot look; {UNCHANGED}"), error))?;
+        let target = RewriteTarget { device, number, file_system, file: None };
+        target.check_exclusive()?;
+        Ok(target)
     }
 
     /// Returns the device, open for direct reads and writes.
@@ -151,48 +153,48 @@ impl Ground {
     }
 
     /// Returns the file system that will be frozen; `None` if nobody else uses the device.
-    pub(crate) fn frozen(&self) -> Option<&Held> {
-        self.frozen.as_ref()
+    pub(crate) fn freezable(&self) -> Option<&FreezableFileSystem> {
+        self.file_system.as_ref()
     }
 
     /// Returns an error if somebody else might write to the device during a rewrite.
     ///
     /// # Errors
     /// The error names who it is, and what to do about it.
-    pub(crate) fn prove(&self) -> Result<(), DriveError> {
-        match self.writer() {
+    pub(crate) fn check_exclusive(&self) -> Result<(), DriveError> {
+        match self.other_writer() {
             None => Ok(()),
             Some(why) => Err(refused(format!("{why}; {UNCHANGED}"))),
         }
     }
 
     /// Describes who else might write to the device during a rewrite, or `None`.
-    pub(crate) fn writer(&self) -> Option<String> {
-        self.swapped().or_else(|| self.opened())
+    pub(crate) fn other_writer(&self) -> Option<String> {
+        self.active_swap().or_else(|| self.other_opener())
     }
 
     /// Describes active swap on the target, or `None`. Costs next to nothing.
-    pub(crate) fn swapped(&self) -> Option<String> {
+    pub(crate) fn active_swap(&self) -> Option<String> {
         // Nobody can swap to a device that is opened exclusively here, because swapon claims the device
         // as well.
-        let held = self.frozen.as_ref()?;
+        let file_system = self.file_system.as_ref()?;
         match mounts::swaps() {
             Err(error) => Some(format!("cannot see what is swapped to ({error})")),
             Ok(names) => {
-                let (device, super_block) = (self.number, held.super_block);
-                Swapped { device, super_block, file: self.file, names: &names }.found()
+                let (device, super_block) = (self.number, file_system.super_block);
+                SwapCheck { device, super_block, file: self.file, names: &names }.conflict()
             }
         }
     }
 
-    fn opened(&self) -> Option<String> {
-        self.look_for_openers().unwrap_or_else(|error| {
+    fn other_opener(&self) -> Option<String> {
+        self.find_opener().unwrap_or_else(|error| {
             Some(format!("cannot see who else uses device {} ({error})", self.number))
         })
     }
 
-    fn look_for_openers(&self) -> io::Result<Option<String>> {
-        let is_alone = self.frozen.is_none();
+    fn find_opener(&self) -> io::Result<Option<String>> {
+        let is_alone = self.file_system.is_none();
         let devices = related(self.number)?;
         if let Some(name) = loop_above(&devices)? {
             return Ok(Some(format!(
@@ -200,14 +202,14 @@ impl Ground {
                  or detach it first (losetup --detach)"
             )));
         }
-        Ok(match writers(self.number)? {
-            Users::Nobody => None,
-            Users::Program(words) => Some(format!(
+        Ok(match find_writer_of(self.number)? {
+            Writer::Nobody => None,
+            Writer::Program(words) => Some(format!(
                 "{words}, and what is written that way meanwhile could be lost; end that first"
             )),
             // A program that writes to the device of a mounted file system harms that file system anyway.
-            Users::NotSeen if !is_alone => None,
-            Users::NotSeen => Some(
+            Writer::NotAllVisible if !is_alone => None,
+            Writer::NotAllVisible => Some(
                 "not all programs can be seen from here (a container?), so one of them may have it \
                  open; refresh it on the host itself as root, or mount it and refresh it mounted"
                     .to_owned(),
@@ -223,7 +225,7 @@ pub(crate) fn open(path: &Path, more: OFlags) -> io::Result<File> {
 }
 
 /// Returns an error if `device` is not the block device with that number, whatever its name says.
-fn prove_number(path: &Path, device: &File, number: DeviceNumber) -> Result<(), DriveError> {
+fn check_device_number(path: &Path, device: &File, number: DeviceNumber) -> Result<(), DriveError> {
     let shown = path.display();
     let about = device
         .metadata()
@@ -242,7 +244,10 @@ fn prove_number(path: &Path, device: &File, number: DeviceNumber) -> Result<(), 
 ///
 /// # Errors
 /// Returns an error if the device is mounted, but its file system cannot be reached to be frozen.
-pub(crate) fn mounted(path: &Path, number: DeviceNumber) -> Result<Option<Mounted>, DriveError> {
+pub(crate) fn find_mount(
+    path: &Path,
+    number: DeviceNumber,
+) -> Result<Option<MountedDevice>, DriveError> {
     let mounts = mounts::all()
         .map_err(|error| cannot(format!("cannot see what is mounted; {UNCHANGED}"), error))?;
     let mut covered = None;
@@ -253,11 +258,11 @@ pub(crate) fn mounted(path: &Path, number: DeviceNumber) -> Result<Option<Mounte
         if mount.device != number && !is_btrfs {
             continue;
         }
-        match reach(&mount, number) {
-            Some(held) if mount.options.iter().any(|it| it == "ro") => {
-                read_only.get_or_insert(Mounted { mount, held });
+        match open_mount_point(&mount, number) {
+            Some(file_system) if mount.options.iter().any(|it| it == "ro") => {
+                read_only.get_or_insert(MountedDevice { mount, file_system });
             }
-            Some(held) => return Ok(Some(Mounted { mount, held })),
+            Some(file_system) => return Ok(Some(MountedDevice { mount, file_system })),
             None if is_btrfs => {}
             None => covered = covered.or(Some(mount.point)),
         }
@@ -276,21 +281,21 @@ pub(crate) fn mounted(path: &Path, number: DeviceNumber) -> Result<Option<Mounte
 
 /// Opens the directory of a mount. Returns `None` if that does not lead to the file system on the block
 /// device with that number.
-fn reach(mount: &Mount, number: DeviceNumber) -> Option<Held> {
+fn open_mount_point(mount: &Mount, number: DeviceNumber) -> Option<FreezableFileSystem> {
     let flags = (OFlags::DIRECTORY | OFlags::NONBLOCK).bits() as i32;
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(&mount.point).ok()?;
-    let held = Held::of(opened)?;
+    let file_system = FreezableFileSystem::of(opened)?;
     let lies_there = if mount.device == number {
-        let about = held.file.metadata().ok()?;
+        let about = file_system.file.metadata().ok()?;
         DeviceNumber::from_raw(about.dev()) == number
     } else {
-        members(&held.file)?.contains(&number)
+        btrfs_devices(&file_system.file)?.contains(&number)
     };
-    (lies_there && held.super_block == mount.device).then_some(held)
+    (lies_there && file_system.super_block == mount.device).then_some(file_system)
 }
 
 /// Returns the block devices of the btrfs that a directory is on, or `None` if they cannot be found out.
-pub(crate) fn members(directory: &File) -> Option<Vec<DeviceNumber>> {
+pub(crate) fn btrfs_devices(directory: &File) -> Option<Vec<DeviceNumber>> {
     let id = system::btrfs_id(directory).ok()?;
     let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
     let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
@@ -310,7 +315,7 @@ mod tests {
     fn another_device_than_the_one_that_is_meant_is_refused() {
         let number = DeviceNumber { major: 253, minor: 3 };
         let null = File::open("/dev/null").unwrap();
-        let error = prove_number(Path::new("/dev/dm-3"), &null, number).unwrap_err();
+        let error = check_device_number(Path::new("/dev/dm-3"), &null, number).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Refused);
         assert!(error.to_string().contains("nothing was changed"), "{error}");
     }
@@ -320,18 +325,18 @@ mod tests {
         // The directory there lies on another file system than the mount says.
         let line = b"36 35 253:3 / /dev/shm rw - ext4 /dev/vg/data rw";
         let mount = Mount::parse(line).unwrap();
-        assert!(reach(&mount, DeviceNumber { major: 253, minor: 3 }).is_none());
+        assert!(open_mount_point(&mount, DeviceNumber { major: 253, minor: 3 }).is_none());
         let line = b"36 35 0:999 / / rw - btrfs /dev/vg/data rw";
         let mount = Mount::parse(line).unwrap();
-        assert!(reach(&mount, DeviceNumber { major: 253, minor: 3 }).is_none());
+        assert!(open_mount_point(&mount, DeviceNumber { major: 253, minor: 3 }).is_none());
     }
 
     #[test]
-    fn a_file_without_a_block_device_has_no_ground() {
+    fn a_file_without_a_block_device_has_no_rewrite_target() {
         let Ok(directory) = tempfile::tempdir_in("/dev/shm") else { return };
         let path = directory.path().join("file");
         let file = File::create(&path).unwrap();
-        let error = Ground::of_file(&path, &file).unwrap_err();
+        let error = RewriteTarget::of_file(&path, &file).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("nothing was changed"), "{error}");
     }

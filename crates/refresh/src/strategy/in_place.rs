@@ -4,19 +4,19 @@
 //!
 //! Blocks of zeros are left out: if they are unmapped on the drive, writing zeros would allocate them.
 
-mod allowance;
+mod freeze_budget;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-use self::allowance::{Allowance, CHUNK_MAX};
-use super::{Freezes, Left, Outcome, Strategy};
+use self::freeze_budget::{CHUNK_MAX, FreezeBudget};
+use super::{FreezeCounts, Outcome, SkipReason, Strategy};
 use crate::buffer::Buffer;
-use crate::extents::{self, Content, Sync};
+use crate::extents::{self, Content, WriteBack};
 use crate::freeze::Freezer;
-use crate::headway::Headway;
-use crate::pace::Pace;
+use crate::overrun::OverrunGuard;
+use crate::rate_limit::RateLimiter;
 use crate::window::Span;
 use crate::{DriveError, io};
 
@@ -25,48 +25,48 @@ const BLOCK: u64 = 4096;
 
 /// Number of freezes in a row, in which there was no time to rewrite anything, after which the rewrite
 /// ends.
-const IN_VAIN_MAX: u32 = 10;
+const EMPTY_FREEZES_MAX: u32 = 10;
 
 /// Number of freezes in a row, longer than allowed, after which the rewrite ends: the limit cannot be
 /// kept here.
 const TOO_LONG_MAX: u32 = 3;
 
 /// Share of the longest allowed freeze that freezing alone may take; above it the machine is too busy.
-const CALM: f64 = 0.5;
+const FREEZE_TIME_SHARE: f64 = 0.5;
 
 /// Pause after a freeze that was too long: its cause, such as a disk that stalls, is often over then. The
 /// pause doubles with each further one in a row.
-const RECOVER: Duration = Duration::from_millis(500);
+const RECOVERY_PAUSE: Duration = Duration::from_millis(500);
 
 /// Share of the longest allowed freeze. If the kernel took longer than that to freeze the last time, the
 /// time to freeze is estimated anew, grace periods included, before the next freeze.
 const SLOW_TO_FREEZE: f64 = 0.25;
 
 /// Longest wait for a machine that is too busy, and longest pause between two freezes.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Rewrites data in place.
 #[derive(Debug)]
-pub struct Rewrite {
+pub struct InPlaceRewrite {
     /// The device, open for direct I/O; exclusively unless its file system is frozen.
     device: File,
     /// The file to rewrite; `None` for the device itself.
     file: Option<File>,
     freezer: Option<Freezer>,
     buffer: Buffer,
-    allowance: Allowance,
+    budget: FreezeBudget,
 }
 
 /// Returns the pause after a freeze of this length: at least as long as the freeze, and longer after
 /// several in a row that did nothing or were too long. The pause is limited, so that a drive that hung
 /// for an hour does not delay the refresh for another hour.
-fn pause_after(freeze: Duration, in_vain: u32, too_long: u32) -> Duration {
-    let pause = freeze.max(Duration::from_millis(1)).saturating_mul(1 + in_vain);
+fn pause_after(freeze: Duration, empty_freezes: u32, too_long: u32) -> Duration {
+    let pause = freeze.max(Duration::from_millis(1)).saturating_mul(1 + empty_freezes);
     let pause = match too_long {
         0 => pause,
-        _ => pause.max(RECOVER * (1 << (too_long - 1).min(8))),
+        _ => pause.max(RECOVERY_PAUSE * (1 << (too_long - 1).min(8))),
     };
-    pause.min(PATIENCE)
+    pause.min(WAIT_MAX)
 }
 
 /// Returns the runs of blocks that are not all zeros.
@@ -84,10 +84,10 @@ fn runs_with_data(data: &[u8]) -> Vec<Span> {
     runs
 }
 
-impl Rewrite {
+impl InPlaceRewrite {
     /// Rewrites a device that is open exclusively.
-    pub fn alone(device: File) -> Rewrite {
-        Rewrite::new(device, None, None, Duration::MAX)
+    pub fn exclusive(device: File) -> InPlaceRewrite {
+        InPlaceRewrite::new(device, None, None, Duration::MAX)
     }
 
     /// Rewrites a device, or a file on it, with the file system frozen for at most `max_freeze` at a
@@ -97,8 +97,8 @@ impl Rewrite {
         file: Option<File>,
         freezer: Freezer,
         max_freeze: Duration,
-    ) -> Rewrite {
-        Rewrite::new(device, file, Some(freezer), max_freeze)
+    ) -> InPlaceRewrite {
+        InPlaceRewrite::new(device, file, Some(freezer), max_freeze)
     }
 
     fn new(
@@ -106,13 +106,13 @@ impl Rewrite {
         file: Option<File>,
         freezer: Option<Freezer>,
         max_freeze: Duration,
-    ) -> Rewrite {
-        Rewrite {
+    ) -> InPlaceRewrite {
+        InPlaceRewrite {
             device,
             file,
             freezer,
             buffer: Buffer::new(CHUNK_MAX as usize),
-            allowance: Allowance::new(max_freeze),
+            budget: FreezeBudget::new(max_freeze),
         }
     }
 
@@ -130,8 +130,8 @@ impl Rewrite {
         self.device
             .read_exact_at(data, at)
             .map_err(|error| io(format!("cannot read byte {at} of the device"), error))?;
-        if since.is_some_and(|since| since.elapsed() > self.allowance.max()) {
-            self.allowance.chunk_took(start.elapsed(), on_device.length);
+        if since.is_some_and(|since| since.elapsed() > self.budget.max()) {
+            self.budget.record_chunk(start.elapsed(), on_device.length);
             return Ok(None);
         }
         let mut written = 0;
@@ -143,7 +143,7 @@ impl Rewrite {
                 .map_err(|error| io(format!("cannot write byte {at} of the device"), error))?;
             written += run.length;
         }
-        self.allowance.chunk_took(start.elapsed(), on_device.length);
+        self.budget.record_chunk(start.elapsed(), on_device.length);
         Ok(Some(written))
     }
 
@@ -151,7 +151,7 @@ impl Rewrite {
     /// contiguous; `None` if it does not begin with data there.
     fn on_device(&self, part: Span) -> Result<Option<Span>, DriveError> {
         let Some(file) = &self.file else { return Ok(Some(part)) };
-        let found = extents::of(file, part, Sync::Not)
+        let found = extents::of(file, part, WriteBack::Skip)
             .map_err(|error| io("cannot see where the data lies", error))?;
         let Some(extent) = found.first() else { return Ok(None) };
         let covered = extent.span.overlap(part);
@@ -165,23 +165,23 @@ impl Rewrite {
 
     /// Rewrites a window from `at` on, as far as the time since `since` allows, or to its end if that is
     /// `None`. Returns the offset reached, the bytes written, and the reason if data was left.
-    fn go_on(
+    fn rewrite_part(
         &mut self,
         window: Span,
         mut at: u64,
         since: Option<Instant>,
-    ) -> Result<(u64, u64, Option<Left>), DriveError> {
+    ) -> Result<(u64, u64, Option<SkipReason>), DriveError> {
         let (begin, mut written) = (at, 0);
         while at < window.end() {
-            let chunk = since.map_or(CHUNK_MAX, |_| self.allowance.chunk());
+            let chunk = since.map_or(CHUNK_MAX, |_| self.budget.chunk());
             let part = Span::new(at, chunk.min(window.end() - at));
             if let Some(since) = since
-                && !self.allowance.allows(since.elapsed(), part.length, at == begin)
+                && !self.budget.allows(since.elapsed(), part.length, at == begin)
             {
                 break;
             }
             let Some(place) = self.on_device(part)? else {
-                return Ok((part.end(), written, Some(Left::Changed)));
+                return Ok((part.end(), written, Some(SkipReason::Changed)));
             };
             // The rest of the last block of a file belongs to the file as well.
             let length = place.length.next_multiple_of(BLOCK).min(CHUNK_MAX);
@@ -191,25 +191,25 @@ impl Rewrite {
             written += chunk.min(place.length);
             at += place.length;
             if let Some(since) = since {
-                self.allowance.grow(since.elapsed());
+                self.budget.grow(since.elapsed());
             }
         }
         Ok((at, written, None))
     }
 
-    fn rewrite_alone(
+    fn rewrite_exclusive(
         &mut self,
         window: Span,
-        pace: &mut Pace,
-        headway: &mut Headway,
+        limiter: &mut RateLimiter,
+        overrun_guard: &mut OverrunGuard,
     ) -> Result<Outcome, DriveError> {
         let mut sum = Outcome::default();
-        for piece in window.pieces(CHUNK_MAX) {
-            let (_, written, left) = self.go_on(piece, piece.offset, None)?;
+        for piece in window.chunks(CHUNK_MAX) {
+            let (_, written, skipped) = self.rewrite_part(piece, piece.offset, None)?;
             sum.written += written;
-            sum.left = sum.left.or(left);
-            pace.spend(piece.length + written);
-            headway.advance(piece.length);
+            sum.skipped = sum.skipped.or(skipped);
+            limiter.throttle(piece.length + written);
+            overrun_guard.advance(piece.length);
         }
         Ok(sum)
     }
@@ -218,53 +218,53 @@ impl Rewrite {
         &mut self,
         freezer: &mut Freezer,
         window: Span,
-        pace: &mut Pace,
-        headway: &mut Headway,
+        limiter: &mut RateLimiter,
+        overrun_guard: &mut OverrunGuard,
     ) -> Result<Outcome, DriveError> {
         let mut sum = Outcome::default();
         let mut at = window.offset;
-        let (mut in_vain, mut too_long) = (0, 0);
+        let (mut empty_freezes, mut too_long) = (0, 0);
         while at < window.end() {
-            if headway.is_lost() {
-                sum.left = Some(Left::Overrun);
+            if overrun_guard.is_overrun() {
+                sum.skipped = Some(SkipReason::Overrun);
                 break;
             }
-            if !self.wait_for_calm(freezer)? {
-                sum.left = Some(Left::Freeze);
+            if !self.wait_until_freeze_is_short(freezer)? {
+                sum.skipped = Some(SkipReason::Freeze);
                 break;
             }
             let frozen = freezer.freeze()?;
-            let outcome = self.go_on(window, at, Some(frozen.since()));
+            let outcome = self.rewrite_part(window, at, Some(frozen.since()));
             drop(frozen);
             let times = freezer.last;
-            let is_too_long = self.allowance.freeze_took(times);
-            let (ended, written, left) = outcome?;
+            let is_too_long = self.budget.record_freeze(times);
+            let (ended, written, skipped) = outcome?;
             sum.written += written;
-            sum.left = sum.left.or(left);
-            in_vain = if ended > at { 0 } else { in_vain + 1 };
-            pace.spend(ended - at + written);
-            headway.advance(ended - at);
+            sum.skipped = sum.skipped.or(skipped);
+            empty_freezes = if ended > at { 0 } else { empty_freezes + 1 };
+            limiter.throttle(ended - at + written);
+            overrun_guard.advance(ended - at);
             at = ended;
             too_long = if is_too_long { too_long + 1 } else { 0 };
-            if in_vain >= IN_VAIN_MAX || too_long >= TOO_LONG_MAX {
-                sum.left = Some(Left::Freeze);
+            if empty_freezes >= EMPTY_FREEZES_MAX || too_long >= TOO_LONG_MAX {
+                sum.skipped = Some(SkipReason::Freeze);
                 break;
             }
-            std::thread::sleep(pause_after(times.whole, in_vain, too_long));
+            std::thread::sleep(pause_after(times.total, empty_freezes, too_long));
         }
         Ok(sum)
     }
 
     /// Waits until a freeze is expected to be short enough. Returns false if that takes too long.
-    fn wait_for_calm(&self, freezer: &Freezer) -> Result<bool, DriveError> {
+    fn wait_until_freeze_is_short(&self, freezer: &Freezer) -> Result<bool, DriveError> {
         let since = Instant::now();
         let mut pause = Duration::from_millis(5);
         // Between freezes that were short enough, the next one will be short as well.
-        let max = self.allowance.max();
+        let max = self.budget.max();
         let is_slow = freezer.last.freezing > max.mul_f64(SLOW_TO_FREEZE);
-        let is_first = freezer.count == 0 || freezer.last.whole > max || is_slow;
-        while freezer.outlook(is_first)? > max.mul_f64(CALM) {
-            if since.elapsed() > PATIENCE {
+        let is_first = freezer.count == 0 || freezer.last.total > max || is_slow;
+        while freezer.estimate_freeze_time(is_first)? > max.mul_f64(FREEZE_TIME_SHARE) {
+            if since.elapsed() > WAIT_MAX {
                 return Ok(false);
             }
             std::thread::sleep(pause);
@@ -274,32 +274,32 @@ impl Rewrite {
     }
 }
 
-impl Strategy for Rewrite {
+impl Strategy for InPlaceRewrite {
     fn rewrite(
         &mut self,
         window: Span,
-        pace: &mut Pace,
-        headway: &mut Headway,
+        limiter: &mut RateLimiter,
+        overrun_guard: &mut OverrunGuard,
     ) -> Result<Outcome, DriveError> {
         let outcome = match self.freezer.take() {
             Some(mut freezer) => {
-                let outcome = self.rewrite_frozen(&mut freezer, window, pace, headway);
+                let outcome = self.rewrite_frozen(&mut freezer, window, limiter, overrun_guard);
                 self.freezer = Some(freezer);
                 outcome
             }
-            None => self.rewrite_alone(window, pace, headway),
+            None => self.rewrite_exclusive(window, limiter, overrun_guard),
         }?;
         rustix::fs::fdatasync(&self.device)
             .map_err(|error| io("cannot flush the device", error))?;
         Ok(outcome)
     }
 
-    fn freezes(&self) -> Option<Freezes> {
-        self.freezer.as_ref().map(|freezer| Freezes {
+    fn freezes(&self) -> Option<FreezeCounts> {
+        self.freezer.as_ref().map(|freezer| FreezeCounts {
             count: freezer.count,
-            allowed: self.allowance.max(),
+            allowed: self.budget.max(),
             longest: freezer.longest,
-            too_long: self.allowance.too_long,
+            too_long: self.budget.too_long,
         })
     }
 }
@@ -317,14 +317,14 @@ mod tests {
         assert_eq!(pause_after(of(60), 0, 1), of(500));
         assert_eq!(pause_after(of(60), 0, 2), of(1_000));
         let most = Duration::from_secs(10);
-        for (in_vain, too_long) in [(0, 0), (0, 1), (9, 3), (9, 100)] {
-            assert_eq!(pause_after(of(600_000), in_vain, too_long), most);
+        for (empty_freezes, too_long) in [(0, 0), (0, 1), (9, 3), (9, 100)] {
+            assert_eq!(pause_after(of(600_000), empty_freezes, too_long), most);
         }
         assert_eq!(pause_after(Duration::MAX, 9, 0), most);
     }
 
-    fn endless() -> Headway {
-        Headway::new(3 << 20, Duration::MAX)
+    fn endless() -> OverrunGuard {
+        OverrunGuard::new(3 << 20, Duration::MAX)
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.write_all_at(&[7; 8192], 0).unwrap();
         let max = Duration::from_millis(5);
-        let mut rewrite = Rewrite::new(file, None, None, max);
+        let mut rewrite = InPlaceRewrite::new(file, None, None, max);
         let chunk = Span::new(0, 8192);
         let long_ago = Instant::now().checked_sub(max * 2).unwrap();
         assert_eq!(rewrite.rewrite_chunk(chunk, Some(long_ago)).unwrap(), None);
@@ -355,11 +355,11 @@ mod tests {
         let mut content = vec![7; 3 << 20];
         content[..1 << 20].fill(0);
         file.write_all_at(&content, 0).unwrap();
-        let mut rewrite = Rewrite::alone(file);
+        let mut rewrite = InPlaceRewrite::exclusive(file);
         let rate = ssdlab_units::ByteLength::new(10 << 20);
         let start = Instant::now();
         let window = Span::new(0, 3 << 20);
-        rewrite.rewrite(window, &mut Pace::new(Some(rate)), &mut endless()).unwrap();
+        rewrite.rewrite(window, &mut RateLimiter::new(Some(rate)), &mut endless()).unwrap();
         // Three MiB are read, two are written.
         assert!(start.elapsed() >= Duration::from_millis(500), "{:?}", start.elapsed());
     }
@@ -370,10 +370,11 @@ mod tests {
         let mut content = vec![7; 3 << 20];
         content[1 << 20..2 << 20].fill(0);
         file.write_all_at(&content, 0).unwrap();
-        let mut rewrite = Rewrite::alone(file.try_clone().unwrap());
-        let outcome =
-            rewrite.rewrite(Span::new(0, 3 << 20), &mut Pace::new(None), &mut endless()).unwrap();
-        assert_eq!(outcome, Outcome { written: 2 << 20, left: None });
+        let mut rewrite = InPlaceRewrite::exclusive(file.try_clone().unwrap());
+        let outcome = rewrite
+            .rewrite(Span::new(0, 3 << 20), &mut RateLimiter::new(None), &mut endless())
+            .unwrap();
+        assert_eq!(outcome, Outcome { written: 2 << 20, skipped: None });
         let mut found = vec![0; 3 << 20];
         file.read_exact_at(&mut found, 0).unwrap();
         assert!(found == content);

@@ -30,10 +30,10 @@ impl Clock {
         self.0.elapsed().into()
     }
 
-    /// Waits until `until`, or for [`Watch::PAUSE`] if that is sooner.
-    pub(super) fn wait(&self, until: Nanoseconds) {
+    /// Waits until `until`, or for [`ProgressReporter::INTERVAL`] if that is sooner.
+    pub(super) fn wait_until(&self, until: Nanoseconds) {
         let now = self.now();
-        let until = until.min(now + Watch::PAUSE);
+        let until = until.min(now + ProgressReporter::INTERVAL);
         let asleep = until.saturating_sub(now).saturating_sub(SLEEP_SLACK);
         if asleep > Nanoseconds::ZERO {
             std::thread::sleep(Duration::from(asleep));
@@ -45,29 +45,29 @@ impl Clock {
 
     /// Returns how long a wait for `until` may sleep before it has to spin.
     #[cfg(target_os = "linux")]
-    pub(super) fn sleepable(now: Nanoseconds, until: Nanoseconds) -> Nanoseconds {
+    pub(super) fn sleep_time(now: Nanoseconds, until: Nanoseconds) -> Nanoseconds {
         let span = until.saturating_sub(now).saturating_sub(SLEEP_SLACK);
-        span.min(Watch::PAUSE)
+        span.min(ProgressReporter::INTERVAL)
     }
 }
 
-/// Calls the observer every `Watch::PAUSE`, or later if a request takes longer.
-pub(super) struct Watch<'a> {
+/// Calls the observer every `ProgressReporter::INTERVAL`, or later if a request takes longer.
+pub(super) struct ProgressReporter<'a> {
     observer: &'a mut dyn Observer,
     next: Nanoseconds,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ProgressReporter<'a> {
     /// Time between two calls of the observer.
-    pub(super) const PAUSE: Nanoseconds = Nanoseconds::from_millis(100);
+    pub(super) const INTERVAL: Nanoseconds = Nanoseconds::from_millis(100);
 
     pub(super) fn new(observer: &'a mut dyn Observer) -> Self {
-        Watch { observer, next: Nanoseconds::ZERO }
+        ProgressReporter { observer, next: Nanoseconds::ZERO }
     }
 
     /// Reports progress to the observer, if it is time to. Returns an error if the observer cancels.
     #[inline]
-    pub(super) fn tell(
+    pub(super) fn report(
         &mut self,
         now: Nanoseconds,
         progress: impl FnOnce() -> Progress,
@@ -75,7 +75,7 @@ impl<'a> Watch<'a> {
         if now < self.next {
             return Ok(());
         }
-        self.next = now + Watch::PAUSE;
+        self.next = now + ProgressReporter::INTERVAL;
         match self.observer.progress(&progress()) {
             Control::Continue => Ok(()),
             Control::Cancel => Err(DriveError::cancelled()),
@@ -85,7 +85,7 @@ impl<'a> Watch<'a> {
 
 /// Number of times the phase's duration after which an open loop ends that the drive is too slow for,
 /// though not all requests that have arrived were sent.
-const LATE_MAX: u64 = 2;
+const OVERRUN_FACTOR: u64 = 2;
 
 /// One request in flight.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ pub(super) struct Request {
     /// Byte at which the request begins.
     pub(super) offset: ByteLength,
     /// True for a read.
-    pub(super) read: bool,
+    pub(super) is_read: bool,
     /// Number of the write, counted over all writes of the drive; meaningless for a read.
     pub(super) sequence: u64,
     /// Intended start, if a rate is set.
@@ -111,14 +111,14 @@ pub(super) enum Step {
 }
 
 /// Number of requests that are drawn together: drawn one by one, each would wait for its own computation.
-const DRAWN: usize = 32;
+const BATCH: usize = 32;
 
 /// State of a phase under way.
-pub(super) struct Course {
+pub(super) struct PhaseRunner {
     addresses: Addresses,
-    /// Requests drawn ahead; `taken` of them were sent.
-    drawn: [BlockRequest; DRAWN],
-    taken: usize,
+    /// Requests drawn ahead; `batch_used` of them were sent.
+    batch: [BlockRequest; BATCH],
+    batch_used: usize,
     start_of_region: ByteLength,
     block_size: ByteLength,
     requests_left: u64,
@@ -135,7 +135,7 @@ pub(super) struct Course {
     time_total: Option<Nanoseconds>,
 }
 
-impl Course {
+impl PhaseRunner {
     /// Starts `phase`, which must be valid. Its writes are numbered from `sequence` on.
     pub(super) fn new(phase: &Phase, sequence: u64) -> Self {
         let (requests_left, time_total) = match phase.amount {
@@ -151,10 +151,10 @@ impl Course {
             Some(Rate::Open(rate)) => Some(Arrivals::new(rate, phase.seed)),
             _ => None,
         };
-        Course {
+        PhaseRunner {
             addresses: Addresses::new(phase),
-            drawn: [BlockRequest { block: 0, read: false }; DRAWN],
-            taken: DRAWN,
+            batch: [BlockRequest { block: 0, read: false }; BATCH],
+            batch_used: BATCH,
             start_of_region: phase.region.offset,
             block_size: phase.block_size,
             requests_left,
@@ -173,7 +173,7 @@ impl Course {
     }
 
     /// Ends the phase after `time`, even if its amount is not reached by then.
-    pub(super) fn end_by(&mut self, time: Nanoseconds) {
+    pub(super) fn limit_time(&mut self, time: Nanoseconds) {
         self.deadline = self.deadline.min(time);
     }
 
@@ -192,7 +192,8 @@ impl Course {
         let mut intended = None;
         if let Some(arrivals) = &mut self.arrivals {
             let due = arrivals.next();
-            if due >= self.deadline || now.nanos() >= self.deadline.nanos().saturating_mul(LATE_MAX)
+            if due >= self.deadline
+                || now.nanos() >= self.deadline.nanos().saturating_mul(OVERRUN_FACTOR)
             {
                 return Step::Done;
             }
@@ -213,19 +214,19 @@ impl Course {
             }
             intended = Some(due);
         }
-        if self.taken == DRAWN {
-            self.addresses.draw(&mut self.drawn);
-            self.taken = 0;
+        if self.batch_used == BATCH {
+            self.addresses.draw(&mut self.batch);
+            self.batch_used = 0;
         }
-        let next = self.drawn[self.taken];
-        self.taken += 1;
+        let next = self.batch[self.batch_used];
+        self.batch_used += 1;
         self.requests_left -= 1;
         self.sent += 1;
         let sequence = self.sequence;
         self.sequence += u64::from(!next.read);
         Step::Send(Request {
             offset: self.start_of_region + self.block_size * next.block,
-            read: next.read,
+            is_read: next.read,
             sequence,
             intended,
         })
@@ -236,9 +237,14 @@ impl Course {
     /// If a rate is set, latency counts from the intended start: a request that is sent late because the
     /// drive is behind waits for the drive.
     #[inline]
-    pub(super) fn answered(&mut self, request: &Request, sent: Nanoseconds, now: Nanoseconds) {
+    pub(super) fn record_completion(
+        &mut self,
+        request: &Request,
+        sent: Nanoseconds,
+        now: Nanoseconds,
+    ) {
         let latency = now.saturating_sub(request.intended.unwrap_or(sent));
-        if request.read {
+        if request.is_read {
             self.reads.record(latency);
             self.result.bytes_read += self.block_size;
         } else {
@@ -299,23 +305,24 @@ mod tests {
 
     #[test]
     fn blocks_lie_in_the_region_and_writes_are_numbered_on() {
-        let mut course = Course::new(&phase(Amount::Bytes(KIB * 24), None), 100);
+        let mut runner = PhaseRunner::new(&phase(Amount::Bytes(KIB * 24), None), 100);
         let mut sent = Vec::new();
-        while let Step::Send(request) = course.next(Nanoseconds::ZERO) {
+        while let Step::Send(request) = runner.next(Nanoseconds::ZERO) {
             sent.push((request.offset.bytes() / 1024, request.sequence));
         }
         let expected = [(64, 100), (68, 101), (72, 102), (76, 103), (64, 104), (68, 105)];
         assert_eq!(sent, expected);
-        assert_eq!(course.sequence(), 106);
+        assert_eq!(runner.sequence(), 106);
     }
 
     #[test]
     fn what_arrives_by_itself_is_sent_though_it_is_late() {
         let rate = Some(Rate::Open(1000.0));
-        let mut course = Course::new(&phase(Amount::Time(Nanoseconds::from_millis(100)), rate), 0);
+        let mut runner =
+            PhaseRunner::new(&phase(Amount::Time(Nanoseconds::from_millis(100)), rate), 0);
         let (mut now, mut sent) = (Nanoseconds::ZERO, 0);
         loop {
-            match course.next(now) {
+            match runner.next(now) {
                 Step::Done => break,
                 Step::Wait(until) => now = until,
                 Step::Send(request) => {
@@ -333,24 +340,24 @@ mod tests {
     #[test]
     fn a_rate_sets_the_intended_starts_and_latency_counts_from_them() {
         let rate = Some(Rate::RequestsPerSecond(1000.0));
-        let mut course = Course::new(&phase(Amount::Bytes(KIB * 12), rate), 0);
-        let Step::Send(_) = course.next(Nanoseconds::ZERO) else {
+        let mut runner = PhaseRunner::new(&phase(Amount::Bytes(KIB * 12), rate), 0);
+        let Step::Send(_) = runner.next(Nanoseconds::ZERO) else {
             panic!("the first request is due at once");
         };
-        let Step::Wait(until) = course.next(Nanoseconds::from_micros(10)) else {
+        let Step::Wait(until) = runner.next(Nanoseconds::from_micros(10)) else {
             panic!("the second one is not due yet");
         };
         assert_eq!(until, Nanoseconds::from_millis(1));
         // The drive delayed the loop: both requests are due, and keep their intended start.
         let late = Nanoseconds::from_millis(5);
         for due in [1, 2] {
-            let Step::Send(request) = course.next(late) else {
+            let Step::Send(request) = runner.next(late) else {
                 panic!("two requests are overdue");
             };
             assert_eq!(request.intended, Some(Nanoseconds::from_millis(due)));
-            course.answered(&request, late, late + Nanoseconds::from_micros(7));
+            runner.record_completion(&request, late, late + Nanoseconds::from_micros(7));
         }
-        let result = course.finish(Instant::START, late);
+        let result = runner.finish(Instant::START, late);
         let mean = result.write_latencies.mean();
         assert_eq!(mean, Some(Nanoseconds::from_micros(3507)));
     }
@@ -358,10 +365,11 @@ mod tests {
     #[test]
     fn a_drive_that_answers_at_once_is_sent_what_the_rate_allows_in_the_time() {
         let rate = Some(Rate::RequestsPerSecond(200.0));
-        let mut course = Course::new(&phase(Amount::Time(Nanoseconds::from_millis(400)), rate), 0);
+        let mut runner =
+            PhaseRunner::new(&phase(Amount::Time(Nanoseconds::from_millis(400)), rate), 0);
         let (mut now, mut sent) = (Nanoseconds::ZERO, 0);
         loop {
-            match course.next(now) {
+            match runner.next(now) {
                 Step::Done => break,
                 Step::Wait(until) => now = until,
                 Step::Send(_) => sent += 1,
@@ -374,13 +382,13 @@ mod tests {
     #[test]
     fn nothing_is_sent_after_the_time_is_up() {
         let time = Amount::Time(Nanoseconds::from_millis(3));
-        let mut course = Course::new(&phase(time, None), 0);
-        assert!(matches!(course.next(Nanoseconds::new(2_999_999)), Step::Send(_)));
-        assert!(matches!(course.next(Nanoseconds::from_millis(3)), Step::Done));
+        let mut runner = PhaseRunner::new(&phase(time, None), 0);
+        assert!(matches!(runner.next(Nanoseconds::new(2_999_999)), Step::Send(_)));
+        assert!(matches!(runner.next(Nanoseconds::from_millis(3)), Step::Done));
         // A start that lies behind the end is not waited for.
         let slow = Some(Rate::RequestsPerSecond(100.0));
-        let mut course = Course::new(&phase(time, slow), 0);
-        assert!(matches!(course.next(Nanoseconds::ZERO), Step::Send(_)));
-        assert!(matches!(course.next(Nanoseconds::ZERO), Step::Done));
+        let mut runner = PhaseRunner::new(&phase(time, slow), 0);
+        assert!(matches!(runner.next(Nanoseconds::ZERO), Step::Send(_)));
+        assert!(matches!(runner.next(Nanoseconds::ZERO), Step::Done));
     }
 }

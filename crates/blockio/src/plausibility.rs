@@ -8,12 +8,12 @@ use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
 use super::RealDrive;
 use super::buffers::Buffers;
-use super::course::{Clock, Request};
+use super::phase_runner::{Clock, Request};
 use super::synchronous::Transfer;
 use crate::data::BlockData;
 
 /// Largest number of bytes that [`ssdlab_drive::Drive::examine`] writes to a real drive.
-pub const EXAMINED: ByteLength = ByteLength::new(PIECE.bytes() * 2 * PAIRS as u64);
+pub const EXAMINE_BYTES_MAX: ByteLength = ByteLength::new(PIECE.bytes() * 2 * PAIRS as u64);
 
 /// Bytes written at a time, by turns zeros and incompressible data.
 const PIECE: ByteLength = ByteLength::new(MIB.bytes() * 8);
@@ -24,23 +24,23 @@ const PIECE_TIME: Nanoseconds = Nanoseconds::from_millis(250);
 const REQUEST: ByteLength = ByteLength::new(256 << 10);
 
 /// Ratio of speeds above which zeros are treated differently from other data.
-const EASIER: f64 = 1.5;
+const COMPRESSION_RATIO: f64 = 1.5;
 /// Ratio of read speed to link speed above which reads did not come through the link.
 const ABOVE_LINK: f64 = 1.05;
 /// Shortest phase whose speed is meaningful.
-const LEAST_TIME: Nanoseconds = Nanoseconds::from_millis(100);
+const TIME_MIN: Nanoseconds = Nanoseconds::from_millis(100);
 
 /// Measurements of phases so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Believable {
+pub(super) struct Plausibility {
     /// Fastest reads in bytes per second.
     fastest: f64,
 }
 
-impl Believable {
+impl Plausibility {
     /// Records a phase.
-    pub(super) fn note(&mut self, result: &PhaseResult) {
-        if result.elapsed >= LEAST_TIME {
+    pub(super) fn record(&mut self, result: &PhaseResult) {
+        if result.elapsed >= TIME_MIN {
             let speed = result.bytes_read.bytes() as f64 / result.elapsed.seconds();
             self.fastest = self.fastest.max(speed);
         }
@@ -48,9 +48,9 @@ impl Believable {
 }
 
 impl RealDrive {
-    /// Returns remarks on the drive's answers. Writes at most [`EXAMINED`] to the beginning of the
+    /// Returns remarks on the drive's answers. Writes at most [`EXAMINE_BYTES_MAX`] to the beginning of the
     /// prepared region, if that may be written to.
-    pub(super) fn examine_answers(&mut self) -> Vec<Remark> {
+    pub(super) fn check_plausibility(&mut self) -> Vec<Remark> {
         let mut remarks: Vec<Remark> = self.faster_than_link().into_iter().collect();
         let is_writable = self.medium.check_writable().is_ok() && self.handle().is_ok();
         if is_writable && self.length >= REQUEST {
@@ -61,14 +61,14 @@ impl RealDrive {
     }
 
     fn faster_than_link(&self) -> Option<Remark> {
-        let link = self.surroundings.drive.as_ref()?.link.as_ref()?;
+        let link = self.environment.drive.as_ref()?.link.as_ref()?;
         let carried = link.bytes_per_second as f64;
-        (self.believable.fastest > carried * ABOVE_LINK).then(|| Remark {
+        (self.plausibility.fastest > carried * ABOVE_LINK).then(|| Remark {
             code: "faster-than-link",
             text: format!(
                 "Reads reached {:.0} MB/s, more than the link carries ({}, {:.0} MB/s): something \
                  on this side of it has answered, and not the drive.",
-                self.believable.fastest / 1e6,
+                self.plausibility.fastest / 1e6,
                 link.name,
                 carried / 1e6
             ),
@@ -85,7 +85,7 @@ impl RealDrive {
             zeros.push(self.write_piece(buffers.get(0), None)?);
             others.push(self.write_piece(buffers.get(1), Some(&data))?);
         }
-        Ok(judge(&zeros, &others))
+        Ok(compare_speeds(&zeros, &others))
     }
 
     /// Writes one piece and makes it durable. Returns its bytes per second, without the time to generate
@@ -101,7 +101,7 @@ impl RealDrive {
         for index in 0..most {
             let request = Request {
                 offset: REQUEST * index,
-                read: false,
+                is_read: false,
                 sequence: self.sequence + index,
                 intended: None,
             };
@@ -125,11 +125,11 @@ impl RealDrive {
 }
 
 /// Returns a remark if even the slowest zeros were clearly faster than the fastest other data.
-fn judge(zeros: &[f64], others: &[f64]) -> Option<Remark> {
+fn compare_speeds(zeros: &[f64], others: &[f64]) -> Option<Remark> {
     let mean = |speeds: &[f64]| speeds.iter().sum::<f64>() / speeds.len() as f64;
     let slowest = zeros.iter().copied().fold(f64::INFINITY, f64::min);
     let fastest = others.iter().copied().fold(0.0, f64::max);
-    (slowest > fastest * EASIER).then(|| Remark {
+    (slowest > fastest * COMPRESSION_RATIO).then(|| Remark {
         code: "compresses",
         text: format!(
             "Zeros are written {:.1} times faster than data without a pattern: the drive, or \
@@ -147,11 +147,11 @@ mod tests {
 
     #[test]
     fn zeros_that_are_only_sometimes_faster_are_not_called_easier() {
-        assert!(judge(&[300.0, 310.0, 290.0], &[100.0, 120.0, 90.0]).is_some());
-        let text = judge(&[300.0; 3], &[100.0; 3]).unwrap().text;
+        assert!(compare_speeds(&[300.0, 310.0, 290.0], &[100.0, 120.0, 90.0]).is_some());
+        let text = compare_speeds(&[300.0; 3], &[100.0; 3]).unwrap().text;
         assert!(text.contains("3.0 times faster"), "{text}");
-        assert!(judge(&[300.0, 310.0, 130.0], &[100.0, 120.0, 90.0]).is_none());
-        assert!(judge(&[100.0; 3], &[100.0; 3]).is_none());
-        assert!(judge(&[50.0; 3], &[100.0; 3]).is_none());
+        assert!(compare_speeds(&[300.0, 310.0, 130.0], &[100.0, 120.0, 90.0]).is_none());
+        assert!(compare_speeds(&[100.0; 3], &[100.0; 3]).is_none());
+        assert!(compare_speeds(&[50.0; 3], &[100.0; 3]).is_none());
     }
 }

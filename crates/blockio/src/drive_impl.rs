@@ -13,12 +13,12 @@ use ssdlab_error::{DriveError, ErrorKind};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds};
 
 use super::buffers::Buffers;
-use super::course::{Clock, Request, Watch};
 use super::file::OwnFile;
+use super::free_space::FreeSpace;
 use super::gate::OpenDevice;
 use super::handle::{Access, Handle};
 use super::medium::Medium;
-use super::space::Room;
+use super::phase_runner::{Clock, ProgressReporter, Request};
 use super::synchronous::Transfer;
 use super::{RealDrive, choose_access, lanes};
 use crate::data::BlockData;
@@ -40,13 +40,13 @@ impl Drive for RealDrive {
                 Some(device) => device.capacity(),
                 None => {
                     let file = self.medium.file();
-                    let room = file.and_then(|file| Room::of(file, self.options.reserve));
-                    room.map_or(ByteLength::ZERO, |room| room.usable())
+                    let space = file.and_then(|file| FreeSpace::of(file, self.options.reserve));
+                    space.map_or(ByteLength::ZERO, |space| space.usable())
                 }
             };
             alignment * usable.whole(alignment)
         };
-        let mut caveats = self.surroundings.caveats.clone();
+        let mut caveats = self.environment.caveats.clone();
         if self.access == Access::Buffered {
             caveats.push(BUFFERED.to_owned());
         }
@@ -56,8 +56,8 @@ impl Drive for RealDrive {
             name: self.medium.named().display().to_string(),
             capacity,
             block_size: self.alignment(),
-            engine: format!("{direct}, {}", self.engines()),
-            measures_flash: self.surroundings.measures_flash && self.access != Access::Buffered,
+            engine: format!("{direct}, {}", self.describe_engines()),
+            measures_flash: self.environment.measures_flash && self.access != Access::Buffered,
             began_new: false,
             caveats,
             facts: self.facts(),
@@ -83,16 +83,16 @@ impl Drive for RealDrive {
             *slot = Some(file);
         }
         let file = self.medium.file()?;
-        let room = Room::of(file, self.options.reserve)?;
-        if length > room.usable() {
+        let space = FreeSpace::of(file, self.options.reserve)?;
+        if length > space.usable() {
             return Err(DriveError::new(
                 ErrorKind::NoSpace,
                 format!(
                     "a file of {length} does not fit at {}: {} are free, and {} have to stay so; \
                      choose a smaller file size or another place",
                     self.medium.named().display(),
-                    room.free,
-                    room.reserve
+                    space.free,
+                    space.reserve
                 ),
             ));
         }
@@ -106,7 +106,7 @@ impl Drive for RealDrive {
         phase: &Phase,
         observer: &mut dyn Observer,
     ) -> Result<PhaseResult, DriveError> {
-        self.carry_out(phase, None, observer)
+        self.execute_phase(phase, None, observer)
     }
 
     fn run_lanes(
@@ -115,15 +115,20 @@ impl Drive for RealDrive {
         observer: &mut dyn Observer,
     ) -> Result<Vec<LaneResult>, DriveError> {
         ssdlab_drive::lanes::check(&running)?;
-        self.forget_cache(Region::first(self.length))?;
+        self.drop_page_cache(Region::first(self.length))?;
         if lanes::is_capped(&running) {
             self.add_caveat(LANES_CAPPED.to_owned());
         }
         let (now, length, alignment) = (self.now(), self.length, self.alignment());
         let mut sequence = self.sequence;
-        let place =
-            lanes::Place { medium: &self.medium, length, alignment, sequence: &mut sequence, now };
-        let outcome = lanes::run(place, running, observer);
+        let target = lanes::LaneTarget {
+            medium: &self.medium,
+            length,
+            alignment,
+            sequence: &mut sequence,
+            now,
+        };
+        let outcome = lanes::run(target, running, observer);
         self.sequence = sequence;
         outcome
     }
@@ -142,13 +147,17 @@ impl Drive for RealDrive {
     ) -> Result<Nanoseconds, DriveError> {
         self.check_region(block)?;
         self.medium.check_writable()?;
-        let mut buffers = match self.block.take() {
+        let mut buffers = match self.write_buffer.take() {
             Some(buffers) if buffers.length() == block.length => buffers,
             _ => Buffers::new(1, block.length)?,
         };
         let buffer = buffers.get(0);
-        let request =
-            Request { offset: block.offset, read: false, sequence: self.sequence, intended: None };
+        let request = Request {
+            offset: block.offset,
+            is_read: false,
+            sequence: self.sequence,
+            intended: None,
+        };
         self.sequence += 1;
         BlockData::new(seed).fill(buffer, block.offset, request.sequence);
         let mut handle = self.handle()?;
@@ -158,7 +167,7 @@ impl Drive for RealDrive {
             Durability::Through => write_through(handle, &request, buffer)?,
         }
         let elapsed = clock.now();
-        self.block = Some(buffers);
+        self.write_buffer = Some(buffers);
         Ok(elapsed)
     }
 
@@ -169,7 +178,7 @@ impl Drive for RealDrive {
         let clock = Clock::start();
         self.medium.trim(region)?;
         let elapsed = clock.now();
-        if self.surroundings.discards == Some(false) {
+        if self.environment.discards == Some(false) {
             self.add_caveat(NO_DISCARD.to_owned());
         }
         Ok(elapsed)
@@ -180,7 +189,7 @@ impl Drive for RealDrive {
         duration: Nanoseconds,
         observer: &mut dyn Observer,
     ) -> Result<(), DriveError> {
-        self.awake.pause(|| rest(duration, observer))
+        self.idle_hold.release_during(|| rest(duration, observer))
     }
 
     fn make_new(&mut self) -> Result<(), DriveError> {
@@ -218,30 +227,30 @@ impl Drive for RealDrive {
     }
 
     fn whole_capacity(&self) -> Option<ByteLength> {
-        self.surroundings.drive.as_ref().and_then(|drive| drive.whole_capacity())
+        self.environment.drive.as_ref().and_then(|drive| drive.whole_capacity())
     }
 
     fn set_measuring(&mut self, measuring: bool) {
         match measuring && self.options.keep_awake {
-            true => self.awake.keep(),
-            false => self.awake.let_go(),
+            true => self.idle_hold.acquire(),
+            false => self.idle_hold.release(),
         }
     }
 
     fn look_at_health(&mut self, when: When) {
-        let path = match (&self.medium, &self.surroundings.drive) {
+        let path = match (&self.medium, &self.environment.drive) {
             (Medium::Device(device), _) => device.device.clone(),
             (Medium::File { .. }, Some(drive)) => Path::new("/dev").join(&drive.disk),
             (Medium::File { .. }, None) => return,
         };
-        let told = &mut self.health[when as usize];
-        if when == When::After || told.is_none() {
-            *told = Some(smart::of(&path));
+        let smart_data = &mut self.health[when as usize];
+        if when == When::After || smart_data.is_none() {
+            *smart_data = Some(smart::of(&path));
         }
     }
 
     fn examine(&mut self) -> Vec<Remark> {
-        self.examine_answers()
+        self.check_plausibility()
     }
 
     fn clean_up(&mut self) -> Result<(), DriveError> {
@@ -264,10 +273,10 @@ const LANES_CAPPED: &str = "workloads that are run request by request have at mo
 
 fn rest(duration: Nanoseconds, observer: &mut dyn Observer) -> Result<(), DriveError> {
     let clock = Clock::start();
-    let mut watch = Watch::new(observer);
+    let mut reporter = ProgressReporter::new(observer);
     loop {
         let elapsed = clock.now();
-        watch.tell(elapsed, || Progress {
+        reporter.report(elapsed, || Progress {
             bytes_done: ByteLength::ZERO,
             bytes_total: None,
             elapsed,
@@ -276,7 +285,7 @@ fn rest(duration: Nanoseconds, observer: &mut dyn Observer) -> Result<(), DriveE
         if elapsed >= duration {
             return Ok(());
         }
-        clock.wait(duration);
+        clock.wait_until(duration);
     }
 }
 

@@ -1,7 +1,7 @@
-//! Device users: programs that have a block device or a file open or mapped for writing without having
-//! claimed it.
+//! Writers of a device: programs that have a block device or a file open or mapped for writing without
+//! having claimed it.
 //!
-//! The kernel has no list of such users, so each process is examined: its descriptors (`/proc/PID/fd`),
+//! The kernel has no list of them, so each process is examined: its descriptors (`/proc/PID/fd`),
 //! and its shared mappings (`/proc/PID/maps`), which outlive the descriptor that they were made of.
 
 use std::fs;
@@ -10,54 +10,54 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::device::DeviceNumber;
-use super::inode::{Inode, Node};
+use super::inode::{Inode, NodeId};
 
-/// Number of checks that must find a user before it counts: smartctl and udev open devices for a moment.
-const LOOKS: u32 = 5;
+/// Number of checks that must find a writer before it counts: smartctl and udev open devices for a moment.
+const CHECKS: u32 = 5;
 
 /// Time between two checks.
-const PAUSE: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bits of the flags of an open file that give its access, and their value for reading only (`O_ACCMODE`
 /// and `O_RDONLY`, asm-generic/fcntl.h).
-const ACCESS: u32 = 0o3;
-const READING: u32 = 0o0;
+const O_ACCMODE: u32 = 0o3;
+const O_RDONLY: u32 = 0o0;
 
 /// Error of the kernel for a process that has ended (`ESRCH`, asm-generic/errno-base.h).
-const NO_SUCH_PROCESS: i32 = 3;
+const ESRCH: i32 = 3;
 
 /// Identifier of the first process (init), which some systems hide from everybody.
-pub const FIRST_PROCESS: u32 = 1;
+pub const INIT_PROCESS: u32 = 1;
 
 /// PID namespace that sees all processes (`PROC_PID_INIT_INO`, linux/proc_ns.h).
-const ALL_PROCESSES: &str = "pid:[4026531836]";
+const INIT_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// User that could write to a device or file.
+/// Another program that could write to a device or file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Users {
-    /// No user.
+pub enum Writer {
+    /// No program.
     Nobody,
     /// A program, described in words.
     Program(String),
-    /// No user among the processes that can be seen, but not all can be seen.
-    NotSeen,
+    /// No program among the processes that can be seen, but not all can be seen.
+    NotAllVisible,
 }
 
-/// Block devices and files whose users are looked for.
+/// Block devices and files whose writers are looked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WriteTargets {
     /// The block devices.
     pub devices: Vec<DeviceNumber>,
     /// The files.
     pub files: Vec<Inode>,
 }
 
-impl Wanted {
-    pub(crate) fn has(&self, node: Node) -> bool {
+impl WriteTargets {
+    pub(crate) fn contains(&self, node: NodeId) -> bool {
         match node {
-            Node::BlockDevice(number) => self.devices.contains(&number),
-            Node::File(inode) => self.files.contains(&inode),
-            Node::Other => false,
+            NodeId::BlockDevice(number) => self.devices.contains(&number),
+            NodeId::File(inode) => self.files.contains(&inode),
+            NodeId::Other => false,
         }
     }
 }
@@ -66,18 +66,18 @@ impl Wanted {
 ///
 /// # Errors
 /// Returns an error if the processes cannot be listed.
-pub fn openers(wanted: &Wanted) -> io::Result<Users> {
+pub fn find_writer(targets: &WriteTargets) -> io::Result<Writer> {
     let proc = Path::new("/proc");
-    for _ in 1..LOOKS {
-        match openers_in(proc, wanted)? {
-            Users::Program(_) => std::thread::sleep(PAUSE),
+    for _ in 1..CHECKS {
+        match find_writer_in(proc, targets)? {
+            Writer::Program(_) => std::thread::sleep(CHECK_INTERVAL),
             other => return Ok(other),
         }
     }
-    openers_in(proc, wanted)
+    find_writer_in(proc, targets)
 }
 
-fn openers_in(proc: &Path, wanted: &Wanted) -> io::Result<Users> {
+fn find_writer_in(proc: &Path, targets: &WriteTargets) -> io::Result<Writer> {
     let own = std::process::id();
     let mut sees_all = sees_all_in(proc);
     for entry in fs::read_dir(proc)? {
@@ -87,22 +87,22 @@ fn openers_in(proc: &Path, wanted: &Wanted) -> io::Result<Users> {
         if id == own {
             continue;
         }
-        match use_of(&entry.path(), wanted) {
+        match writable_access(&entry.path(), targets) {
             // A child of this process has the same descriptors until it has closed them.
             Ok(Some(_)) if parent_of(&entry.path()) == Some(own) => {}
             Ok(Some(how)) => {
                 let comm = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-                return Ok(Users::Program(format!("{} (process {id}) has {how}", comm.trim())));
+                return Ok(Writer::Program(format!("{} (process {id}) has {how}", comm.trim())));
             }
             Ok(None) => {}
             // The process has ended meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) if error.raw_os_error() == Some(NO_SUCH_PROCESS) => {}
-            Err(_) if id == FIRST_PROCESS => {}
+            Err(error) if error.raw_os_error() == Some(ESRCH) => {}
+            Err(_) if id == INIT_PROCESS => {}
             Err(_) => sees_all = false,
         }
     }
-    Ok(if sees_all { Users::Nobody } else { Users::NotSeen })
+    Ok(if sees_all { Writer::Nobody } else { Writer::NotAllVisible })
 }
 
 /// Returns true if all processes of the system can be seen from here.
@@ -112,24 +112,24 @@ pub fn sees_all_processes() -> bool {
 
 fn sees_all_in(proc: &Path) -> bool {
     let namespace = fs::read_link(proc.join("self/ns/pid"));
-    namespace.is_ok_and(|it| it == Path::new(ALL_PROCESSES))
+    namespace.is_ok_and(|it| it == Path::new(INIT_PID_NAMESPACE))
 }
 
-/// Describes how a process could write to one of the wanted devices and files; `None` if it cannot.
-fn use_of(process: &Path, wanted: &Wanted) -> io::Result<Option<String>> {
-    if let Some(path) = opened_in(process, wanted)? {
+/// Describes how a process could write to one of the target devices and files; `None` if it cannot.
+fn writable_access(process: &Path, targets: &WriteTargets) -> io::Result<Option<String>> {
+    if let Some(path) = opened_for_writing(process, targets)? {
         return Ok(Some(format!("{} open for writing", path.display())));
     }
-    let mapped = mapped_in(process, wanted)?;
+    let mapped = mapped_for_writing(process, targets)?;
     Ok(mapped.map(|path| format!("{} mapped for writing", path.display())))
 }
 
-/// Returns the wanted file that a process has open for writing.
-fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
+/// Returns the target file that a process has open for writing.
+fn opened_for_writing(process: &Path, targets: &WriteTargets) -> io::Result<Option<PathBuf>> {
     for entry in fs::read_dir(process.join("fd"))? {
         let entry = entry?;
-        match Node::at(&entry.path()) {
-            Ok(node) if wanted.has(node) => {}
+        match NodeId::at(&entry.path()) {
+            Ok(node) if targets.contains(node) => {}
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
             // Another file, or one that was closed meanwhile.
             Ok(_) | Err(_) => continue,
@@ -142,24 +142,24 @@ fn opened_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
     Ok(None)
 }
 
-/// Returns the wanted file that a process has mapped shared and writable.
-fn mapped_in(process: &Path, wanted: &Wanted) -> io::Result<Option<PathBuf>> {
+/// Returns the target file that a process has mapped shared and writable.
+fn mapped_for_writing(process: &Path, targets: &WriteTargets) -> io::Result<Option<PathBuf>> {
     // File names need not be text.
     let maps = fs::read(process.join("maps"))?;
     for line in maps.split(|&byte| byte == b'\n') {
         let Some(map) = SharedMap::parse(&String::from_utf8_lossy(line)) else { continue };
         // The line has the device number of the file system with the device node, not of the device.
-        let node = match Node::at(&process.join("map_files").join(&map.range)) {
+        let node = match NodeId::at(&process.join("map_files").join(&map.range)) {
             Ok(node) => node,
             // The mapping is gone.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             // Without permission to follow the link, the name of the mapping can still be looked up.
-            Err(_) => match Node::at(Path::new(&map.name)) {
-                Ok(Node::BlockDevice(number)) => Node::BlockDevice(number),
-                _ => Node::File(map.inode),
+            Err(_) => match NodeId::at(Path::new(&map.name)) {
+                Ok(NodeId::BlockDevice(number)) => NodeId::BlockDevice(number),
+                _ => NodeId::File(map.inode),
             },
         };
-        if wanted.has(node) {
+        if targets.contains(node) {
             return Ok(Some(map.name.into()));
         }
     }
@@ -203,7 +203,7 @@ impl SharedMap {
 fn is_for_writing(about: &str) -> bool {
     let flags = about.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|it| u32::from_str_radix(it.trim(), 8).ok());
-    flags.is_none_or(|flags| flags & ACCESS != READING)
+    flags.is_none_or(|flags| flags & O_ACCMODE != O_RDONLY)
 }
 
 fn parent_of(process: &Path) -> Option<u32> {
@@ -231,45 +231,45 @@ mod tests {
         directory
     }
 
-    /// Makes an empty list of processes, and beside it a file whose users are looked for.
-    fn scene() -> (tempfile::TempDir, PathBuf, PathBuf, Wanted) {
+    /// Makes an empty list of processes, and beside it a file whose writers are looked for.
+    fn scene() -> (tempfile::TempDir, PathBuf, PathBuf, WriteTargets) {
         let root = tempfile::tempdir().unwrap();
         let (proc, file) = (root.path().join("proc"), root.path().join("image"));
         fs::create_dir_all(proc.join("self/ns")).unwrap();
-        symlink(ALL_PROCESSES, proc.join("self/ns/pid")).unwrap();
+        symlink(INIT_PID_NAMESPACE, proc.join("self/ns/pid")).unwrap();
         fs::write(&file, "").unwrap();
-        let Node::File(inode) = Node::at(&file).unwrap() else { panic!("it is a file") };
-        (root, proc, file, Wanted { devices: Vec::new(), files: vec![inode] })
+        let NodeId::File(inode) = NodeId::at(&file).unwrap() else { panic!("it is a file") };
+        (root, proc, file, WriteTargets { devices: Vec::new(), files: vec![inode] })
     }
 
-    fn program(found: Users) -> String {
-        let Users::Program(words) = found else { panic!("nobody was found: {found:?}") };
+    fn program(found: Writer) -> String {
+        let Writer::Program(words) = found else { panic!("nobody was found: {found:?}") };
         words
     }
 
     #[test]
     fn who_has_it_open_for_writing_is_named_and_who_only_reads_is_not() {
-        let (root, proc, file, wanted) = scene();
-        let look = || openers_in(&proc, &wanted).unwrap();
+        let (root, proc, file, targets) = scene();
+        let found = || find_writer_in(&proc, &targets).unwrap();
         let other = root.path().join("other");
         fs::write(&other, "").unwrap();
         process(&proc, 100, 1, &file, "0100000");
         process(&proc, 101, 1, &other, "0100002");
         process(&proc, 102, std::process::id(), &file, "0100002");
         process(&proc, std::process::id(), 1, &file, "0100002");
-        assert_eq!(look(), Users::Nobody);
+        assert_eq!(found(), Writer::Nobody);
         // By any name of the file.
         let link = root.path().join("link");
         fs::hard_link(&file, &link).unwrap();
         process(&proc, 103, 1, &link, "0140002");
         let expected = format!("qemu (process 103) has {} open for writing", link.display());
-        assert_eq!(program(look()), expected);
+        assert_eq!(program(found()), expected);
     }
 
     #[test]
     fn who_has_it_mapped_for_writing_and_closed_it_is_named() {
-        let (_root, proc, file, wanted) = scene();
-        let look = || openers_in(&proc, &wanted).unwrap();
+        let (_root, proc, file, targets) = scene();
+        let found = || find_writer_in(&proc, &targets).unwrap();
         let directory = process(&proc, 100, 1, Path::new("/dev/null"), "0100002");
         let name = file.display();
         let maps = |permissions: &str| {
@@ -279,10 +279,10 @@ mod tests {
         symlink(&file, directory.join("map_files/7f00-7f01")).unwrap();
         for harmless in ["r--s", "rw-p", "r-xp"] {
             maps(harmless);
-            assert_eq!(look(), Users::Nobody, "{harmless}");
+            assert_eq!(found(), Writer::Nobody, "{harmless}");
         }
         maps("rw-s");
-        assert_eq!(program(look()), format!("qemu (process 100) has {name} mapped for writing"));
+        assert_eq!(program(found()), format!("qemu (process 100) has {name} mapped for writing"));
     }
 
     #[test]
@@ -299,11 +299,11 @@ mod tests {
 
     #[test]
     fn where_not_all_processes_are_seen_nobody_says_that_nobody_has_it_open() {
-        let (_root, proc, _, wanted) = scene();
+        let (_root, proc, _, targets) = scene();
         fs::remove_file(proc.join("self/ns/pid")).unwrap();
-        let look = || openers_in(&proc, &wanted).unwrap();
-        assert_eq!(look(), Users::NotSeen);
+        let found = || find_writer_in(&proc, &targets).unwrap();
+        assert_eq!(found(), Writer::NotAllVisible);
         symlink("pid:[4026532200]", proc.join("self/ns/pid")).unwrap();
-        assert_eq!(look(), Users::NotSeen);
+        assert_eq!(found(), Writer::NotAllVisible);
     }
 }

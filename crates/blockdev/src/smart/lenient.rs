@@ -6,21 +6,21 @@ use serde_json::Value;
 
 /// A field of one type; `None` if missing or of another type.
 #[derive(Clone, Debug)]
-pub(super) struct Told<T>(pub(super) Option<T>);
+pub(super) struct Lenient<T>(pub(super) Option<T>);
 
-impl<T> Default for Told<T> {
-    fn default() -> Told<T> {
-        Told(None)
+impl<T> Default for Lenient<T> {
+    fn default() -> Lenient<T> {
+        Lenient(None)
     }
 }
 
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Told<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Told<T>, D::Error> {
-        Ok(Told(serde_json::from_value(Value::deserialize(from)?).ok()))
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Lenient<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Lenient<T>, D::Error> {
+        Ok(Lenient(serde_json::from_value(Value::deserialize(from)?).ok()))
     }
 }
 
-impl<T: Clone> Told<T> {
+impl<T: Clone> Lenient<T> {
     pub(super) fn get(&self) -> Option<T> {
         self.0.clone()
     }
@@ -34,15 +34,15 @@ pub(super) fn object<T: DeserializeOwned>(value: Value) -> Option<T> {
 
 /// An object with its own fields; empty if the value is not an object.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Part<T>(T);
+pub(super) struct LenientObject<T>(T);
 
-impl<'de, T: DeserializeOwned + Default> Deserialize<'de> for Part<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Part<T>, D::Error> {
-        Ok(Part(object(Value::deserialize(from)?).unwrap_or_default()))
+impl<'de, T: DeserializeOwned + Default> Deserialize<'de> for LenientObject<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<LenientObject<T>, D::Error> {
+        Ok(LenientObject(object(Value::deserialize(from)?).unwrap_or_default()))
     }
 }
 
-impl<T> std::ops::Deref for Part<T> {
+impl<T> std::ops::Deref for LenientObject<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -52,25 +52,25 @@ impl<T> std::ops::Deref for Part<T> {
 
 /// A list of objects, without those that do not fit.
 #[derive(Clone, Debug)]
-pub(super) struct Rows<T>(Vec<T>);
+pub(super) struct LenientList<T>(Vec<T>);
 
-impl<T> Default for Rows<T> {
-    fn default() -> Rows<T> {
-        Rows(Vec::new())
+impl<T> Default for LenientList<T> {
+    fn default() -> LenientList<T> {
+        LenientList(Vec::new())
     }
 }
 
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Rows<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Rows<T>, D::Error> {
+impl<'de, T: DeserializeOwned> Deserialize<'de> for LenientList<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<LenientList<T>, D::Error> {
         let rows = match Value::deserialize(from)? {
             Value::Array(rows) => rows,
             _ => Vec::new(),
         };
-        Ok(Rows(rows.into_iter().filter_map(object).collect()))
+        Ok(LenientList(rows.into_iter().filter_map(object).collect()))
     }
 }
 
-impl<T> std::ops::Deref for Rows<T> {
+impl<T> std::ops::Deref for LenientList<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -155,9 +155,9 @@ mod tests {
     #[serde(default)]
     #[derive(Default)]
     struct Both {
-        word: Told<String>,
-        rows: Rows<Row>,
-        part: Part<Row>,
+        word: Lenient<String>,
+        rows: LenientList<Row>,
+        part: LenientObject<Row>,
     }
 
     #[derive(Default, serde::Deserialize)]

@@ -1,4 +1,4 @@
-//! Surroundings of a file: its file system and the device below, and reasons why the figures are not
+//! Environment of a file: its file system and the device below, and reasons why the figures are not
 //! those of an SSD.
 
 use std::fs::File;
@@ -10,7 +10,7 @@ use super::gate::OpenDevice;
 
 /// Known facts about the place of a file. They are not needed to measure, so unknown ones are left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Surroundings {
+pub(super) struct Environment {
     pub(super) facts: Vec<(String, String)>,
     pub(super) caveats: Vec<String>,
     /// True if no reason is known why the figures are not those of flash.
@@ -23,16 +23,16 @@ pub(super) struct Surroundings {
     pub(super) mounted: Option<String>,
 }
 
-impl Surroundings {
-    /// Examines the surroundings of an open file.
+impl Environment {
+    /// Examines the environment of an open file.
     pub(super) fn of(file: &File, system: &System) -> Self {
-        let mut found = Surroundings::none();
+        let mut found = Environment::none();
         let mount = mount_of(file, system);
         let name = match &mount {
             Some(mount) => {
                 let point = mount.point.display();
-                found.fact("file system", format!("{} at {point}", mount.file_system));
-                found.fact("mount options", mount.options.join(","));
+                found.add_fact("file system", format!("{} at {point}", mount.file_system));
+                found.add_fact("mount options", mount.options.join(","));
                 found.mounted = Some(format!("{} on {point}", mount.file_system));
                 found.discards = Some(mount.options.iter().any(|option| option == "discard"));
                 Some(mount.file_system.clone())
@@ -40,25 +40,25 @@ impl Surroundings {
             None => file_system_by_number(file).map(str::to_owned),
         };
         if let Some(name) = name {
-            found.except_for(file_system_caveat(&name));
+            found.add_flash_caveat(file_system_caveat(&name));
         }
         let number =
             mount.map(|mount| device_of(&mount, system)).or_else(|| number_of_file_system(file));
         if let Some(number) = number {
-            found.look_at_device(number, Identity::of(number, system));
+            found.add_device(number, Identity::of(number, system));
         }
         found
     }
 
     /// Examines a block device that is used directly.
     pub(super) fn of_device(device: &OpenDevice) -> Self {
-        let mut found = Surroundings::none();
-        found.look_at_device(device.number, device.identity.clone());
+        let mut found = Environment::none();
+        found.add_device(device.number, device.identity.clone());
         found
     }
 
     fn none() -> Self {
-        Surroundings {
+        Environment {
             facts: Vec::new(),
             caveats: Vec::new(),
             measures_flash: true,
@@ -69,23 +69,23 @@ impl Surroundings {
     }
 
     /// Adds a reason why the figures are not those of flash, if there is one.
-    fn except_for(&mut self, caveat: Option<String>) {
+    fn add_flash_caveat(&mut self, caveat: Option<String>) {
         self.measures_flash &= caveat.is_none();
         self.caveats.extend(caveat);
     }
 
-    fn fact(&mut self, name: &str, value: String) {
+    fn add_fact(&mut self, name: &str, value: String) {
         self.facts.push((name.to_owned(), value));
     }
 
-    fn look_at_device(&mut self, number: DeviceNumber, drive: Identity) {
+    fn add_device(&mut self, number: DeviceNumber, drive: Identity) {
         if drive.name.is_empty() {
             return;
         }
-        self.fact("block device", format!("{} ({number})", drive.name));
+        self.add_fact("block device", format!("{} ({number})", drive.name));
         let words = |text: &Option<String>| text.clone();
         let setting = |name: &str| text_in(&drive.directory.join("queue").join(name));
-        let scheduler = setting("scheduler").map(|list| chosen(&list).to_owned());
+        let scheduler = setting("scheduler").map(|list| bracketed(&list).to_owned());
         let link = drive.link.as_ref().map(|link| {
             let speed = link.bytes_per_second as f64 / 1e6;
             format!("{}, {speed:.0} MB/s at most", link.name)
@@ -101,13 +101,13 @@ impl Surroundings {
             ("write cache", setting("write_cache")),
             ("FUA", setting("fua").map(|fua| if fua == "1" { "yes" } else { "no" }.to_owned())),
             ("rotational", setting("rotational").map(|_| rotational.to_owned())),
-            ("discards", Some(drive.discard_words())),
+            ("discards", Some(drive.describe_discards())),
         ] {
             if let Some(value) = value {
-                self.fact(name, value);
+                self.add_fact(name, value);
             }
         }
-        self.except_for(device_caveat(&drive.disk, is_rotational));
+        self.add_flash_caveat(device_caveat(&drive.disk, is_rotational));
         self.drive = Some(drive);
     }
 }
@@ -152,7 +152,7 @@ fn device_caveat(name: &str, rotational: bool) -> Option<String> {
 }
 
 /// Returns the entry in brackets of a list such as `none [mq-deadline] kyber`.
-fn chosen(list: &str) -> &str {
+fn bracketed(list: &str) -> &str {
     list.split_once('[')
         .and_then(|(_, behind)| behind.split_once(']'))
         .map_or(list, |(chosen, _)| chosen)
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn the_scheduler_in_use_is_the_one_in_brackets() {
-        assert_eq!(chosen("none [mq-deadline] kyber"), "mq-deadline");
-        assert_eq!(chosen("none"), "none");
+        assert_eq!(bracketed("none [mq-deadline] kyber"), "mq-deadline");
+        assert_eq!(bracketed("none"), "none");
     }
 }

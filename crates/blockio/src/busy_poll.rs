@@ -6,8 +6,9 @@
 //! fast drive first spins and polls the completion queue.
 //!
 //! Polling must not cost more than it gains, so it is suspended
-//! - for a drive whose answers take longer than [`LOOK_MOST`]: waking up is short in comparison;
-//! - while polling has used up its [`share`] of the processor time of everything else that requests cost;
+//! - for a drive whose answers take longer than [`POLL_MAX`]: waking up is short in comparison;
+//! - while polling has used up its share ([`cpu_share_percent`]) of the processor time of everything else
+//!   that requests cost;
 //! - while more threads want to run on the machine than it has processors, and for a while after the
 //!   thread was preempted. A thread that spins uses up its time slice, and then waits until the others
 //!   have had theirs, while a thread that sleeps runs soon after it is woken: on a machine with 18
@@ -19,15 +20,15 @@ use std::os::unix::fs::FileExt;
 use ssdlab_error::DriveError;
 use ssdlab_units::Nanoseconds;
 
-use super::course::Clock;
+use super::phase_runner::Clock;
 
 /// Longest time to poll, and longest usual wait for which polling is tried: a few times the time that a
 /// virtual processor takes to return.
-const LOOK_MOST: Nanoseconds = Nanoseconds::from_micros(100);
+const POLL_MAX: Nanoseconds = Nanoseconds::from_micros(100);
 
 /// Shortest time to poll. A shorter one would hardly find anything: the call that sleeps and wakes up
 /// takes as long.
-const LOOK_LEAST: Nanoseconds = Nanoseconds::from_micros(4);
+const POLL_MIN: Nanoseconds = Nanoseconds::from_micros(4);
 
 /// Returns the processor time that polling may take, in percent of that of everything else, at a depth.
 /// At depth 1 the drive is idle while the machine wakes up; at a higher depth it continues with the next
@@ -37,8 +38,8 @@ const LOOK_LEAST: Nanoseconds = Nanoseconds::from_micros(4);
 /// made a read at depth 1 shorter by a twentieth, for half as much processor time again, and reads at
 /// depth 4 no faster at all (50 thousand per second with processors that sleep, for 16 us of processor
 /// time each; 56 thousand, for 6 us, with those that do not).
-fn share(depth: u32, are_awake: bool) -> u64 {
-    match (are_awake, depth) {
+fn cpu_share_percent(depth: u32, has_idle_hold: bool) -> u64 {
+    match (has_idle_hold, depth) {
         (false, _) => 100 + 100 / u64::from(depth.max(1)),
         (true, ..=1) => 60,
         (true, _) => 0,
@@ -47,109 +48,110 @@ fn share(depth: u32, are_awake: bool) -> u64 {
 
 /// Number of waits after which values are refreshed that cost a system call: the thread's processor time,
 /// and the number of runnable threads.
-const WAITS_TOGETHER: u32 = 64;
+const WAITS_PER_REFILL: u32 = 64;
 
 /// Largest time that is saved up for polling while waits are short.
-const SAVED_MOST: Nanoseconds = Nanoseconds::from_millis(2);
+const BUDGET_MAX: Nanoseconds = Nanoseconds::from_millis(2);
 
 /// Gap in time by which a spinning thread detects that it was preempted: an interrupt takes less, and the
 /// time slice of another thread is longer.
-const SET_ASIDE: Nanoseconds = Nanoseconds::from_millis(1);
+const PREEMPTION_GAP: Nanoseconds = Nanoseconds::from_millis(1);
 
 /// First and longest pause of polling after a preemption. The pause doubles with each further one.
-const PAUSE_FIRST: Nanoseconds = Nanoseconds::from_millis(50);
-const PAUSE_MOST: Nanoseconds = Nanoseconds::from_secs(5);
+const SUSPENSION_MIN: Nanoseconds = Nanoseconds::from_millis(50);
+const SUSPENSION_MAX: Nanoseconds = Nanoseconds::from_secs(5);
 
 /// Decides if and how long to poll.
 #[derive(Debug)]
-pub(super) struct Look {
+pub(super) struct BusyPoll {
     share: u64,
     /// Moving average of the latest waits.
-    usual: Nanoseconds,
+    mean_wait: Nanoseconds,
     /// Time that may be spent polling.
-    saved: Nanoseconds,
+    budget: Nanoseconds,
     /// Time spent polling since the processor time was last read.
-    looked: Nanoseconds,
+    polled: Nanoseconds,
     /// Number of waits since then.
     waits: u32,
     /// Processor time of the thread at that moment.
     cpu: Nanoseconds,
     /// Moment before which polling is suspended.
-    not_before: Nanoseconds,
+    suspended_until: Nanoseconds,
     /// Length of the pause after the next preemption.
-    pause: Nanoseconds,
-    crowd: Option<Crowd>,
+    suspension: Nanoseconds,
+    load_average: Option<LoadAverage>,
     /// True if more threads wanted to run than there are processors, at the last check.
-    is_crowded: bool,
+    is_overloaded: bool,
 }
 
 /// Detects that more threads want to run on the machine than it has processors.
 #[derive(Debug)]
-struct Crowd {
+struct LoadAverage {
     /// The kernel's load figures (proc_loadavg(5)).
     load: File,
     processors: u32,
 }
 
-impl Look {
+impl BusyPoll {
     /// Creates the state for the thread that waits for requests at this depth, on processors that are
     /// kept awake or not. `None` if polling does not pay, and on a machine with one processor, which may
     /// be needed to deliver the completions.
-    pub(super) fn new(depth: u32, are_awake: bool) -> Option<Look> {
+    pub(super) fn new(depth: u32, has_idle_hold: bool) -> Option<BusyPoll> {
         let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
-        let share = share(depth, are_awake);
+        let share = cpu_share_percent(depth, has_idle_hold);
         if processors == 1 || share == 0 {
             return None;
         }
-        let crowd = File::open("/proc/loadavg").ok().map(|load| Crowd { load, processors });
-        let is_crowded = crowd.as_ref().is_some_and(Crowd::is_there);
-        Some(Look { crowd, is_crowded, ..Look::at(share, cpu_time()) })
+        let load_average =
+            File::open("/proc/loadavg").ok().map(|load| LoadAverage { load, processors });
+        let is_overloaded = load_average.as_ref().is_some_and(LoadAverage::is_overloaded);
+        Some(BusyPoll { load_average, is_overloaded, ..BusyPoll::with_share(share, cpu_time()) })
     }
 
-    fn at(share: u64, cpu: Nanoseconds) -> Look {
-        Look {
+    fn with_share(share: u64, cpu: Nanoseconds) -> BusyPoll {
+        BusyPoll {
             share,
-            usual: Nanoseconds::ZERO,
-            saved: Nanoseconds::ZERO,
-            looked: Nanoseconds::ZERO,
+            mean_wait: Nanoseconds::ZERO,
+            budget: Nanoseconds::ZERO,
+            polled: Nanoseconds::ZERO,
             waits: 0,
             cpu,
-            not_before: Nanoseconds::ZERO,
-            pause: PAUSE_FIRST,
-            crowd: None,
-            is_crowded: false,
+            suspended_until: Nanoseconds::ZERO,
+            suspension: SUSPENSION_MIN,
+            load_average: None,
+            is_overloaded: false,
         }
     }
 
     /// Returns how long to poll at `now`; zero if that would not pay.
     #[inline]
-    pub(super) fn at_most(&self, now: Nanoseconds) -> Nanoseconds {
-        let is_disturbed = self.is_crowded || now < self.not_before;
-        if is_disturbed || self.usual > LOOK_MOST || self.saved < LOOK_LEAST {
+    pub(super) fn poll_time(&self, now: Nanoseconds) -> Nanoseconds {
+        let is_disturbed = self.is_overloaded || now < self.suspended_until;
+        if is_disturbed || self.mean_wait > POLL_MAX || self.budget < POLL_MIN {
             return Nanoseconds::ZERO;
         }
-        (self.usual * 2).clamp(LOOK_LEAST, LOOK_MOST).min(self.saved)
+        (self.mean_wait * 2).clamp(POLL_MIN, POLL_MAX).min(self.budget)
     }
 
     /// Spins until there is a completion. Returns false if there is none by `until`. Counts the time
     /// spent.
     #[inline]
-    pub(super) fn until(
+    pub(super) fn poll_until(
         &mut self,
         clock: &Clock,
         until: Nanoseconds,
-        mut has_answer: impl FnMut() -> Result<bool, DriveError>,
+        mut has_completion: impl FnMut() -> Result<bool, DriveError>,
     ) -> Result<bool, DriveError> {
         let began = clock.now();
         let mut now = began;
         let found = loop {
-            if has_answer()? {
+            if has_completion()? {
                 break true;
             }
             let before = now;
             now = clock.now();
-            if now.saturating_sub(before) >= SET_ASIDE {
-                self.set_aside(before, now);
+            if now.saturating_sub(before) >= PREEMPTION_GAP {
+                self.note_preemption(before, now);
                 break false;
             }
             if now >= until {
@@ -157,56 +159,56 @@ impl Look {
             }
             std::hint::spin_loop();
         };
-        let looked = now.saturating_sub(began).min(LOOK_MOST);
-        self.saved = self.saved.saturating_sub(looked);
-        self.looked += looked;
+        let polled = now.saturating_sub(began).min(POLL_MAX);
+        self.budget = self.budget.saturating_sub(polled);
+        self.polled += polled;
         Ok(found)
     }
 
     /// Records that the thread was preempted from `from` to `now`.
-    fn set_aside(&mut self, from: Nanoseconds, now: Nanoseconds) {
+    fn note_preemption(&mut self, from: Nanoseconds, now: Nanoseconds) {
         // After a time without preemption longer than the last pause, the pause starts at its shortest
         // again.
-        let is_long_ago = from.saturating_sub(self.not_before) > self.pause;
-        let pause = if is_long_ago { PAUSE_FIRST } else { self.pause };
-        self.not_before = now + pause;
-        self.pause = (pause * 2).min(PAUSE_MOST);
+        let is_long_ago = from.saturating_sub(self.suspended_until) > self.suspension;
+        let suspension = if is_long_ago { SUSPENSION_MIN } else { self.suspension };
+        self.suspended_until = now + suspension;
+        self.suspension = (suspension * 2).min(SUSPENSION_MAX);
     }
 
     /// Records a wait from its beginning to the completion.
     #[inline]
-    pub(super) fn note(&mut self, waited: Nanoseconds) {
+    pub(super) fn note_wait(&mut self, waited: Nanoseconds) {
         // Sixteen waits forget two thirds of the earlier ones; a single pause of the drive does not
         // change the average much.
-        let waited = waited.min(LOOK_MOST * 4);
-        self.usual = Nanoseconds::new((self.usual.nanos() * 15 + waited.nanos()) / 16);
+        let waited = waited.min(POLL_MAX * 4);
+        self.mean_wait = Nanoseconds::new((self.mean_wait.nanos() * 15 + waited.nanos()) / 16);
         self.waits += 1;
-        if self.waits == WAITS_TOGETHER {
-            self.settle(cpu_time());
-            self.is_crowded = self.crowd.as_ref().is_some_and(Crowd::is_there);
+        if self.waits == WAITS_PER_REFILL {
+            self.refill_budget(cpu_time());
+            self.is_overloaded = self.load_average.as_ref().is_some_and(LoadAverage::is_overloaded);
         }
     }
 
     /// Adds a share of the processor time of everything else to the time that may be spent polling.
-    fn settle(&mut self, cpu: Nanoseconds) {
-        let rest = cpu.saturating_sub(self.cpu).saturating_sub(self.looked);
+    fn refill_budget(&mut self, cpu: Nanoseconds) {
+        let rest = cpu.saturating_sub(self.cpu).saturating_sub(self.polled);
         let earned = Nanoseconds::new(rest.nanos() * self.share / 100);
-        self.saved = (self.saved + earned).min(SAVED_MOST);
-        (self.cpu, self.looked, self.waits) = (cpu, Nanoseconds::ZERO, 0);
+        self.budget = (self.budget + earned).min(BUDGET_MAX);
+        (self.cpu, self.polled, self.waits) = (cpu, Nanoseconds::ZERO, 0);
     }
 }
 
-impl Crowd {
-    fn is_there(&self) -> bool {
+impl LoadAverage {
+    fn is_overloaded(&self) -> bool {
         let mut text = [0; 64];
         let length = self.load.read_at(&mut text, 0).unwrap_or(0);
-        wanting_to_run(&text[..length]).is_some_and(|threads| threads > self.processors)
+        runnable_threads(&text[..length]).is_some_and(|threads| threads > self.processors)
     }
 }
 
 /// Returns the number of runnable threads, this one included, as in `/proc/loadavg`: `0.41 0.58 0.57
 /// 3/1254 20519`.
-fn wanting_to_run(text: &[u8]) -> Option<u32> {
+fn runnable_threads(text: &[u8]) -> Option<u32> {
     let fourth = text.split(|&byte| byte == b' ').nth(3)?;
     let running = fourth.split(|&byte| byte == b'/').next()?;
     std::str::from_utf8(running).ok()?.parse().ok()
@@ -228,96 +230,104 @@ mod tests {
     const US: fn(u64) -> Nanoseconds = Nanoseconds::from_micros;
 
     /// Returns a state that has seen waits of `usual`, and has saved up the largest time.
-    fn used_to(usual: Nanoseconds) -> Look {
-        let mut look = Look::at(share(4, false), Nanoseconds::ZERO);
-        for _ in 0..WAITS_TOGETHER - 1 {
-            look.note(usual);
+    fn used_to(mean_wait: Nanoseconds) -> BusyPoll {
+        let mut busy_poll = BusyPoll::with_share(cpu_share_percent(4, false), Nanoseconds::ZERO);
+        for _ in 0..WAITS_PER_REFILL - 1 {
+            busy_poll.note_wait(mean_wait);
         }
-        look.settle(SAVED_MOST * 2);
-        look
+        busy_poll.refill_budget(BUDGET_MAX * 2);
+        busy_poll
     }
 
     #[test]
-    fn only_what_usually_comes_soon_is_looked_for() {
-        let at_most = |usual| used_to(usual).at_most(Nanoseconds::ZERO);
-        assert!((US(50)..=US(60)).contains(&at_most(US(30))), "{}", at_most(US(30)));
-        assert_eq!(at_most(US(90)), LOOK_MOST);
-        assert_eq!(at_most(US(200)), Nanoseconds::ZERO);
+    fn only_what_usually_comes_soon_is_polled_for() {
+        let poll_time = |mean_wait| used_to(mean_wait).poll_time(Nanoseconds::ZERO);
+        assert!((US(50)..=US(60)).contains(&poll_time(US(30))), "{}", poll_time(US(30)));
+        assert_eq!(poll_time(US(90)), POLL_MAX);
+        assert_eq!(poll_time(US(200)), Nanoseconds::ZERO);
     }
 
     #[test]
-    fn looking_takes_its_share_of_the_processor_and_no_more() {
-        let (mut look, clock) = (used_to(US(20)), Clock::start());
-        look.saved = Nanoseconds::ZERO;
-        assert_eq!(look.at_most(clock.now()), Nanoseconds::ZERO);
-        // 72 us of other processor time since the last settlement.
-        look.settle(look.cpu + US(72));
-        assert_eq!(look.saved, US(90));
-        let mut looks = 0;
+    fn polling_takes_its_share_of_the_processor_and_no_more() {
+        let (mut busy_poll, clock) = (used_to(US(20)), Clock::start());
+        busy_poll.budget = Nanoseconds::ZERO;
+        assert_eq!(busy_poll.poll_time(clock.now()), Nanoseconds::ZERO);
+        // 72 us of other processor time since the last refill.
+        busy_poll.refill_budget(busy_poll.cpu + US(72));
+        assert_eq!(busy_poll.budget, US(90));
+        let mut polls = 0;
         loop {
             // Independent of the load of the machine that runs the test.
-            let at_most = look.at_most(look.not_before);
-            if at_most == Nanoseconds::ZERO {
+            let poll_time = busy_poll.poll_time(busy_poll.suspended_until);
+            if poll_time == Nanoseconds::ZERO {
                 break;
             }
-            assert!(!look.until(&clock, clock.now() + at_most, || Ok(false)).unwrap());
-            looks += 1;
+            assert!(!busy_poll.poll_until(&clock, clock.now() + poll_time, || Ok(false)).unwrap());
+            polls += 1;
         }
-        assert!((1..=4).contains(&looks), "{looks} looks");
-        assert!(look.looked >= US(85), "{}", look.looked);
+        assert!((1..=4).contains(&polls), "{polls} polls");
+        assert!(busy_poll.polled >= US(85), "{}", busy_poll.polled);
         // Time spent polling does not earn further time.
-        look.settle(look.cpu + look.looked);
-        assert_eq!(look.at_most(look.not_before), Nanoseconds::ZERO);
+        busy_poll.refill_budget(busy_poll.cpu + busy_poll.polled);
+        assert_eq!(busy_poll.poll_time(busy_poll.suspended_until), Nanoseconds::ZERO);
     }
 
     #[test]
-    fn who_was_set_aside_looks_for_nothing_for_a_while_and_longer_each_time() {
-        let (mut look, clock) = (used_to(US(20)), Clock::start());
+    fn who_was_preempted_polls_for_nothing_for_a_while_and_longer_each_time() {
+        let (mut busy_poll, clock) = (used_to(US(20)), Clock::start());
         let mut pauses = Vec::new();
         for _ in 0..2 {
-            let aside = || {
+            let preempted = || {
                 std::thread::sleep(std::time::Duration::from_millis(2));
                 Ok(false)
             };
             let far = clock.now() + Nanoseconds::from_secs(60);
-            assert!(!look.until(&clock, far, aside).unwrap());
+            assert!(!busy_poll.poll_until(&clock, far, preempted).unwrap());
             let now = clock.now();
-            assert_eq!(look.at_most(now), Nanoseconds::ZERO);
-            pauses.push(look.not_before.saturating_sub(now));
-            look.saved = SAVED_MOST;
-            assert!(look.at_most(look.not_before) > Nanoseconds::ZERO);
+            assert_eq!(busy_poll.poll_time(now), Nanoseconds::ZERO);
+            pauses.push(busy_poll.suspended_until.saturating_sub(now));
+            busy_poll.budget = BUDGET_MAX;
+            assert!(busy_poll.poll_time(busy_poll.suspended_until) > Nanoseconds::ZERO);
         }
         assert!(pauses[1] > pauses[0], "{pauses:?}");
     }
 
     #[test]
-    fn nothing_is_looked_for_where_more_threads_want_to_run_than_can() {
-        assert_eq!(wanting_to_run(b"0.41 0.58 0.57 3/1254 20519\n"), Some(3));
-        assert_eq!(wanting_to_run(b"0.41 0.58"), None);
-        let look = Look { is_crowded: true, ..used_to(US(20)) };
-        assert_eq!(look.at_most(Nanoseconds::ZERO), Nanoseconds::ZERO);
+    fn nothing_is_polled_for_where_more_threads_want_to_run_than_can() {
+        assert_eq!(runnable_threads(b"0.41 0.58 0.57 3/1254 20519\n"), Some(3));
+        assert_eq!(runnable_threads(b"0.41 0.58"), None);
+        let busy_poll = BusyPoll { is_overloaded: true, ..used_to(US(20)) };
+        assert_eq!(busy_poll.poll_time(Nanoseconds::ZERO), Nanoseconds::ZERO);
         let load = File::open("/proc/loadavg").unwrap();
         // This test itself is runnable.
-        assert!(Crowd { load, processors: 0 }.is_there());
+        assert!(LoadAverage { load, processors: 0 }.is_overloaded());
     }
 
     #[test]
-    fn of_several_requests_none_is_looked_for_on_processors_that_do_not_sleep() {
-        assert!(Look::new(4, true).is_none());
-        assert!((1..share(1, false)).contains(&share(1, true)), "{}", share(1, true));
-        assert!((1..share(1, false)).contains(&share(32, false)), "{}", share(32, false));
+    fn of_several_requests_none_is_polled_for_on_processors_that_do_not_sleep() {
+        assert!(BusyPoll::new(4, true).is_none());
+        assert!(
+            (1..cpu_share_percent(1, false)).contains(&cpu_share_percent(1, true)),
+            "{}",
+            cpu_share_percent(1, true)
+        );
+        assert!(
+            (1..cpu_share_percent(1, false)).contains(&cpu_share_percent(32, false)),
+            "{}",
+            cpu_share_percent(32, false)
+        );
     }
 
     #[test]
-    fn an_answer_ends_the_look() {
-        let (mut look, clock) = (used_to(US(20)), Clock::start());
+    fn a_completion_ends_the_poll() {
+        let (mut busy_poll, clock) = (used_to(US(20)), Clock::start());
         let mut asked = 0;
         let until = clock.now() + Nanoseconds::from_secs(60);
         let third = || {
             asked += 1;
             Ok(asked == 3)
         };
-        assert!(look.until(&clock, until, third).unwrap());
+        assert!(busy_poll.poll_until(&clock, until, third).unwrap());
         assert_eq!(asked, 3);
     }
 }

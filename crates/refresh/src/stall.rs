@@ -11,45 +11,45 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Time after which a step is reported.
-pub const FIRST: Duration = Duration::from_secs(2);
+pub const FIRST_REPORT: Duration = Duration::from_secs(2);
 
 /// Time after which the same step is reported again.
-pub const AGAIN: Duration = Duration::from_secs(10);
+pub const REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Time between two checks. Longer than a freeze should last, so that the checks cost nothing.
-const LOOK: Duration = Duration::from_millis(200);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Value when no step is under way.
-const NOTHING: u64 = 0;
+const NO_STEP: u64 = 0;
 
 /// Number of low bits for the step; the bits above hold the time at which the step began.
 const STEP_BITS: u32 = 3;
 
 /// Report of a step that takes longer than it should.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Late {
+pub struct Stall {
     /// Event that is waited for, in words that continue "waiting for".
     pub what: String,
     /// Duration of the step so far.
     pub since: Duration,
     /// Advice; `None` once the step is over.
-    pub way_out: Option<String>,
+    pub advice: Option<String>,
 }
 
 /// Callback for such reports. The watchdog's thread calls it, and the callback may block.
 #[derive(Clone)]
-pub struct Tell(Arc<dyn Fn(&Late) + Send + Sync>);
+pub struct Callback(Arc<dyn Fn(&Stall) + Send + Sync>);
 
-impl Tell {
+impl Callback {
     /// Wraps a callback.
-    pub fn new(tell: impl Fn(&Late) + Send + Sync + 'static) -> Tell {
-        Tell(Arc::new(tell))
+    pub fn new(callback: impl Fn(&Stall) + Send + Sync + 'static) -> Callback {
+        Callback(Arc::new(callback))
     }
 }
 
-impl fmt::Debug for Tell {
+impl fmt::Debug for Callback {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Tell")
+        formatter.write_str("Callback")
     }
 }
 
@@ -69,30 +69,30 @@ pub(crate) enum Step {
 impl Step {
     const ALL: [Step; 4] = [Step::WriteBack, Step::Freeze, Step::Rewrite, Step::Thaw];
 
-    fn words(self, place: &str) -> String {
+    fn description(self, context: &str) -> String {
         match self {
-            Step::WriteBack => format!("what is dirty on {place} to be written back"),
-            Step::Freeze => format!("{place} to be frozen; whoever writes there waits as well"),
+            Step::WriteBack => format!("what is dirty on {context} to be written back"),
+            Step::Freeze => format!("{context} to be frozen; whoever writes there waits as well"),
             Step::Rewrite => format!(
-                "the drive below {place}, which is frozen; whoever writes there waits as well"
+                "the drive below {context}, which is frozen; whoever writes there waits as well"
             ),
-            Step::Thaw => format!("{place} to be thawed; whoever writes there waits as well"),
+            Step::Thaw => format!("{context} to be thawed; whoever writes there waits as well"),
         }
     }
 }
 
 /// File system that the steps belong to.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct StallContext {
     /// Name of the file system, in words.
     pub(crate) name: String,
     /// Advice if the file system does not answer.
-    pub(crate) way_out: String,
+    pub(crate) advice: String,
 }
 
 /// Watchdog of one file system.
 #[derive(Debug)]
-pub struct Lateness {
+pub struct Watchdog {
     begun: Instant,
     /// Beginning and kind of the current step. It is written without a lock: the watching thread may not
     /// get a processor while all writers wait for the thread that writes this value.
@@ -101,26 +101,31 @@ pub struct Lateness {
     _end: Sender<()>,
 }
 
-impl Lateness {
+impl Watchdog {
     /// Starts the watchdog. If no thread can be started, nothing is reported.
-    pub(crate) fn new(place: Place, tell: Tell) -> Lateness {
-        Lateness::timed(place, tell, FIRST, AGAIN)
+    pub(crate) fn new(context: StallContext, callback: Callback) -> Watchdog {
+        Watchdog::with_intervals(context, callback, FIRST_REPORT, REPORT_INTERVAL)
     }
 
-    pub(crate) fn timed(place: Place, tell: Tell, first: Duration, again: Duration) -> Lateness {
-        let now = Arc::new(AtomicU64::new(NOTHING));
+    pub(crate) fn with_intervals(
+        context: StallContext,
+        callback: Callback,
+        first: Duration,
+        again: Duration,
+    ) -> Watchdog {
+        let now = Arc::new(AtomicU64::new(NO_STEP));
         let begun = Instant::now();
         let (end, ended) = channel();
-        let looker = Looker { place, tell, first, again, begun, now: Arc::clone(&now) };
+        let monitor = Monitor { context, callback, first, again, begun, now: Arc::clone(&now) };
         // Nobody joins the thread: the callback may be waiting for the very file system.
-        let builder = std::thread::Builder::new().name("lateness".to_owned());
-        let _ = builder.spawn(move || looker.look(&ended));
-        Lateness { begun, now, _end: end }
+        let builder = std::thread::Builder::new().name("stall-watchdog".to_owned());
+        let _ = builder.spawn(move || monitor.run(&ended));
+        Watchdog { begun, now, _end: end }
     }
 
     /// Sets the step that is waited for from now on; `None` for none.
-    pub(crate) fn wait_for(&self, step: Option<Step>) {
-        let value = step.map_or(NOTHING, |step| {
+    pub(crate) fn set_step(&self, step: Option<Step>) {
+        let value = step.map_or(NO_STEP, |step| {
             let since = self.begun.elapsed().as_millis() as u64;
             since << STEP_BITS | step as u64
         });
@@ -128,45 +133,45 @@ impl Lateness {
     }
 }
 
-struct Looker {
-    place: Place,
-    tell: Tell,
+struct Monitor {
+    context: StallContext,
+    callback: Callback,
     first: Duration,
     again: Duration,
     begun: Instant,
     now: Arc<AtomicU64>,
 }
 
-impl Looker {
-    fn look(&self, ended: &Receiver<()>) {
+impl Monitor {
+    fn run(&self, ended: &Receiver<()>) {
         // Step that was reported, and when.
-        let mut told: Option<(u64, Instant)> = None;
-        while ended.recv_timeout(LOOK.min(self.first)) == Err(RecvTimeoutError::Timeout) {
+        let mut reported: Option<(u64, Instant)> = None;
+        while ended.recv_timeout(CHECK_INTERVAL.min(self.first)) == Err(RecvTimeoutError::Timeout) {
             let now = self.now.load(Ordering::Relaxed);
-            if let Some((before, _)) = told.filter(|(before, _)| *before != now) {
-                self.say(before, false);
-                told = None;
+            if let Some((before, _)) = reported.filter(|(before, _)| *before != now) {
+                self.report(before, false);
+                reported = None;
             }
-            let is_late = self.late_by(now).is_some_and(|(_, since)| since >= self.first);
-            if is_late && told.is_none_or(|(_, at)| at.elapsed() >= self.again) {
-                self.say(now, true);
-                told = Some((now, Instant::now()));
+            let is_late = self.step_duration(now).is_some_and(|(_, since)| since >= self.first);
+            if is_late && reported.is_none_or(|(_, at)| at.elapsed() >= self.again) {
+                self.report(now, true);
+                reported = Some((now, Instant::now()));
             }
         }
     }
 
     /// Returns the step that a value names, and its duration so far; `None` if no step is under way.
-    fn late_by(&self, value: u64) -> Option<(Step, Duration)> {
+    fn step_duration(&self, value: u64) -> Option<(Step, Duration)> {
         let code = value & ((1 << STEP_BITS) - 1);
         let step = Step::ALL.into_iter().find(|&step| step as u64 == code)?;
         let since = Duration::from_millis(value >> STEP_BITS);
         Some((step, self.begun.elapsed().saturating_sub(since)))
     }
 
-    fn say(&self, value: u64, goes_on: bool) {
-        let Some((step, since)) = self.late_by(value) else { return };
-        let way_out = goes_on.then(|| self.place.way_out.clone());
-        (self.tell.0)(&Late { what: step.words(&self.place.name), since, way_out });
+    fn report(&self, value: u64, is_under_way: bool) {
+        let Some((step, since)) = self.step_duration(value) else { return };
+        let advice = is_under_way.then(|| self.context.advice.clone());
+        (self.callback.0)(&Stall { what: step.description(&self.context.name), since, advice });
     }
 }
 
@@ -176,30 +181,30 @@ mod tests {
 
     use super::*;
     use crate::freeze::Freezer;
-    use crate::mounted::Stuck;
+    use crate::loop_mount::HungFileSystem;
 
     /// Starts a watchdog with these times, and returns its reports.
-    fn watched(first: u64, again: u64) -> (Lateness, Receiver<Late>) {
+    fn watched(first: u64, again: u64) -> (Watchdog, Receiver<Stall>) {
         let (to, told) = channel();
-        let tell = Tell::new(move |late| drop(to.send(late.clone())));
-        let place = Place { name: "ext4 on sda1".to_owned(), way_out: "wait".to_owned() };
+        let callback = Callback::new(move |stall| drop(to.send(stall.clone())));
+        let context = StallContext { name: "ext4 on sda1".to_owned(), advice: "wait".to_owned() };
         let of = Duration::from_millis;
-        (Lateness::timed(place, tell, of(first), of(again)), told)
+        (Watchdog::with_intervals(context, callback, of(first), of(again)), told)
     }
 
     #[test]
     fn what_takes_long_is_told_again_and_again_and_that_it_has_come_about() {
-        let (lateness, told) = watched(50, 60);
-        lateness.wait_for(Some(Step::Freeze));
+        let (watchdog, told) = watched(50, 60);
+        watchdog.set_step(Some(Step::Freeze));
         let next = || told.recv_timeout(Duration::from_secs(20)).unwrap();
         let (first, second) = (next(), next());
-        lateness.wait_for(None);
+        watchdog.set_step(None);
         assert!(first.what.starts_with("ext4 on sda1 to be frozen"), "{first:?}");
         assert!(first.since >= Duration::from_millis(50), "{first:?}");
-        assert_eq!(first.way_out.as_deref(), Some("wait"));
+        assert_eq!(first.advice.as_deref(), Some("wait"));
         assert!(second.since > first.since && second.what == first.what, "{second:?}");
         let mut last = next();
-        while last.way_out.is_some() {
+        while last.advice.is_some() {
             last = next();
         }
         assert_eq!(last.what, first.what);
@@ -207,26 +212,26 @@ mod tests {
 
     #[test]
     fn what_does_not_take_long_is_not_told() {
-        let (lateness, told) = watched(60_000, 1);
+        let (watchdog, told) = watched(60_000, 1);
         for step in Step::ALL {
-            lateness.wait_for(Some(step));
+            watchdog.set_step(Some(step));
             std::thread::sleep(Duration::from_millis(2));
         }
-        lateness.wait_for(None);
-        drop(lateness);
+        watchdog.set_step(None);
+        drop(watchdog);
         assert_eq!(told.recv(), Err(std::sync::mpsc::RecvError));
     }
 
     #[test]
     fn users_are_told_within_about_two_seconds() {
-        assert!(FIRST + LOOK <= Duration::from_millis(2_500));
+        assert!(FIRST_REPORT + CHECK_INTERVAL <= Duration::from_millis(2_500));
     }
 
     #[test]
     fn a_freeze_that_does_not_come_about_is_told_while_it_is_waited_for() {
-        let Some(stuck) = Stuck::new("freezes that hang") else { return };
-        let (lateness, told) = watched(200, 200);
-        let mut freezer = Freezer::new(File::open(&stuck.point).unwrap(), lateness).unwrap();
+        let Some(hung) = HungFileSystem::new("freezes that hang") else { return };
+        let (watchdog, told) = watched(200, 200);
+        let mut freezer = Freezer::new(File::open(&hung.point).unwrap(), watchdog).unwrap();
         let asking = std::thread::spawn(move || {
             let outcome = freezer.freeze().map(drop);
             (outcome, freezer)
@@ -234,14 +239,14 @@ mod tests {
         // Whatever is reported or not, the file system goes on.
         let found = [0; 2].map(|_| told.recv_timeout(Duration::from_secs(20)).ok());
         let is_waiting = !asking.is_finished();
-        stuck.goes_on();
+        hung.recover();
         let (outcome, freezer) = asking.join().unwrap();
         drop(freezer);
         assert!(is_waiting, "it hangs");
-        for late in found {
-            let late = late.expect("it is told, and again");
-            assert!(late.what.starts_with("ext4 on sda1 to be frozen"), "{late:?}");
-            assert_eq!(late.way_out.as_deref(), Some("wait"));
+        for stall in found {
+            let stall = stall.expect("it is told, and again");
+            assert!(stall.what.starts_with("ext4 on sda1 to be frozen"), "{stall:?}");
+            assert_eq!(stall.advice.as_deref(), Some("wait"));
         }
         assert!(outcome.is_ok(), "{outcome:?}");
     }

@@ -10,11 +10,11 @@ use rustix::fs::{Mode, OFlags};
 use ssdlab_units::ByteLength;
 
 use crate::buffer::Buffer;
-use crate::interval::{agree, undisturbed};
-use crate::pace::Pace;
-use crate::plan::FreshPace;
+use crate::interval::{readings_agree, time_without_load};
+use crate::plan::FreshReadTime;
 use crate::probe::{Probe, REQUEST};
-use crate::window::{Span, divide};
+use crate::rate_limit::RateLimiter;
+use crate::window::{Span, split_into_windows};
 use crate::{DriveError, ErrorKind, io};
 
 /// Bytes of all baselines together: a few requests on each die of a large drive, and little wear.
@@ -32,7 +32,7 @@ const PASSES_MAX: usize = 50;
 /// A freshly written file without a name (`O_TMPFILE`), which the system removes however the process
 /// ends.
 #[derive(Debug)]
-pub struct Yardstick {
+pub struct WrittenBaseline {
     probe: Probe,
     windows: Vec<Span>,
     /// Seconds per byte without other load, read from end to end: the second fastest reading of each
@@ -40,11 +40,11 @@ pub struct Yardstick {
     /// together.
     pub fresh: f64,
     /// Seconds per byte of the first window, and of the others.
-    pub pace: FreshPace,
+    pub read_time: FreshReadTime,
 }
 
 /// Creates a file without a name in a directory.
-pub(crate) fn nameless(directory: &Path, direct: bool) -> Result<File, DriveError> {
+pub(crate) fn create_unnamed(directory: &Path, direct: bool) -> Result<File, DriveError> {
     let mut flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
     if direct {
         flags |= OFlags::DIRECT;
@@ -62,7 +62,7 @@ pub(crate) fn reserve_of(total: u64) -> u64 {
 }
 
 /// Returns an error if a file of `length` bytes would leave less than the reserve free.
-fn refuse_without_room(directory: &Path, length: u64) -> Result<(), DriveError> {
+fn check_free_space(directory: &Path, length: u64) -> Result<(), DriveError> {
     let found = rustix::fs::statvfs(directory).map_err(|error| {
         io(format!("cannot see the free space of {}", directory.display()), error)
     })?;
@@ -82,7 +82,7 @@ fn refuse_without_room(directory: &Path, length: u64) -> Result<(), DriveError> 
     ))
 }
 
-impl Yardstick {
+impl WrittenBaseline {
     /// Writes a baseline of `length` bytes, which must not be 0, in `directory`, with incompressible
     /// data, and reads it in windows of `window` bytes.
     ///
@@ -93,10 +93,10 @@ impl Yardstick {
         directory: &Path,
         length: u64,
         window: u64,
-        pace: &mut Pace,
-    ) -> Result<Yardstick, DriveError> {
-        refuse_without_room(directory, length)?;
-        let file = nameless(directory, true)?;
+        limiter: &mut RateLimiter,
+    ) -> Result<WrittenBaseline, DriveError> {
+        check_free_space(directory, length)?;
+        let file = create_unnamed(directory, true)?;
         let cannot = |error| io(format!("cannot write in {}", directory.display()), error);
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length)
             .or_else(|error| {
@@ -106,38 +106,42 @@ impl Yardstick {
             .map_err(cannot)?;
         let mut generator = Pcg64Mcg::seed_from_u64(1);
         let mut buffer = Buffer::new(REQUEST as usize);
-        for piece in Span::new(0, length).pieces(REQUEST) {
+        for piece in Span::new(0, length).chunks(REQUEST) {
             generator.fill_bytes(&mut buffer);
             file.write_all_at(&buffer[..piece.length as usize], piece.offset)
                 .map_err(|error| io(format!("cannot write in {}", directory.display()), error))?;
-            pace.spend(piece.length);
+            limiter.throttle(piece.length);
         }
         rustix::fs::fsync(&file).map_err(cannot)?;
-        let windows = divide(&[Span::new(0, length)], window);
-        let mut yardstick =
-            Yardstick { probe: Probe::new(file), windows, fresh: 0.0, pace: FreshPace::even(0.0) };
+        let windows = split_into_windows(&[Span::new(0, length)], window);
+        let mut baseline = WrittenBaseline {
+            probe: Probe::new(file),
+            windows,
+            fresh: 0.0,
+            read_time: FreshReadTime::even(0.0),
+        };
         // Read from end to end, as the windows that are compared with it: for a window that is read by
         // itself, a drive begins to read ahead later than for one that follows another.
-        let mut passes: Vec<Vec<Vec<f64>>> = vec![Vec::new(); yardstick.windows.len()];
+        let mut passes: Vec<Vec<Vec<f64>>> = vec![Vec::new(); baseline.windows.len()];
         for pass in 0..PASSES_MAX {
-            let is_settled = passes.iter().all(|it| agree(it.iter().map(Vec::as_slice)));
+            let is_settled = passes.iter().all(|it| readings_agree(it.iter().map(Vec::as_slice)));
             if pass >= PASSES_MIN && is_settled {
                 break;
             }
-            for (window, passes) in yardstick.windows.iter().zip(&mut passes) {
-                passes.push(yardstick.probe.window(*window, pace)?.seconds);
+            for (window, passes) in baseline.windows.iter().zip(&mut passes) {
+                passes.push(baseline.probe.read_window(*window, limiter)?.seconds);
             }
         }
         let seconds: Vec<f64> =
-            passes.iter().map(|it| undisturbed(it.iter().map(Vec::as_slice))).collect();
-        yardstick.fresh = seconds.iter().sum::<f64>() / length as f64;
-        yardstick.pace = FreshPace::even(yardstick.fresh);
-        let first = yardstick.windows[0].length;
+            passes.iter().map(|it| time_without_load(it.iter().map(Vec::as_slice))).collect();
+        baseline.fresh = seconds.iter().sum::<f64>() / length as f64;
+        baseline.read_time = FreshReadTime::even(baseline.fresh);
+        let first = baseline.windows[0].length;
         if first < length {
             let following = seconds[1..].iter().sum::<f64>() / (length - first) as f64;
-            yardstick.pace = FreshPace { first: seconds[0] / first as f64, following };
+            baseline.read_time = FreshReadTime { first: seconds[0] / first as f64, following };
         }
-        Ok(yardstick)
+        Ok(baseline)
     }
 
     /// Returns the probe, and the window with this number, counted around.
@@ -149,11 +153,11 @@ impl Yardstick {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mounted::Mounted;
+    use crate::loop_mount::LoopMount;
 
     #[test]
     fn it_is_not_written_where_others_could_meet_a_full_file_system() {
-        let Some(mounted) = Mounted::new("ext4", "yardsticks without room") else { return };
+        let Some(mounted) = LoopMount::new("ext4", "yardsticks without room") else { return };
         let (point, length) = (mounted.point(), 4 << 20);
         let found = rustix::fs::statvfs(&point).unwrap();
         // One MiB less than the reserve would stay free.
@@ -161,7 +165,7 @@ mod tests {
         let other = File::create(point.join("other")).unwrap();
         let room = found.f_bavail * found.f_frsize - rest;
         rustix::fs::fallocate(&other, rustix::fs::FallocateFlags::empty(), 0, room).unwrap();
-        let write = || Yardstick::write(&point, length, 1 << 20, &mut Pace::new(None));
+        let write = || WrittenBaseline::write(&point, length, 1 << 20, &mut RateLimiter::new(None));
         let error = write().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSpace);
         assert!(error.to_string().contains("stay free"), "{error}");
@@ -172,14 +176,14 @@ mod tests {
     #[test]
     fn it_has_no_name_and_all_its_windows_are_read() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let mut pace = Pace::new(None);
-        let yardstick = Yardstick::write(directory.path(), 4 << 20, 1 << 20, &mut pace);
+        let mut limiter = RateLimiter::new(None);
+        let baseline = WrittenBaseline::write(directory.path(), 4 << 20, 1 << 20, &mut limiter);
         // Not every file system supports direct I/O; this test is for those that do.
-        let Ok(mut yardstick) = yardstick else { return };
+        let Ok(mut baseline) = baseline else { return };
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
-        assert!(yardstick.fresh > 0.0);
+        assert!(baseline.fresh > 0.0);
         let windows: std::collections::HashSet<Span> =
-            (0..50).map(|number| yardstick.window(number).1).collect();
+            (0..50).map(|number| baseline.window(number).1).collect();
         assert_eq!(windows.len(), 4);
     }
 }

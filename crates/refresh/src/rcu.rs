@@ -25,49 +25,49 @@ use rustix::io::Errno;
 const SETTING: &str = "/sys/kernel/rcu_expedited";
 
 /// Value of the setting when nobody has changed it.
-const AS_USUAL: &[u8] = b"0";
-const HURRIED: &[u8] = b"1";
+const NORMAL: &[u8] = b"0";
+const EXPEDITED: &[u8] = b"1";
 
 /// The setting of the kernel; `None` if this process may not change it.
 #[derive(Debug)]
-pub(crate) struct GracePeriods {
+pub(crate) struct RcuExpedite {
     setting: Option<Arc<File>>,
 }
 
 /// Grace periods are expedited until this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Hurried {
+pub(crate) struct Expedited {
     setting: Option<Arc<File>>,
 }
 
-impl GracePeriods {
+impl RcuExpedite {
     /// Opens the setting of this machine.
-    pub(crate) fn of_kernel() -> GracePeriods {
-        GracePeriods::at(Path::new(SETTING))
+    pub(crate) fn of_kernel() -> RcuExpedite {
+        RcuExpedite::at(Path::new(SETTING))
     }
 
-    fn at(path: &Path) -> GracePeriods {
+    fn at(path: &Path) -> RcuExpedite {
         let open = || {
             let setting = OpenOptions::new().write(true).open(path).ok()?;
             is_ours(&setting, path)?.then(|| Arc::new(setting))
         };
-        GracePeriods { setting: open() }
+        RcuExpedite { setting: open() }
     }
 
     /// Expedites grace periods from now on.
-    pub(crate) fn hurry(&self) -> Hurried {
+    pub(crate) fn expedite(&self) -> Expedited {
         if let Some(setting) = &self.setting {
             // Waits only while another refresh takes the setting back, or checks the lock.
             let lock = || flock(setting, FlockOperation::LockShared);
             if rustix::io::retry_on_intr(lock).is_ok() {
                 // If the kernel refuses, grace periods are not expedited.
-                let _ = setting.write_all_at(HURRIED, 0);
+                let _ = setting.write_all_at(EXPEDITED, 0);
             }
         }
-        Hurried { setting: self.setting.clone() }
+        Expedited { setting: self.setting.clone() }
     }
 
-    /// Returns the descriptor of the setting, for a child that [takes it back](take_back) should this
+    /// Returns the descriptor of the setting, for a child that [restores it](restore) should this
     /// process be killed.
     pub(crate) fn descriptor(&self) -> Option<RawFd> {
         self.setting.as_ref().map(|setting| setting.as_raw_fd())
@@ -75,46 +75,46 @@ impl GracePeriods {
 }
 
 /// Number of times that the lock and the value are checked, and the time between two checks.
-const LOOKS: u32 = 50;
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const LOCK_CHECKS: u32 = 50;
+const LOCK_CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Returns true if the setting has its usual value, or another refresh has changed it; `None` if it
 /// cannot be read. A lock that is held does not prove that a refresh has changed the value: this check
 /// holds the lock for a moment as well, even if somebody else has made the setting.
 fn is_ours(setting: &File, path: &Path) -> Option<bool> {
-    for _ in 0..LOOKS {
+    for _ in 0..LOCK_CHECKS {
         let lock = flock(setting, FlockOperation::NonBlockingLockExclusive);
-        let is_as_usual = std::fs::read(path).ok().map(|value| value.trim_ascii() == AS_USUAL);
+        let is_normal = std::fs::read(path).ok().map(|value| value.trim_ascii() == NORMAL);
         if lock.is_ok() {
             let _ = flock(setting, FlockOperation::Unlock);
         }
-        if is_as_usual? {
+        if is_normal? {
             return Some(true);
         }
         if lock != Err(Errno::WOULDBLOCK) {
             return Some(false);
         }
-        std::thread::sleep(LOOK_AGAIN);
+        std::thread::sleep(LOCK_CHECK_INTERVAL);
     }
     // No check holds the lock for so long: a refresh that freezes holds it.
     Some(true)
 }
 
-impl Drop for Hurried {
+impl Drop for Expedited {
     fn drop(&mut self) {
         if let Some(setting) = &self.setting {
-            take_back(setting.as_raw_fd());
+            restore(setting.as_raw_fd());
         }
     }
 }
 
 /// Restores the usual value, unless another refresh holds the lock. Safe to call after a fork.
-pub(crate) fn take_back(setting: RawFd) {
+pub(crate) fn restore(setting: RawFd) {
     // SAFETY: numbers, and one byte of a constant. If the exclusive lock is not granted, the shared lock
     // is gone.
     unsafe {
         if libc::flock(setting, libc::LOCK_EX | libc::LOCK_NB) == 0 {
-            libc::pwrite(setting, AS_USUAL.as_ptr().cast(), AS_USUAL.len(), 0);
+            libc::pwrite(setting, NORMAL.as_ptr().cast(), NORMAL.len(), 0);
             libc::flock(setting, libc::LOCK_UN);
         }
     }
@@ -125,35 +125,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_hurried_for_a_while_and_what_others_chose_stays() {
+    fn they_are_expedited_for_a_while_and_what_others_chose_stays() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rcu_expedited");
         let holds = || std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, "0\n").unwrap();
-        let periods = GracePeriods::at(&path);
-        let hurried = periods.hurry();
+        let setting = RcuExpedite::at(&path);
+        let expedited = setting.expedite();
         assert_eq!(holds(), "1\n");
-        drop(hurried);
+        drop(expedited);
         assert_eq!(holds(), "0\n");
 
         // Of two at once the last one restores the setting, and the second one sees that a refresh has
         // changed it.
-        let first = periods.hurry();
-        let others = GracePeriods::at(&path);
-        let second = others.hurry();
+        let first = setting.expedite();
+        let others = RcuExpedite::at(&path);
+        let second = others.expedite();
         drop(first);
         assert_eq!(holds(), "1\n");
         drop(second);
         assert_eq!(holds(), "0\n");
 
         std::fs::write(&path, "1\n").unwrap();
-        let chosen = GracePeriods::at(&path);
+        let chosen = RcuExpedite::at(&path);
         assert_eq!(chosen.descriptor(), None);
-        drop(chosen.hurry());
+        drop(chosen.expedite());
         assert_eq!(holds(), "1\n");
 
-        let missing = GracePeriods::at(&directory.path().join("missing"));
-        drop(missing.hurry());
+        let missing = RcuExpedite::at(&directory.path().join("missing"));
+        drop(missing.expedite());
         assert!(!directory.path().join("missing").exists());
     }
     #[test]
@@ -161,12 +161,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rcu_expedited");
         std::fs::write(&path, "1\n").unwrap();
-        let looks = File::open(&path).unwrap();
-        flock(&looks, FlockOperation::LockExclusive).unwrap();
+        let checker = File::open(&path).unwrap();
+        flock(&checker, FlockOperation::LockExclusive).unwrap();
         std::thread::scope(|scope| {
-            let it = scope.spawn(|| GracePeriods::at(&path));
+            let it = scope.spawn(|| RcuExpedite::at(&path));
             std::thread::sleep(Duration::from_millis(10));
-            flock(&looks, FlockOperation::Unlock).unwrap();
+            flock(&checker, FlockOperation::Unlock).unwrap();
             assert_eq!(it.join().unwrap().descriptor(), None);
         });
     }
@@ -183,12 +183,12 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        let periods = GracePeriods::at(&path);
-                        assert!(periods.descriptor().is_some(), "nobody else has chosen anything");
+                        let setting = RcuExpedite::at(&path);
+                        assert!(setting.descriptor().is_some(), "nobody else has chosen anything");
                         for _ in 0..5 {
-                            let hurried = periods.hurry();
+                            let expedited = setting.expedite();
                             assert_eq!(holds(), "1");
-                            drop(hurried);
+                            drop(expedited);
                         }
                     }
                 });

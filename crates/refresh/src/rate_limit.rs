@@ -6,7 +6,7 @@ use ssdlab_units::ByteLength;
 
 /// Keeps the sum of reads and writes below a rate.
 #[derive(Debug)]
-pub struct Pace {
+pub struct RateLimiter {
     /// Bytes per second; `None` for no limit.
     rate: Option<u64>,
     /// Moment at which the bytes so far would be done at that rate.
@@ -16,11 +16,11 @@ pub struct Pace {
 /// Longest pause that later requests may make up for, so that a pause is not followed by a burst.
 const CATCH_UP: Duration = Duration::from_millis(100);
 
-impl Pace {
+impl RateLimiter {
     /// Limits to `rate` per second; `None` or 0 for no limit.
-    pub fn new(rate: Option<ByteLength>) -> Pace {
+    pub fn new(rate: Option<ByteLength>) -> RateLimiter {
         let rate = rate.map(ByteLength::bytes).filter(|&rate| rate > 0);
-        Pace { rate, due: Instant::now() }
+        RateLimiter { rate, due: Instant::now() }
     }
 
     /// Returns how long to wait after another `bytes`.
@@ -32,7 +32,7 @@ impl Pace {
     }
 
     /// Waits as long as needed after `bytes` were read or written.
-    pub fn spend(&mut self, bytes: u64) {
+    pub fn throttle(&mut self, bytes: u64) {
         let wait = self.wait_after(bytes, Instant::now());
         if !wait.is_zero() {
             std::thread::sleep(wait);
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn a_rate_is_kept_and_pauses_are_not_caught_up() {
-        let mut pace = Pace::new(Some(ByteLength::new(1000)));
-        let start = pace.due;
-        assert_eq!(pace.wait_after(500, start), Duration::from_millis(500));
-        assert_eq!(pace.wait_after(500, start), Duration::from_secs(1));
+        let mut limiter = RateLimiter::new(Some(ByteLength::new(1000)));
+        let start = limiter.due;
+        assert_eq!(limiter.wait_after(500, start), Duration::from_millis(500));
+        assert_eq!(limiter.wait_after(500, start), Duration::from_secs(1));
         let later = start + Duration::from_secs(100);
-        assert_eq!(pace.wait_after(1000, later), Duration::from_millis(900));
-        assert_eq!(Pace::new(None).wait_after(u64::MAX, start), Duration::ZERO);
+        assert_eq!(limiter.wait_after(1000, later), Duration::from_millis(900));
+        assert_eq!(RateLimiter::new(None).wait_after(u64::MAX, start), Duration::ZERO);
     }
 }

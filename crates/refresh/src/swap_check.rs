@@ -10,7 +10,7 @@ use ssdlab_blockdev::{DeviceNumber, place};
 
 /// The rewrite target and the active swap of the machine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Swapped<'a> {
+pub(crate) struct SwapCheck<'a> {
     /// The block device.
     pub(crate) device: DeviceNumber,
     /// Device number of the file system on it, as the list of mounts shows it.
@@ -21,19 +21,19 @@ pub(crate) struct Swapped<'a> {
     pub(crate) names: &'a [PathBuf],
 }
 
-impl Swapped<'_> {
+impl SwapCheck<'_> {
     /// Describes active swap on the target, or `None`.
-    pub(crate) fn found(&self) -> Option<String> {
+    pub(crate) fn conflict(&self) -> Option<String> {
         self.names.iter().find_map(|name| {
             let shown = name.display();
-            let lies_there = self.lies_there(name).unwrap_or_else(|error| {
+            let lies_there = self.conflict_of(name).unwrap_or_else(|error| {
                 Some(format!("{shown} is swapped to and cannot be looked at ({error})"))
             });
             lies_there.map(|what| format!("{what}; swapoff {shown} first"))
         })
     }
 
-    fn lies_there(&self, name: &Path) -> io::Result<Option<String>> {
+    fn conflict_of(&self, name: &Path) -> io::Result<Option<String>> {
         let found = fs::metadata(name)?;
         let shown = name.display();
         if found.file_type().is_block_device() {
@@ -69,15 +69,15 @@ mod tests {
         let super_block = place::mount_of_file(&file).unwrap().device;
         let other = DeviceNumber { major: 4095, minor: 1 };
         let names = [path.clone()];
-        let found = |super_block, file, names: &[PathBuf]| {
-            Swapped { device: other, super_block, file, names }.found()
+        let conflict = |super_block, file, names: &[PathBuf]| {
+            SwapCheck { device: other, super_block, file, names }.conflict()
         };
-        assert!(found(super_block, None, &names).unwrap().contains("lies there"));
-        assert_eq!(found(other, None, &names), None);
+        assert!(conflict(super_block, None, &names).unwrap().contains("lies there"));
+        assert_eq!(conflict(other, None, &names), None);
         // If a file is rewritten, only swap on that file counts.
-        assert_eq!(found(super_block, Some((about.dev(), 0)), &names), None);
-        assert!(found(super_block, Some((about.dev(), about.ino())), &names).is_some());
+        assert_eq!(conflict(super_block, Some((about.dev(), 0)), &names), None);
+        assert!(conflict(super_block, Some((about.dev(), about.ino())), &names).is_some());
         let gone = [directory.path().join("gone")];
-        assert!(found(other, None, &gone).unwrap().contains("cannot be looked at"));
+        assert!(conflict(other, None, &gone).unwrap().contains("cannot be looked at"));
     }
 }

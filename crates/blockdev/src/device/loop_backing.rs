@@ -6,22 +6,22 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::super::inode::{Inode, Node};
-use super::super::openers::Wanted;
-use super::super::portable::{is_one_file, path_from};
+use super::super::inode::{Inode, NodeId};
+use super::super::portable::{is_same_file, path_from};
+use super::super::writers::WriteTargets;
 use super::{
-    DeviceNumber, System, disk_of, listed_user_but, names_in, opener, related_in, swaps,
-    unclaimed_user,
+    DeviceNumber, System, disk_of, listed_user_except, names_in, related_in, swaps,
+    unclaimed_writer, unclaimed_writer_of,
 };
 
 /// Largest depth of loop devices on loop devices.
-const DEEPEST: usize = 16;
+const DEPTH_MAX: usize = 16;
 
 /// Describes the user of the backing of a loop device, or of the loop device that this is a partition of;
 /// `None` if the backing is free, or for other devices.
 pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<String>> {
     let mut number = disk_of(number, system)?.unwrap_or(number);
-    for _ in 0..DEEPEST {
+    for _ in 0..DEPTH_MAX {
         let Some(path) = read_backing(&system.directory_of(number))? else { return Ok(None) };
         let name = name_of(number, system)?;
         let shown = path.display();
@@ -30,8 +30,8 @@ pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<S
                 .map(|user| format!("its file {shown} is {user}")));
         };
         let in_use = |user| format!("in use: {user}");
-        let user = match listed_user_but(below, Some(&name), system)? {
-            None => opener(below, system)?.map(in_use),
+        let user = match listed_user_except(below, Some(&name), system)? {
+            None => unclaimed_writer(below, system)?.map(in_use),
             listed => listed,
         };
         let is_claimed = || (system.claimed)(&path).then(|| "taken by the kernel".to_owned());
@@ -44,15 +44,19 @@ pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<S
 }
 
 /// Adds the backing of a loop device, and in turn the backing of that, as far as they are loop devices.
-pub(super) fn add_to(wanted: &mut Wanted, number: DeviceNumber, system: &System) -> io::Result<()> {
+pub(super) fn add_backing(
+    targets: &mut WriteTargets,
+    number: DeviceNumber,
+    system: &System,
+) -> io::Result<()> {
     let mut number = disk_of(number, system)?.unwrap_or(number);
-    for _ in 0..DEEPEST {
+    for _ in 0..DEPTH_MAX {
         let Some(path) = read_backing(&system.directory_of(number))? else { return Ok(()) };
         let Some(below) = (system.number_of)(&path) else {
-            wanted.files.extend(inode_of(&path, &name_of(number, system)?, system));
+            targets.files.extend(inode_of(&path, &name_of(number, system)?, system));
             return Ok(());
         };
-        wanted.devices.extend(related_in(below, system)?);
+        targets.devices.extend(related_in(below, system)?);
         number = disk_of(below, system)?.unwrap_or(below);
     }
     Err(io::Error::other("too many loop devices lie on one another"))
@@ -61,9 +65,9 @@ pub(super) fn add_to(wanted: &mut Wanted, number: DeviceNumber, system: &System)
 /// Returns the file behind the loop device of this name. If the kernel does not report the inode, the
 /// file is the one that the path leads to from here; `None` if that leads nowhere.
 fn inode_of(path: &Path, name: &str, system: &System) -> Option<Inode> {
-    (system.backing_of)(name).ok().or_else(|| match Node::at(path).ok()? {
-        Node::File(inode) => Some(inode),
-        Node::BlockDevice(_) | Node::Other => None,
+    (system.backing_of)(name).ok().or_else(|| match NodeId::at(path).ok()? {
+        NodeId::File(inode) => Some(inode),
+        NodeId::BlockDevice(_) | NodeId::Other => None,
     })
 }
 
@@ -88,7 +92,7 @@ fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<St
         return Ok(Some("swap space".to_owned()));
     }
     let files = inode_of(path, own, system).into_iter().collect();
-    let user = unclaimed_user(&Wanted { devices: Vec::new(), files }, system)?;
+    let user = unclaimed_writer_of(&WriteTargets { devices: Vec::new(), files }, system)?;
     Ok(user.map(|user| format!("in use: {user}")))
 }
 
@@ -96,7 +100,7 @@ fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<St
 /// namespace, only the names are compared.
 fn is_same(one: &Path, other: &Path) -> bool {
     match (fs::metadata(one), fs::metadata(other)) {
-        (Ok(_), Ok(_)) => is_one_file(one, other),
+        (Ok(_), Ok(_)) => is_same_file(one, other),
         _ => one == other,
     }
 }
@@ -109,7 +113,7 @@ fn name_of(number: DeviceNumber, system: &System) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Users;
+    use super::super::Writer;
     use super::*;
 
     const ONE: DeviceNumber = DeviceNumber { major: 7, minor: 1 };
@@ -135,7 +139,7 @@ mod tests {
             sys: root.join("sys"),
             number_of: |path| (path == Path::new("/dev/loop1")).then_some(ONE),
             claimed: |_| false,
-            openers: |_| Ok(Users::Nobody),
+            find_writer: |_| Ok(Writer::Nobody),
             backing_of: |_| Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -176,9 +180,9 @@ mod tests {
         let file = root.path().join("a");
         fs::write(&file, "").unwrap();
         let mut system = system(root.path(), [Path::new("/elsewhere"), &file], "", "");
-        system.openers = |wanted| match wanted.files[..] {
-            [_] => Ok(Users::Program("qemu-nbd (process 7) has it open for writing".to_owned())),
-            _ => Ok(Users::Nobody),
+        system.find_writer = |targets| match targets.files[..] {
+            [_] => Ok(Writer::Program("qemu-nbd (process 7) has it open for writing".to_owned())),
+            _ => Ok(Writer::Nobody),
         };
         let words = user(TWO, &system).unwrap().unwrap();
         let expected = format!(
@@ -191,9 +195,9 @@ mod tests {
         assert_eq!(user(TWO, &system).unwrap(), None);
         system.backing_of = |_| Ok(Inode { file_system: ONE, number: 12 });
         assert!(user(TWO, &system).unwrap().is_some());
-        let mut wanted = Wanted::default();
-        add_to(&mut wanted, TWO, &system).unwrap();
-        assert_eq!(wanted.files, [Inode { file_system: ONE, number: 12 }]);
+        let mut targets = WriteTargets::default();
+        add_backing(&mut targets, TWO, &system).unwrap();
+        assert_eq!(targets.files, [Inode { file_system: ONE, number: 12 }]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use ssdlab_drive::addresses::SplitMix64;
 
-use super::{BlockData, SECTOR_BYTES, SECTOR_WORDS, Stamp, label_of, mixed};
+use super::{BlockData, SECTOR_BYTES, SECTOR_WORDS, Stamp, label_of, splitmix};
 
 /// Number of parts of a sector, of which each use renews one.
 const PARTS: usize = 8;
@@ -20,7 +20,7 @@ const PART_BYTES: usize = PART_WORDS * 8;
 
 /// State of blocks that were made ahead. Their memory belongs to the caller.
 #[derive(Clone, Debug)]
-pub(crate) struct Stock {
+pub(crate) struct PremadeBlocks {
     seed: u64,
     sectors: usize,
     /// Key of each sector, block after block.
@@ -29,18 +29,23 @@ pub(crate) struct Stock {
     uses: Vec<u64>,
 }
 
-impl Stock {
-    /// Creates a stock of `blocks` blocks of `length` bytes, whose data is not made yet. Stocks with
+impl PremadeBlocks {
+    /// Creates a set of `blocks` blocks of `length` bytes, whose data is not made yet. Sets with
     /// different `number` have no data in common.
     ///
     /// # Panics
     /// Panics if the length is not a whole number of sectors.
-    pub(crate) fn new(data: &BlockData, number: u64, blocks: usize, length: usize) -> Stock {
+    pub(crate) fn new(
+        data: &BlockData,
+        number: u64,
+        blocks: usize,
+        length: usize,
+    ) -> PremadeBlocks {
         assert!(length.is_multiple_of(SECTOR_BYTES), "blocks of {length} bytes");
         let sectors = length / SECTOR_BYTES;
-        let mut keys = SplitMix64::new(mixed(number ^ data.seed.rotate_left(16)));
+        let mut keys = SplitMix64::new(splitmix(number ^ data.seed.rotate_left(16)));
         let keys = (0..blocks * sectors).map(|_| keys.next_word()).collect();
-        Stock { seed: data.seed, sectors, keys, uses: vec![0; blocks] }
+        PremadeBlocks { seed: data.seed, sectors, keys, uses: vec![0; blocks] }
     }
 
     /// Makes the data of block number `index`.
@@ -53,7 +58,7 @@ impl Stock {
 
     /// Turns block number `index` into the data of write number `sequence` at byte `place`.
     #[inline]
-    pub(crate) fn take(&mut self, index: usize, block: &mut [u8], mut place: u64, sequence: u64) {
+    pub(crate) fn renew(&mut self, index: usize, block: &mut [u8], mut place: u64, sequence: u64) {
         let uses = self.uses[index] + 1;
         self.uses[index] = uses;
         let part = uses as usize % PARTS;
@@ -83,7 +88,7 @@ pub(super) fn renewals(seed: u64, uses: u64) -> [u64; PARTS] {
 /// Returns the key of a use; 0 before the first use.
 #[inline]
 fn renewal(seed: u64, uses: u64) -> u64 {
-    if uses == 0 { 0 } else { mixed(uses ^ seed.rotate_left(32)) }
+    if uses == 0 { 0 } else { splitmix(uses ^ seed.rotate_left(32)) }
 }
 
 #[cfg(test)]
@@ -98,15 +103,15 @@ mod tests {
 
     /// Returns the blocks of writes one after the other, each to the place after the one before.
     fn written(data: &BlockData, blocks: usize, writes: u64) -> Vec<Vec<u8>> {
-        let mut stock = Stock::new(data, 0, blocks, LENGTH);
+        let mut blocks_ahead = PremadeBlocks::new(data, 0, blocks, LENGTH);
         let mut memory = vec![vec![0; LENGTH]; blocks];
         for (index, block) in memory.iter_mut().enumerate() {
-            stock.make(data, index, block);
+            blocks_ahead.make(data, index, block);
         }
         let mut all = Vec::new();
         for write in 0..writes {
             let index = write as usize % blocks;
-            stock.take(index, &mut memory[index], write * LENGTH as u64, write);
+            blocks_ahead.renew(index, &mut memory[index], write * LENGTH as u64, write);
             all.push(memory[index].clone());
         }
         all
@@ -138,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_within_the_stock_have_no_word_in_common_and_none_is_left_after_eight_uses() {
+    fn writes_within_the_blocks_have_no_word_in_common_and_none_is_left_after_eight_uses() {
         let blocks = 32;
         let all = written(&BlockData::new(2), blocks, 11 * blocks as u64);
         let window: Vec<u8> = all[100..100 + blocks].concat();
@@ -153,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn stocks_with_other_numbers_or_seeds_are_unlike() {
+    fn blocks_with_other_numbers_or_seeds_are_unlike() {
         let block = |seed, number| {
             let data = BlockData::new(seed);
             let mut block = vec![0; LENGTH];
-            Stock::new(&data, number, 1, LENGTH).make(&data, 0, &mut block);
+            PremadeBlocks::new(&data, number, 1, LENGTH).make(&data, 0, &mut block);
             block
         };
         assert_eq!(common(&block(1, 0), &block(1, 1)), 0.0);
