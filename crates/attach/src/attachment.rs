@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::completion_lateness::LatenessHistogram;
-use crate::control::{self, Ask, Control, Detached, Record};
+use crate::control::{self, Control, ControlRequest, Detached, Record};
 use crate::device::{self, LoopDevice};
 use crate::engine::{Engine, Opened, Options, Outcome, Time};
 use crate::error::AttachError;
@@ -498,22 +498,22 @@ impl Shared {
     }
 
     /// Answers a question from the control socket, in JSON.
-    fn answer(&self, ask: Ask) -> String {
+    fn answer(&self, ask: ControlRequest) -> String {
         match ask {
-            Ask::Status => {
+            ControlRequest::Status => {
                 serde_json::to_string(&self.status()).expect("figures are written as JSON")
             }
-            Ask::Blocks => {
+            ControlRequest::Blocks => {
                 serde_json::to_string(&self.engine.blocks()).expect("a picture is written as JSON")
             }
-            Ask::Prometheus => {
+            ControlRequest::Prometheus => {
                 serde_json::to_string(&self.status().prometheus()).expect("text is written as JSON")
             }
-            Ask::PowerCut => {
+            ControlRequest::PowerCut => {
                 self.engine.power_cut();
                 "\"done\"".to_owned()
             }
-            Ask::Detach => {
+            ControlRequest::Detach => {
                 serde_json::to_string(&self.detach_on_request()).expect("words are written as JSON")
             }
         }

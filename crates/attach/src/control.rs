@@ -39,7 +39,7 @@ pub struct Record {
 /// A request to an attached drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Ask {
+pub enum ControlRequest {
     /// Returns the drive's status.
     Status,
     /// Returns the drive's status in the text format of Prometheus.
@@ -85,7 +85,7 @@ impl Control {
     /// Returns an error if the record or the socket cannot be created.
     pub fn start(
         record: &Record,
-        answer: impl Fn(Ask) -> String + Send + 'static,
+        answer: impl Fn(ControlRequest) -> String + Send + 'static,
     ) -> Result<Control, AttachError> {
         let directory = directory()?;
         let socket = directory.join(format!("{}.sock", record.pid));
@@ -132,13 +132,13 @@ impl Drop for Control {
     }
 }
 
-fn serve(stream: UnixStream, answer: &impl Fn(Ask) -> String) -> io::Result<()> {
+fn serve(stream: UnixStream, answer: &impl Fn(ControlRequest) -> String) -> io::Result<()> {
     let patience = Some(Duration::from_secs(2));
     stream.set_read_timeout(patience)?;
     stream.set_write_timeout(patience)?;
     let mut line = String::new();
     BufReader::new((&stream).take(256)).read_line(&mut line)?;
-    let ask: Ask = serde_json::from_str(&line)?;
+    let ask: ControlRequest = serde_json::from_str(&line)?;
     let mut text = answer(ask);
     text.push('\n');
     (&stream).write_all(text.as_bytes())
@@ -273,7 +273,7 @@ const TRIES_MAX: u32 = 3;
 /// # Errors
 /// Returns an error if no process answers for the drive, or the answer cannot be decoded.
 pub fn detach(record: &Record) -> Result<Detached, AttachError> {
-    let answer = ask(record, Ask::Detach)?;
+    let answer = ask(record, ControlRequest::Detach)?;
     serde_json::from_str(&answer).map_err(|_| {
         let message = if answer.is_empty() { "nothing" } else { &answer };
         AttachError::System(format!(
@@ -288,10 +288,11 @@ pub fn detach(record: &Record) -> Result<Detached, AttachError> {
 ///
 /// # Errors
 /// Returns an error if no process answers for the drive, or not in time.
-pub fn ask(record: &Record, ask: Ask) -> Result<String, AttachError> {
+pub fn ask(record: &Record, ask: ControlRequest) -> Result<String, AttachError> {
     let socket = directory()?.join(format!("{}.sock", record.pid));
     let cannot = |error| AttachError::io("ask the drive at", &socket, error);
-    let patience = if ask == Ask::Detach { DETACH_TIMEOUT + DETACH_MARGIN } else { TIMEOUT };
+    let patience =
+        if ask == ControlRequest::Detach { DETACH_TIMEOUT + DETACH_MARGIN } else { TIMEOUT };
     let question = serde_json::to_string(&ask).map_err(|error| cannot(error.into()))?;
     let mut answer = String::new();
     for _ in 0..TRIES_MAX {

@@ -33,7 +33,7 @@ use std::io;
 use std::sync::Arc;
 
 use ssdlab_model::ftl::RequestTag;
-use ssdlab_model::media::{Media, SequenceNumber, SpareArea, TrimRecord};
+use ssdlab_model::media::{Media, OobArea, SequenceNumber, TrimRecord};
 use ssdlab_units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
 
 use crate::image::Image;
@@ -490,7 +490,7 @@ impl Media for Store {
         staged.units[index] = Source::Staged { logical, sum: crc32fast::hash(data) };
     }
 
-    fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, number: SequenceNumber) {
+    fn begin_program(&mut self, first: PhysicalUnit, spare: OobArea<'_>, number: SequenceNumber) {
         // A program unit that is programmed empty was not staged before.
         let program = self.layout.program_of(first);
         if self.receiving.is_some_and(|(receiving, _)| receiving == program) {

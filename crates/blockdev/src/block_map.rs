@@ -10,7 +10,7 @@ use ssdlab_units::{ByteLength, Region};
 
 /// A run of a file's bytes on the block device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
+pub struct MappedExtent {
     /// Byte of the file at which the run begins.
     pub in_file: ByteLength,
     /// Place of the run on the block device of the file system.
@@ -65,7 +65,7 @@ const FS_IOC_FIEMAP: libc::c_ulong = 0xC020_660B;
 ///
 /// # Errors
 /// Returns the error of the file system, also if it does not support FIEMAP.
-pub fn places_of(file: &File) -> io::Result<Vec<Placed>> {
+pub fn file_extents(file: &File) -> io::Result<Vec<MappedExtent>> {
     let mut placed = Vec::new();
     let mut start = 0;
     loop {
@@ -86,7 +86,7 @@ pub fn places_of(file: &File) -> io::Result<Vec<Placed>> {
         }
         let found = &map.extents[..(map.head.mapped as usize).min(BATCH)];
         for extent in found.iter().filter(|extent| extent.flags & FIEMAP_EXTENT_UNUSABLE == 0) {
-            placed.push(Placed {
+            placed.push(MappedExtent {
                 in_file: ByteLength::new(extent.logical),
                 on_device: Region {
                     offset: ByteLength::new(extent.physical),

@@ -20,7 +20,7 @@ use ssdlab_blockdev::text_in;
 pub const PROCESSORS: &str = "processors";
 
 /// Beginning of that fact if they could not.
-pub const KEPT_AWAKE: &str = "kept awake";
+pub const CPU_IDLE_HELD: &str = "kept awake";
 
 /// Files by which the kernel takes requests and reports how its processors sleep; others in tests.
 #[derive(Clone, Debug)]
@@ -128,9 +128,11 @@ impl CpuIdleHold {
             return;
         };
         self.words = Some(match self.request_latency(latency) {
-            Ok(()) if latency.0 == 0 => format!("{KEPT_AWAKE} while measuring (no sleep at all)"),
+            Ok(()) if latency.0 == 0 => {
+                format!("{CPU_IDLE_HELD} while measuring (no sleep at all)")
+            }
             Ok(()) => {
-                format!("{KEPT_AWAKE} while measuring (waking up in {} us at most)", latency.0)
+                format!("{CPU_IDLE_HELD} while measuring (waking up in {} us at most)", latency.0)
             }
             Err(error) => {
                 format!("as the system has it: {}: {error}", self.files.latency_device.display())

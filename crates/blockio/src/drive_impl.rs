@@ -192,7 +192,7 @@ impl Drive for RealDrive {
         self.idle_hold.release_during(|| rest(duration, observer))
     }
 
-    fn make_new(&mut self) -> Result<(), DriveError> {
+    fn purge(&mut self) -> Result<(), DriveError> {
         let Some(device) = self.medium.device() else {
             return Err(DriveError::new(
                 ErrorKind::Unsupported,
@@ -202,7 +202,7 @@ impl Drive for RealDrive {
                 ),
             ));
         };
-        let outcome = self.options.make_new.carry_out(device);
+        let outcome = self.options.purge.carry_out(device);
         if let Err(error) = &outcome
             && error.kind() == ErrorKind::Unsupported
         {
@@ -231,13 +231,13 @@ impl Drive for RealDrive {
     }
 
     fn set_measuring(&mut self, measuring: bool) {
-        match measuring && self.options.keep_awake {
+        match measuring && self.options.hold_cpu_idle {
             true => self.idle_hold.acquire(),
             false => self.idle_hold.release(),
         }
     }
 
-    fn look_at_health(&mut self, when: When) {
+    fn read_health(&mut self, when: When) {
         let path = match (&self.medium, &self.environment.drive) {
             (Medium::Device(device), _) => device.device.clone(),
             (Medium::File { .. }, Some(drive)) => Path::new("/dev").join(&drive.disk),

@@ -38,25 +38,25 @@ mod free_space;
 mod gate;
 mod handle;
 mod lanes;
-mod make_new;
 mod medium;
 mod os;
 mod payload;
 mod phase_runner;
 mod plausibility;
 mod probe;
+mod purge;
 mod synchronous;
 mod target;
 mod threads;
 #[cfg(target_os = "linux")]
 mod uring;
 
-pub use self::cpu_idle::{KEPT_AWAKE, PROCESSORS};
+pub use self::cpu_idle::{CPU_IDLE_HELD, PROCESSORS};
 pub use self::engines::Engine;
 pub use self::gate::{Candidate, Permit, is_block_device};
-pub use self::make_new::MakeNew;
 pub use self::plausibility::EXAMINE_BYTES_MAX;
 pub use self::probe::{PROBE_LENGTH, run_on_null_target};
+pub use self::purge::PurgeMethod;
 
 use std::path::Path;
 
@@ -92,10 +92,10 @@ pub struct RealOptions {
     /// I/O engine.
     pub engine: Engine,
     /// Purge method for a block device before the test.
-    pub make_new: MakeNew,
+    pub purge: PurgeMethod,
     /// True if the processors are kept from sleeping while measuring, if the kernel accepts such requests
     /// from this process.
-    pub keep_awake: bool,
+    pub hold_cpu_idle: bool,
     /// True if a path that does not exist names a file to create. Otherwise such a path is an error,
     /// since it may be the mistyped name of a directory.
     pub create_file: bool,
@@ -107,8 +107,8 @@ impl Default for RealOptions {
             require_direct: true,
             reserve: None,
             engine: Engine::default(),
-            make_new: MakeNew::default(),
-            keep_awake: true,
+            purge: PurgeMethod::default(),
+            hold_cpu_idle: true,
             create_file: false,
         }
     }
@@ -217,7 +217,7 @@ impl RealDrive {
     /// Returns an error if the block device cannot be purged by the chosen method, as far as that can be
     /// known without doing it.
     pub fn check_purge(&self) -> Result<(), DriveError> {
-        self.medium.device().map_or(Ok(()), |device| self.options.make_new.check(device))
+        self.medium.device().map_or(Ok(()), |device| self.options.purge.check(device))
     }
 
     /// Describes the share of the drive's rated endurance that `bytes` of writes use; `None` if no SMART

@@ -9,7 +9,7 @@ use ssdlab_error::{DriveError, ErrorKind};
 use super::file::OwnFile;
 use super::gate::OpenDevice;
 use super::handle::Handle;
-use super::make_new;
+use super::purge;
 use super::target::Target;
 
 /// A file or a block device.
@@ -68,7 +68,7 @@ impl Medium {
     /// Trims a region: discards it, or gives its space back to the file system.
     pub(super) fn trim(&self, region: Region) -> Result<(), DriveError> {
         match self {
-            Medium::Device(device) => make_new::discard(device, region),
+            Medium::Device(device) => purge::discard(device, region),
             Medium::File { .. } => self.file()?.punch_hole(region),
         }
     }

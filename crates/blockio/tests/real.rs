@@ -395,7 +395,7 @@ fn a_probe_gives_a_figure_and_stays_within_the_file() {
 fn what_a_file_cannot_do_is_said() {
     let directory = scratch();
     let mut drive = open(directory.path(), MIB);
-    assert_eq!(drive.make_new().unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(drive.purge().unwrap_err().kind(), ErrorKind::Unsupported);
     assert!(drive.inside().is_none());
     let wrong = phase(Pattern::Random, Mix::WRITE, KIB * 4, MIB * 2);
     let error = drive.run_phase(&wrong, &mut Unobserved).unwrap_err();

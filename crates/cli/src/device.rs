@@ -3,7 +3,9 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use ssdlab_blockio::{Candidate, Engine, MakeNew, Permit, RealDrive, RealOptions, is_block_device};
+use ssdlab_blockio::{
+    Candidate, Engine, Permit, PurgeMethod, RealDrive, RealOptions, is_block_device,
+};
 use ssdlab_drive::simulated;
 use ssdlab_drive::{Drive, DriveError, ErrorKind};
 use ssdlab_lab::experiment::{self, Experiment, Settings};
@@ -36,7 +38,7 @@ pub enum Gate {
 pub fn refuse_unused_options(
     gate: &Gate,
     target: &Target,
-    make_new: Option<PurgeArgument>,
+    method: Option<PurgeArgument>,
     consent: &Consent,
 ) -> Result<(), Failure> {
     let what = match gate {
@@ -49,7 +51,7 @@ pub fn refuse_unused_options(
         "--destroy-data"
     } else if consent.confirm.is_some() {
         "--confirm"
-    } else if make_new.is_some() && !target.is_simulated() {
+    } else if method.is_some() && !target.is_simulated() {
         "--purge"
     } else {
         return Ok(());
@@ -78,17 +80,20 @@ pub fn refuse_unused_create_file(
 }
 
 /// Returns the purge method for a block device.
-pub fn purge_method(argument: Option<PurgeArgument>, target: &Target) -> Result<MakeNew, Failure> {
+pub fn purge_method(
+    argument: Option<PurgeArgument>,
+    target: &Target,
+) -> Result<PurgeMethod, Failure> {
     match argument {
         Some(PurgeArgument::Format) if !target.is_simulated() => Err(Failure::usage(
             "--purge format is for simulated drives; nvme-format formats a real one and erases \
              it"
             .to_owned(),
         )),
-        None | Some(PurgeArgument::Discard | PurgeArgument::Format) => Ok(MakeNew::Discard),
-        Some(PurgeArgument::NvmeFormat) => Ok(MakeNew::NvmeFormat),
-        Some(PurgeArgument::AtaSecureErase) => Ok(MakeNew::AtaSecureErase),
-        Some(PurgeArgument::None) => Ok(MakeNew::Nothing),
+        None | Some(PurgeArgument::Discard | PurgeArgument::Format) => Ok(PurgeMethod::Discard),
+        Some(PurgeArgument::NvmeFormat) => Ok(PurgeMethod::NvmeFormat),
+        Some(PurgeArgument::AtaSecureErase) => Ok(PurgeMethod::AtaSecureErase),
+        Some(PurgeArgument::None) => Ok(PurgeMethod::Nothing),
     }
 }
 
@@ -109,15 +114,15 @@ pub fn engine(argument: EngineArgument, target: &Target) -> Result<Engine, Failu
 }
 
 /// Returns the purge method for a simulated drive.
-pub fn simulated_purge_method(argument: Option<PurgeArgument>) -> simulated::MakeNew {
+pub fn simulated_purge_method(argument: Option<PurgeArgument>) -> simulated::PurgeMethod {
     match argument {
-        None => simulated::MakeNew::Factory,
-        Some(PurgeArgument::Discard) => simulated::MakeNew::Discard,
-        Some(PurgeArgument::Format) => simulated::MakeNew::Format,
+        None => simulated::PurgeMethod::Factory,
+        Some(PurgeArgument::Discard) => simulated::PurgeMethod::Discard,
+        Some(PurgeArgument::Format) => simulated::PurgeMethod::Format,
         Some(PurgeArgument::NvmeFormat | PurgeArgument::AtaSecureErase) => {
-            simulated::MakeNew::SecureErase
+            simulated::PurgeMethod::SecureErase
         }
-        Some(PurgeArgument::None) => simulated::MakeNew::Nothing,
+        Some(PurgeArgument::None) => simulated::PurgeMethod::Nothing,
     }
 }
 
@@ -206,12 +211,12 @@ pub fn open(
     options: RealOptions,
     terminal: &Terminal,
 ) -> Result<RealDrive, Failure> {
-    let make_new = options.make_new;
+    let method = options.purge;
     let drive = RealDrive::open_device(permit, options).map_err(LabError::from)?;
-    let how = match make_new {
-        MakeNew::Discard | MakeNew::Nothing => return Ok(drive),
-        MakeNew::NvmeFormat => "NVMe Format with user data erase",
-        MakeNew::AtaSecureErase => {
+    let how = match method {
+        PurgeMethod::Discard | PurgeMethod::Nothing => return Ok(drive),
+        PurgeMethod::NvmeFormat => "NVMe Format with user data erase",
+        PurgeMethod::AtaSecureErase => {
             "ATA Security Erase. It sets the password 'ssdlab' first, which the erase takes away; \
              after a power failure meanwhile, hdparm --security-disable ssdlab does"
         }

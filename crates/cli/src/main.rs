@@ -22,14 +22,14 @@ mod terminal;
 use std::process::ExitCode;
 
 use clap::FromArgMatches;
-use ssdlab_drive::memory::LargePages;
+use ssdlab_drive::memory::HugePageAllocator;
 
 use crate::cli::Cli;
 use crate::terminal::Terminal;
 
 // The maps of a simulated drive are large and accessed at random.
 #[global_allocator]
-static ALLOCATOR: LargePages = LargePages;
+static ALLOCATOR: HugePageAllocator = HugePageAllocator;
 
 fn main() -> ExitCode {
     if ssdlab_lab::experiment::discard::run_guard_if_requested() {

@@ -1,14 +1,14 @@
 //! Memory check: refuses runs that need more memory than is available.
 
 use ssdlab_lab::Target;
-use ssdlab_lab::memory::{Need, available};
+use ssdlab_lab::memory::{MemoryEstimate, available};
 use ssdlab_units::ByteLength;
 
 use crate::failure::{Exit, Failure};
 use crate::terminal::Terminal;
 
 /// Refuses a run that needs more memory than is available; returns the number of workloads that may run in parallel.
-pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
+pub fn check(target: &Target, need: &MemoryEstimate) -> Result<usize, Failure> {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let Some(available) = available() else { return Ok(processors) };
     if need.least() <= available {
@@ -32,7 +32,7 @@ pub fn check(target: &Target, need: &Need) -> Result<usize, Failure> {
 const MIN_ANNOUNCED_MEMORY: ByteLength = ByteLength::new(2 << 30);
 
 /// Prints how much memory the run will need, if that is much.
-pub fn announce(need: &Need, terminal: &Terminal) {
+pub fn announce(need: &MemoryEstimate, terminal: &Terminal) {
     if need.least() >= MIN_ANNOUNCED_MEMORY && !terminal.quiet {
         let memory = rounded(need.least());
         terminal.note(&format!("This takes about {memory} of memory, most of it for the map."));
@@ -41,7 +41,7 @@ pub fn announce(need: &Need, terminal: &Terminal) {
 
 /// Returns the number of runs that may be made in parallel, at most `wanted`, if each needs `need`; refuses if there is
 /// too little memory for one.
-pub fn parallel_runs(need: &Need, wanted: usize) -> Result<usize, Failure> {
+pub fn parallel_runs(need: &MemoryEstimate, wanted: usize) -> Result<usize, Failure> {
     let Some(available) = available() else { return Ok(wanted) };
     match available.bytes() / need.least().bytes().max(1) {
         0 => Err(Failure::new(
@@ -73,8 +73,11 @@ mod tests {
     #[test]
     fn what_is_too_much_is_said_with_a_drive_that_fits() {
         let target = Target::parse("sim:").unwrap();
-        let need =
-            Need { throughout: ByteLength::new(1 << 50), per_copy: ByteLength::ZERO, copies: 0 };
+        let need = MemoryEstimate {
+            throughout: ByteLength::new(1 << 50),
+            per_copy: ByteLength::ZERO,
+            copies: 0,
+        };
         let error = check(&target, &need).unwrap_err().chain().concat();
         assert!(error.contains("1048576 GiB of memory"), "{error}");
     }

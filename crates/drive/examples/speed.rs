@@ -10,14 +10,14 @@
 mod common;
 
 use common::{configuration, phase, with_cached_map, with_extent_map};
-use ssdlab_drive::memory::LargePages;
+use ssdlab_drive::memory::HugePageAllocator;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Drive, Mix, Pattern, Phase, PhaseResult, Region, Unobserved};
 use ssdlab_model::Configuration;
 use ssdlab_units::{ByteLength, GIB, KIB, MIB};
 
 #[global_allocator]
-static ALLOCATOR: LargePages = LargePages;
+static ALLOCATOR: HugePageAllocator = HugePageAllocator;
 
 fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

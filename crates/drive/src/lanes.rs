@@ -9,7 +9,7 @@ use ssdlab_units::{ByteLength, Nanoseconds};
 
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{Latencies, PhaseResult};
-use crate::phase::{DEPTH_MOST, Region};
+use crate::phase::{MAX_DEPTH, Region};
 
 /// Operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -115,17 +115,17 @@ impl LaneResult {
 }
 
 /// Maximum number of lanes that run at the same time.
-pub const MOST_LANES: usize = 256;
+pub const MAX_LANES: usize = 256;
 
 /// Checks the lanes as far as possible before they run.
 pub fn check(lanes: &[Lane<'_>]) -> Result<(), DriveError> {
     let wrong = |what: String| Err(DriveError::new(ErrorKind::Usage, what));
-    if lanes.is_empty() || lanes.len() > MOST_LANES {
-        return wrong(format!("{} workloads at once: 1 to {MOST_LANES} can be", lanes.len()));
+    if lanes.is_empty() || lanes.len() > MAX_LANES {
+        return wrong(format!("{} workloads at once: 1 to {MAX_LANES} can be", lanes.len()));
     }
-    match lanes.iter().find(|lane| lane.depth == 0 || lane.depth > DEPTH_MOST) {
+    match lanes.iter().find(|lane| lane.depth == 0 || lane.depth > MAX_DEPTH) {
         Some(lane) => {
-            wrong(format!("'{}': depth {} is not from 1 to {DEPTH_MOST}", lane.name, lane.depth))
+            wrong(format!("'{}': depth {} is not from 1 to {MAX_DEPTH}", lane.name, lane.depth))
         }
         None => Ok(()),
     }

@@ -200,7 +200,7 @@ pub trait Template: Sync {
 
     /// Returns another drive of the same kind, purged by the chosen method. If the method is not to purge,
     /// returns a drive in the state of this one.
-    fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError>;
+    fn copy_purged(&self) -> Result<Box<dyn Drive + Send>, DriveError>;
 
     /// Returns two drives in RAID 1, each in exactly the state of this one: all data written to this drive
     /// was written to both.
@@ -293,10 +293,10 @@ pub trait Drive {
     ) -> Result<(), DriveError>;
 
     /// Purges the drive by its purge method, so that it is as new.
-    fn make_new(&mut self) -> Result<(), DriveError>;
+    fn purge(&mut self) -> Result<(), DriveError>;
 
     /// Sets the purge method of a simulated drive. The method of a real drive was set when it was opened.
-    fn choose_make_new(&mut self, how: simulated::MakeNew) -> Result<(), DriveError> {
+    fn set_purge_method(&mut self, how: simulated::PurgeMethod) -> Result<(), DriveError> {
         let message = format!("this drive cannot be {}", how.words());
         Err(DriveError::new(ErrorKind::Unsupported, message))
     }
@@ -330,7 +330,7 @@ pub trait Drive {
     fn set_measuring(&mut self, _measuring: bool) {}
 
     /// Reads temperature, wear and errors of a real drive, for its description.
-    fn look_at_health(&mut self, _when: When) {}
+    fn read_health(&mut self, _when: When) {}
 
     /// Returns remarks on the drive's answers: that they came from elsewhere, or that they depend on the
     /// data. Called at the end of a run. On a real drive, data is written to its first addresses for that.

@@ -2,7 +2,7 @@
 //!
 //! The maps of a simulated drive are hundreds of megabytes, touched at random: with pages of
 //! 4 KiB most touches also miss the processor's address translation. On Linux a program has to
-//! ask for large pages; [`LargePages`] is an allocator that does so for every large allocation
+//! ask for large pages; [`HugePageAllocator`] is an allocator that does so for every large allocation
 //! and leaves the rest to the system.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -14,7 +14,7 @@ const MIN_ADVISED_SIZE: usize = 8 << 20;
 const HUGE_PAGE_SIZE: usize = 2 << 20;
 
 /// The system's allocator, with large pages for large allocations.
-pub struct LargePages;
+pub struct HugePageAllocator;
 
 /// Asks for large pages for the range that begins at `pointer`. If they are refused, only the speed
 /// changes.
@@ -30,7 +30,7 @@ fn advise(pointer: *mut u8, size: usize) {
 }
 
 // SAFETY: every call is passed on to the system's allocator as it is.
-unsafe impl GlobalAlloc for LargePages {
+unsafe impl GlobalAlloc for HugePageAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`.
         let pointer = unsafe { System.alloc(layout) };

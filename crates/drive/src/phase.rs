@@ -8,7 +8,7 @@ use crate::error::{DriveError, ErrorKind};
 use crate::skew::Skew;
 
 /// Maximum number of requests in flight.
-pub const DEPTH_MOST: u32 = 4096;
+pub const MAX_DEPTH: u32 = 4096;
 
 /// Order in which blocks are addressed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -176,8 +176,8 @@ impl Phase {
                 self.region.end()
             ));
         }
-        if self.depth == 0 || self.depth > DEPTH_MOST {
-            return wrong(format!("depth {} is not from 1 to {DEPTH_MOST}", self.depth));
+        if self.depth == 0 || self.depth > MAX_DEPTH {
+            return wrong(format!("depth {} is not from 1 to {MAX_DEPTH}", self.depth));
         }
         if self.mix.read_percent > 100 {
             return wrong(format!("{} percent reads", self.mix.read_percent));

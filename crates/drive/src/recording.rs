@@ -265,7 +265,7 @@ mod tests {
         write(&mut drive, "fill", Pattern::Sequential, 1);
         let mut copy = drive.copy();
         write(&mut *copy, "of the copy", Pattern::Random, 1);
-        drive.make_new().unwrap();
+        drive.purge().unwrap();
         write(&mut drive, "of the new one", Pattern::Sequential, 1);
         let steps: Vec<Vec<String>> = recorder.tracks().into_iter().map(|it| it.steps).collect();
         assert_eq!(steps.len(), 3, "{steps:?}");

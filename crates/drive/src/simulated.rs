@@ -24,9 +24,9 @@ mod trim_path;
 pub use trim_path::{TrimEnd, TrimPath};
 
 use ssdlab_model::Configuration;
-use ssdlab_model::age::{AgeError, Past};
 use ssdlab_model::bad_blocks::EndOfLife;
 use ssdlab_model::format::FormatError;
+use ssdlab_model::precondition::{Past, PreconditionError};
 use ssdlab_nand::geometry::GeometryError;
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
@@ -58,7 +58,7 @@ pub enum Request {
 
 /// Purge method of a simulated drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MakeNew {
+pub enum PurgeMethod {
     /// Replaced by another drive from the factory, without wear, in no time.
     #[default]
     Factory,
@@ -72,15 +72,15 @@ pub enum MakeNew {
     Nothing,
 }
 
-impl MakeNew {
+impl PurgeMethod {
     /// Returns the method as words of a sentence.
     pub fn words(self) -> &'static str {
         match self {
-            MakeNew::Factory => "replaced by a new one",
-            MakeNew::Discard => "discarded as a whole",
-            MakeNew::Format => "formatted without erase",
-            MakeNew::SecureErase => "erased (secure erase)",
-            MakeNew::Nothing => "taken as it is",
+            PurgeMethod::Factory => "replaced by a new one",
+            PurgeMethod::Discard => "discarded as a whole",
+            PurgeMethod::Format => "formatted without erase",
+            PurgeMethod::SecureErase => "erased (secure erase)",
+            PurgeMethod::Nothing => "taken as it is",
         }
     }
 }
@@ -101,7 +101,7 @@ pub struct SimulatedDrive {
     powered_on_at: Instant,
     /// Time since then in which at least one request was with the drive.
     busy: Nanoseconds,
-    purge_method: MakeNew,
+    purge_method: PurgeMethod,
     /// Duration of the latest purge; `None` if there was none, or it took no time.
     purge_duration: Option<Nanoseconds>,
     /// Records the internal state of the drive, and of the drives that replace it.
@@ -142,14 +142,14 @@ impl SimulatedDrive {
             now: ready_at,
             powered_on_at: ready_at,
             busy: Nanoseconds::ZERO,
-            purge_method: MakeNew::default(),
+            purge_method: PurgeMethod::default(),
             purge_duration: None,
             recorder: None,
         })
     }
 
     /// Returns an SSD that is full and in the steady state of random writes, without having been written;
-    /// see [`ssdlab_model::age`].
+    /// see [`ssdlab_model::precondition`].
     ///
     /// # Errors
     /// Returns an error if there is no closed form for the drive, or if no such drive can exist.
@@ -157,7 +157,7 @@ impl SimulatedDrive {
         name: impl Into<String>,
         configuration: Configuration,
         past: Past,
-    ) -> Result<Self, AgeError> {
+    ) -> Result<Self, PreconditionError> {
         let model = preconditioned_model(&configuration, past)?;
         Ok(SimulatedDrive {
             name: name.into(),
@@ -170,7 +170,7 @@ impl SimulatedDrive {
             now: Instant::START,
             powered_on_at: Instant::START,
             busy: Nanoseconds::ZERO,
-            purge_method: MakeNew::default(),
+            purge_method: PurgeMethod::default(),
             purge_duration: None,
             recorder: None,
         })
@@ -196,7 +196,7 @@ impl SimulatedDrive {
     }
 
     /// Notes for the report that nothing was ever written to the drive.
-    pub fn known_as_new(mut self) -> Self {
+    pub fn mark_as_new(mut self) -> Self {
         self.began_new = true;
         self
     }
@@ -263,7 +263,7 @@ impl SimulatedDrive {
     }
 
     /// Lets the drive's time pass until `until`, and until all submitted requests are answered.
-    pub fn pass_until(&mut self, until: Instant) {
+    pub fn advance_to(&mut self, until: Instant) {
         while self.next_answer(responder::LATEST).is_some() {}
         self.now = self.now.max(until);
     }
@@ -291,13 +291,13 @@ impl Template for SimulatedDrive {
         Box::new(self.clone())
     }
 
-    fn copy_new(&self) -> Result<Box<dyn Drive + Send>, DriveError> {
-        if self.purge_method == MakeNew::Factory {
+    fn copy_purged(&self) -> Result<Box<dyn Drive + Send>, DriveError> {
+        if self.purge_method == PurgeMethod::Factory {
             return Ok(Box::new(self.rebuild_as(self.name.clone(), self.composition.clone())?));
         }
         let mut copy = self.clone();
-        if self.purge_method != MakeNew::Nothing {
-            copy.make_new()?;
+        if self.purge_method != PurgeMethod::Nothing {
+            copy.purge()?;
         }
         Ok(Box::new(copy))
     }
@@ -351,20 +351,20 @@ impl SimulatedDrive {
 
 impl SimulatedDrive {
     /// Returns the purge method that is used when a protocol asks for a purge.
-    pub fn way_to_make_new(&self) -> MakeNew {
+    pub fn purge_method(&self) -> PurgeMethod {
         self.purge_method
     }
 
     /// Returns true if a purge replaces the drive by one from the factory although it was loaded from a
     /// saved state, so that the saved state has no effect any more.
-    pub fn forgets_what_was_saved(&self) -> bool {
-        self.purge_method == MakeNew::Factory && self.composition.has_saved()
+    pub fn purge_discards_saved_state(&self) -> bool {
+        self.purge_method == PurgeMethod::Factory && self.composition.has_saved()
     }
 
     /// Returns the purge method and the duration of the purge as a fact for the report.
     fn purge_fact(&self) -> Option<(String, String)> {
         let words = match (self.purge_method, self.purge_duration) {
-            (MakeNew::Factory, _) => return None,
+            (PurgeMethod::Factory, _) => return None,
             (how, None) => format!("{} where the protocol has a new drive", how.words()),
             (how, Some(took)) => format!("{}, which took {took}", how.words()),
         };

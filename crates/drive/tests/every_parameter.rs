@@ -302,14 +302,14 @@ fn observable_results(changes: &[(&str, &str)]) -> Result<String, String> {
         let _ = writeln!(text, "{request:?}: {}", end.since(at).nanos());
         at = at.max(end);
     }
-    drive.pass_until(at);
+    drive.advance_to(at);
     // Less than a moment of idleness for some drives, and a night.
     for seconds in [1, 3600] {
         drive.rest(Nanoseconds::from_secs(seconds), &mut Unobserved).expect("a rest");
         let _ = writeln!(text, "{:?}", drive.inside());
         let trimmed = drive.send(drive.now() + gap, Request::Read(part));
         let _ = writeln!(text, "trimmed: {trimmed:?}");
-        drive.pass_until(trimmed.expect("it lies within the drive"));
+        drive.advance_to(trimmed.expect("it lies within the drive"));
     }
     let stored = drive.store(Nanoseconds::from_secs(400 * 86_400));
     let read = drive.send(drive.now() + gap, Request::Read(Region::first(MIB * 4)));

@@ -125,7 +125,7 @@ impl<'d> RequestQueue<'d> {
     fn submit(&mut self, at: Instant, request: Request, batch: Batch) -> Result<(), DriveError> {
         while self.next_answer(at).is_some() {}
         if self.in_flight.is_empty() && at >= self.last_end + IDLE_AFTER {
-            self.drive.pass_until(self.last_end);
+            self.drive.advance_to(self.last_end);
             self.drive.rest(at.since(self.last_end), &mut Unobserved)?;
             self.last_end = at;
         }

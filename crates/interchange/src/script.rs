@@ -28,7 +28,7 @@ pub enum Step {
     /// Leaves the drive idle.
     Rest(Nanoseconds),
     /// Trims the whole target; a file is replaced by a new one.
-    MakeNew,
+    Purge,
 }
 
 /// Protocol of an experiment, with the target and the texts of a script.
@@ -36,7 +36,7 @@ pub enum Step {
 pub struct Script {
     /// Name of the experiment.
     pub experiment: String,
-    /// Question that the experiment answers.
+    /// SweepRequest that the experiment answers.
     pub question: String,
     /// Tag by which `import` recognises the results; see [`Tag`].
     pub tag: Tag,

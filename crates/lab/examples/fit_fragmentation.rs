@@ -11,7 +11,7 @@
 #[path = "../tests/published/table.rs"]
 mod table;
 
-use ssdlab_drive::memory::LargePages;
+use ssdlab_drive::memory::HugePageAllocator;
 use ssdlab_drive::simulated::SimulatedDrive;
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Unobserved};
 use ssdlab_model::profile::Profile;
@@ -19,7 +19,7 @@ use ssdlab_units::{ByteLength, KIB, MIB, Nanoseconds};
 use table::PUBLISHED;
 
 #[global_allocator]
-static ALLOCATOR: LargePages = LargePages;
+static ALLOCATOR: HugePageAllocator = HugePageAllocator;
 
 /// A smaller file than the published 4 GiB, for speed: amounts shrink with it, so the shares of
 /// blocks moved, which is all that matters, are the same.

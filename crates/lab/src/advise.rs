@@ -7,7 +7,7 @@ mod trial;
 use std::fmt::Write as _;
 use std::time::Instant;
 
-use ssdlab_model::age::Workload;
+use ssdlab_model::precondition::Workload;
 
 pub use self::load::Load;
 use self::trial::{SpareResult, measure_spare, profile_of};

@@ -1,7 +1,7 @@
 //! Converts results of fio to a report with the same table as `job`, so that both can be compared.
 
 use ssdlab_interchange::fio::JobFile;
-use ssdlab_interchange::fio::json::{FioJob, FioRun, Side};
+use ssdlab_interchange::fio::json::{FioJob, FioRun, KindResult};
 
 use crate::experiment::job_table::{self, JobRow, PERCENTILES};
 use crate::experiment::{Experiment, Record, job};
@@ -113,7 +113,7 @@ fn code(name: &str) -> String {
     name.to_lowercase().replace([' ', '.'], "_")
 }
 
-fn histogram(name: &str, side: &Side) -> Option<LatencyHistogram> {
+fn histogram(name: &str, side: &KindResult) -> Option<LatencyHistogram> {
     if side.bins.is_empty() {
         return None;
     }
@@ -162,7 +162,7 @@ fn add_doubts(jobs: &[(String, &FioJob)], record: &mut Record) {
         );
         record.add_finding(Level::Warning, "page-cache", text);
     }
-    let is_completion = |side: &Side| side.requests > 0 && side.is_completion;
+    let is_completion = |side: &KindResult| side.requests > 0 && side.is_completion;
     if jobs.iter().any(|(_, job)| job.sides[..3].iter().any(is_completion)) {
         let text = "Percentiles are fio's clat, which leaves out the time of handing a request \
                     over; means are its lat, which has it.";

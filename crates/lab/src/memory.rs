@@ -14,7 +14,7 @@ const PROCESS_OVERHEAD: ByteLength = ByteLength::new(64 << 20);
 
 /// Estimated memory of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
+pub struct MemoryEstimate {
     /// Memory for the whole run.
     pub throughout: ByteLength,
     /// Memory of each workload that runs in parallel with others.
@@ -23,9 +23,9 @@ pub struct Need {
     pub copies: u32,
 }
 
-impl Need {
+impl MemoryEstimate {
     /// Returns the memory of `plan` on `target`; `None` for a real drive.
-    pub fn of(target: &Target, plan: &Plan) -> Option<Need> {
+    pub fn of(target: &Target, plan: &Plan) -> Option<MemoryEstimate> {
         let counted = plan.counted_writes();
         let is_timed = plan.writing.nanos() > 0;
         let drive = match is_timed {
@@ -33,7 +33,7 @@ impl Need {
             false => target.memory(plan.space, counted)?,
         };
         let drives = plan.drives;
-        Some(Need {
+        Some(MemoryEstimate {
             throughout: PROCESS_OVERHEAD + drive * u64::from(drives.throughout),
             per_copy: drive * u64::from(drives.per_copy),
             copies: drives.copies,
@@ -42,15 +42,23 @@ impl Need {
 
     /// Returns the memory for opening `target`: a stack may write all of its members to synchronise them.
     /// `None` if opening takes almost no memory, such as for a saved drive, whose file is mapped.
-    pub fn of_opening(target: &Target) -> Option<Need> {
-        if let Target::Stack(_) = target { Need::of_preconditioning(target) } else { None }
+    pub fn of_opening(target: &Target) -> Option<MemoryEstimate> {
+        if let Target::Stack(_) = target {
+            MemoryEstimate::of_preconditioning(target)
+        } else {
+            None
+        }
     }
 
     /// Returns the memory for preconditioning a drive of `target`.
-    pub fn of_preconditioning(target: &Target) -> Option<Need> {
+    pub fn of_preconditioning(target: &Target) -> Option<MemoryEstimate> {
         let all = ByteLength::new(u64::MAX);
         let drive = target.memory(all, all)?;
-        Some(Need { throughout: PROCESS_OVERHEAD + drive, per_copy: ByteLength::ZERO, copies: 0 })
+        Some(MemoryEstimate {
+            throughout: PROCESS_OVERHEAD + drive,
+            per_copy: ByteLength::ZERO,
+            copies: 0,
+        })
     }
 
     /// Returns the minimum memory of the run: with one workload after the other.
@@ -87,7 +95,11 @@ impl Target {
     }
 
     /// Returns the target scaled down just enough that `need` fits into `available`; `None` if no scale fits.
-    pub fn largest_scale_that_fits(&self, need: &Need, available: ByteLength) -> Option<String> {
+    pub fn largest_scale_that_fits(
+        &self,
+        need: &MemoryEstimate,
+        available: ByteLength,
+    ) -> Option<String> {
         let scales = (1..=12).map(|power| 1_u32 << power);
         let fits = |divisor: &u32| need.least().bytes() / u64::from(*divisor) < available.bytes();
         let divisor = scales.into_iter().find(fits)?;
@@ -103,13 +115,13 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn need(text: &str, name: &str) -> Need {
+    fn need(text: &str, name: &str) -> MemoryEstimate {
         let target = Target::parse(text).unwrap();
         let experiment = experiment::named(name).unwrap();
         let settings = Settings::new(experiment, false, &[]).unwrap();
         let drive = target.open(&ssdlab_blockio::RealOptions::default()).unwrap();
         let plan = experiment.plan(&settings, &drive.description()).unwrap();
-        Need::of(&target, &plan).unwrap()
+        MemoryEstimate::of(&target, &plan).unwrap()
     }
 
     #[test]
@@ -122,7 +134,7 @@ mod tests {
 
     #[test]
     fn as_many_workloads_run_side_by_side_as_there_is_memory_for() {
-        let need = Need {
+        let need = MemoryEstimate {
             throughout: ByteLength::new(GIB),
             per_copy: ByteLength::new(2 * GIB),
             copies: 4,
@@ -136,7 +148,7 @@ mod tests {
     fn a_scale_that_fits_is_named_for_drives_and_stacks() {
         let fitting = |text: &str| {
             let target = Target::parse(text).unwrap();
-            let need = Need::of_preconditioning(&target).unwrap();
+            let need = MemoryEstimate::of_preconditioning(&target).unwrap();
             target.largest_scale_that_fits(&need, ByteLength::new(GIB))
         };
         assert_eq!(fitting("sim:toshiba-xg5").as_deref(), Some("sim:toshiba-xg5,scale=1/2"));

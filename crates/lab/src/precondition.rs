@@ -4,8 +4,8 @@ use std::path::Path;
 
 use ssdlab_drive::simulated::{SimulatedDrive, saved};
 use ssdlab_drive::{Amount, Drive, Mix, Pattern, Phase, Region, Skew};
-use ssdlab_model::age::AgeError;
-pub use ssdlab_model::age::{CacheFill, Past, Workload};
+use ssdlab_model::precondition::PreconditionError;
+pub use ssdlab_model::precondition::{CacheFill, Past, Workload};
 use ssdlab_model::profile::Profile;
 use ssdlab_units::text::{QuantityError, parse_duration, parse_length, parse_percent};
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
@@ -131,7 +131,7 @@ impl Preconditioning {
 /// Bytes that preconditioning writes or places.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amounts {
-    /// Placed directly in the steady state of theory, without writing.
+    /// MappedExtent directly in the steady state of theory, without writing.
     pub placed: ByteLength,
     /// Bytes written sequentially.
     pub sequential: ByteLength,
@@ -172,7 +172,7 @@ pub fn precondition(
         State::Steady => {
             SimulatedDrive::preconditioned(name, configuration, preconditioning.steady_history())
                 .map_err(|error| match error {
-                    AgeError::NoTheory { .. } => LabError::Unsupported(format!(
+                    PreconditionError::NoTheory { .. } => LabError::Unsupported(format!(
                         "target '{name}': {error} (--state random --written 3x)"
                     )),
                     error => wrong(error.to_string()),

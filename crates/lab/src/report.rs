@@ -77,7 +77,7 @@ pub struct Target {
     pub capacity_bytes: u64,
     /// Way in which requests reached it.
     pub engine: String,
-    /// Circumstances that are not as one would expect, a sentence each.
+    /// ReportContext that are not as one would expect, a sentence each.
     pub caveats: Vec<String>,
     /// Facts about the drive, in the order to show them.
     pub facts: Vec<Fact>,

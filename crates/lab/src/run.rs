@@ -38,11 +38,11 @@ pub fn run(
     let cpu = machine::cpu_seconds();
     let drive_time = drive.now();
     let mut record = Record::default();
-    drive.look_at_health(When::Before);
+    drive.read_health(When::Before);
     drive.set_measuring(true);
     let mut error = experiment.run(settings, seed, drive, &mut record, watcher).err();
     drive.set_measuring(false);
-    drive.look_at_health(When::After);
+    drive.read_health(When::After);
     if error.is_none() && experiment.checks_plausibility(settings) {
         for remark in drive.examine() {
             record.add_finding(Level::Warning, remark.code, remark.text);

@@ -15,7 +15,7 @@ use crate::error::LabError;
 use crate::experiment::{self, Experiment, Record, Settings, Watcher, parallel};
 use crate::import::empty_report;
 use crate::machine;
-use crate::memory::{self, Need};
+use crate::memory::{self, MemoryEstimate};
 use crate::output::format::significant;
 use crate::quick::quick;
 use crate::report::{
@@ -347,11 +347,11 @@ fn memory_of(
     settings: &Settings,
     target: &Target,
 ) -> Result<ByteLength, LabError> {
-    let need = match Need::of_opening(target) {
+    let need = match MemoryEstimate::of_opening(target) {
         Some(need) => Some(need),
         None => {
             let drive = target.open(&RealOptions::default())?;
-            Need::of(target, &experiment.plan(settings, &drive.description())?)
+            MemoryEstimate::of(target, &experiment.plan(settings, &drive.description())?)
         }
     };
     Ok(need.map_or(ByteLength::ZERO, |need| need.least()))

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU32;
 use crate::counters::Wear;
 use crate::geometry::Geometry;
 use crate::lazy_table::LazyTable;
-use crate::media::SpareArea;
+use crate::media::OobArea;
 use crate::policy::VictimPolicy;
 use crate::prefetch::prefetch;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
@@ -397,8 +397,8 @@ impl BlockTable {
         self.reverse[first.0 as usize..(first.0 + units) as usize].fill(0);
     }
 
-    pub(crate) fn spare_area(&self, first: PhysicalUnit, units: u32) -> SpareArea<'_> {
-        SpareArea::new(&self.reverse[first.0 as usize..(first.0 + units) as usize])
+    pub(crate) fn spare_area(&self, first: PhysicalUnit, units: u32) -> OobArea<'_> {
+        OobArea::new(&self.reverse[first.0 as usize..(first.0 + units) as usize])
     }
 
     /// Starts the random generators of the victim policy anew, as the drive that is restored will.

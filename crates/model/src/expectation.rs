@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::age::Workload;
 use crate::collection::CollectionParameters;
 use crate::mapping::MappingScheme;
 use crate::policy::{Pacing, VictimPolicy};
+use crate::precondition::Workload;
 use crate::ssd::Configuration;
 use crate::units::ByteLength;
 use crate::wear_levelling::LevellingParameters;
@@ -13,7 +13,7 @@ use ssdlab_theory::hot_cold::HotCold;
 use ssdlab_theory::{SpareFactor, UnitsPerBlock, d_choices, fifo, greedy, random};
 
 /// Fewest blocks for a closed form: with fewer, the choice of victims is a matter of luck.
-const BLOCKS_LEAST: u32 = 200;
+const MIN_BLOCKS: u32 = 200;
 
 /// Steady state of a drive that is full and written at random, unit by unit, over its whole capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl Configuration {
             || mechanisms.slc.is_some()
             || mechanisms.wear.bad_blocks.is_some()
             || matches!(mechanisms.wear.levelling, LevellingParameters::Static { .. })
-            || geometry.blocks() < BLOCKS_LEAST
+            || geometry.blocks() < MIN_BLOCKS
         {
             return None;
         }

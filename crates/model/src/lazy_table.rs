@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-use ssdlab_units::codec::LentMemory;
+use ssdlab_units::codec::BorrowedMemory;
 
 /// Entries that are checked for zeros together: about a page of memory.
 const TOGETHER: usize = 1024;
@@ -20,7 +20,7 @@ pub(crate) struct LazyTable {
     words: NonNull<u32>,
     length: usize,
     /// Owner of the words, which frees them.
-    _owner: Box<dyn LentMemory>,
+    _owner: Box<dyn BorrowedMemory>,
     /// True if the memory is borrowed.
     is_borrowed: bool,
 }
@@ -30,7 +30,7 @@ pub(crate) struct LazyTable {
 pub(crate) struct OwnedMemory(pub(crate) Vec<u32>);
 
 // SAFETY: the words of a vector that does not grow stay where they are, and this is the only owner.
-unsafe impl LentMemory for OwnedMemory {
+unsafe impl BorrowedMemory for OwnedMemory {
     fn words(&mut self) -> &mut [u32] {
         &mut self.0
     }
@@ -83,7 +83,7 @@ impl LazyTable {
     }
 
     /// Returns a table in `memory`, with its present content.
-    pub(crate) fn borrowed(mut memory: Box<dyn LentMemory>) -> Self {
+    pub(crate) fn borrowed(mut memory: Box<dyn BorrowedMemory>) -> Self {
         let words = memory.words();
         let (start, length) = (NonNull::from(&mut *words).cast(), words.len());
         LazyTable { words: start, length, _owner: memory, is_borrowed: true }

@@ -32,7 +32,6 @@
 //!
 //! One mechanism is one file; `docs/MODEL.md` gives the rule of each with its source.
 
-pub mod age;
 pub mod attribution;
 pub mod bad_blocks;
 mod block_table;
@@ -55,6 +54,7 @@ mod memory;
 mod page_reads;
 pub mod policy;
 pub mod power_cut;
+pub mod precondition;
 mod prefetch;
 pub mod profile;
 pub mod read_ahead;

@@ -290,7 +290,7 @@ impl Mapping for PageMap {
                 let bits = from.word()?;
                 stretches.iter_mut().zip(0..).for_each(|(it, bit)| *it = bits >> bit & 1 != 0);
             }
-            return if from.is_known_sound() { Ok(()) } else { self.check_written() };
+            return if from.is_verified() { Ok(()) } else { self.check_written() };
         }
         for units in from.table_into(&mut self.entries[1..])? {
             self.written[units.start / STRETCH..units.end.div_ceil(STRETCH)].fill(true);

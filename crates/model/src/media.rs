@@ -51,27 +51,27 @@ pub(crate) enum SpareMark {
 /// The spare area of one program unit: the logical unit of each of its units, and a mark for SLC mode or for a merge
 /// during recovery.
 #[derive(Clone, Copy, Debug)]
-pub struct SpareArea<'a> {
+pub struct OobArea<'a> {
     raw: &'a [u32],
     mark: SpareMark,
 }
 
-impl<'a> SpareArea<'a> {
+impl<'a> OobArea<'a> {
     /// Returns a spare area from its encoding on flash, one number per unit: zero means none, any other value is the
     /// logical unit plus one.
     pub fn new(raw: &'a [u32]) -> Self {
-        SpareArea { raw, mark: SpareMark::None }
+        OobArea { raw, mark: SpareMark::None }
     }
 
     /// Returns the spare area of a program unit in SLC mode (see [`crate::slc`]). A medium that keeps spare areas
     /// must keep this mark, too, if the drive has an SLC cache.
     pub fn in_slc_mode(raw: &'a [u32]) -> Self {
-        SpareArea { raw, mark: SpareMark::Slc }
+        OobArea { raw, mark: SpareMark::Slc }
     }
 
     /// Returns a spare area with `mark`.
     pub(crate) fn with_mark(raw: &'a [u32], mark: SpareMark) -> Self {
-        SpareArea { raw, mark }
+        OobArea { raw, mark }
     }
 
     /// Returns the mark of the program unit.
@@ -194,7 +194,7 @@ pub trait Media {
     /// The program unit that starts at `first` is full or padded: its content and its number are final, and it will
     /// be programmed. [`Media::programmed`] reports the end of the program.
     #[inline(always)]
-    fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, number: SequenceNumber) {
+    fn begin_program(&mut self, first: PhysicalUnit, spare: OobArea<'_>, number: SequenceNumber) {
         let _ = (first, spare, number);
     }
 

@@ -31,7 +31,7 @@ pub(crate) mod log_block;
 pub(crate) mod scan;
 
 use crate::geometry::GeometryError;
-use crate::media::{BadBlockRecord, Media, SequenceNumber, SpareArea, TrimRecord};
+use crate::media::{BadBlockRecord, Media, OobArea, SequenceNumber, TrimRecord};
 use crate::units::{BlockIndex, Instant, LogicalUnit, Nanoseconds, PhysicalUnit};
 
 /// Result of reading the spare area of a program unit.
@@ -46,7 +46,7 @@ pub enum ProgramUnit<'a> {
         /// Sequence number of the program unit.
         number: SequenceNumber,
         /// Units of the program unit.
-        spare: SpareArea<'a>,
+        spare: OobArea<'a>,
     },
 }
 
@@ -151,7 +151,7 @@ pub enum RecoveryError {
          {expected}",
         .at.0
     )]
-    SpareArea {
+    OobArea {
         /// First physical unit of the program unit.
         at: PhysicalUnit,
         /// Number of units in the spare area.

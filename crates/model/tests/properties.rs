@@ -7,13 +7,13 @@ mod log_blocks;
 
 use proptest::prelude::*;
 use ssdlab_model::Configuration;
-use ssdlab_model::age::{AgeError, CacheFill, Past, Workload};
 use ssdlab_model::checkpoint::CheckpointParameters;
 use ssdlab_model::ftl::{Answer, Command, Host, Port, RequestTag, Ssd};
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, PageMap};
 use ssdlab_model::policy::{CopiesTo, VictimPolicy};
+use ssdlab_model::precondition::{CacheFill, Past, PreconditionError, Workload};
 use ssdlab_model::retention::RetentionParameters;
 use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
 use ssdlab_model::snapshot::{Decoder, Encoder};
@@ -258,7 +258,7 @@ fn past() -> impl Strategy<Value = Past> {
 
 /// Checks a preconditioned drive, and asks it for something; nothing where theory has no such drive.
 fn continue_from<M: MapOf>(
-    ssd: Result<Ssd<M>, AgeError>,
+    ssd: Result<Ssd<M>, PreconditionError>,
     configuration: &Configuration,
     depth: u32,
     asked: &[Asked],
@@ -400,11 +400,11 @@ proptest! {
             0 => {
                 let mut configuration = configuration;
                 configuration.mechanisms.wear = wear;
-                continue_from(Ssd::aged(&configuration, past), &configuration, depth, &asked);
+                continue_from(Ssd::preconditioned(&configuration, past), &configuration, depth, &asked);
             }
             1 => {
                 let configuration = log_blocks::with_log_blocks(&configuration, 1 + room % 5);
-                continue_from(Ssd::aged(&configuration, past), &configuration, depth, &asked);
+                continue_from(Ssd::preconditioned(&configuration, past), &configuration, depth, &asked);
             }
             2 => {
                 let configuration = drives::with_cached_map(&configuration, room);
@@ -415,7 +415,7 @@ proptest! {
                 let mut configuration = configuration;
                 configuration.mechanisms.victims = VictimPolicy::Greedy;
                 let configuration = drives::with_extents(&configuration, room);
-                let ssd = Ssd::aged_with_extent_map(&configuration, past);
+                let ssd = Ssd::preconditioned_with_extent_map(&configuration, past);
                 continue_from(ssd, &configuration, depth, &asked);
             }
         }

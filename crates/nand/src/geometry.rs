@@ -16,7 +16,7 @@ use ssdlab_units::divisor::{Divisor, Rounds};
 use ssdlab_units::{BlockIndex, ByteLength, DieIndex, LogicalUnit, PhysicalUnit, Sector};
 
 /// Minimum number of blocks (or superblocks) for garbage collection.
-pub const BLOCKS_LEAST: u32 = 4;
+pub const MIN_BLOCKS: u32 = 4;
 
 /// Shape of a drive. All counts are per the next larger thing, as their names say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Geometry {
         within("controller.unit_size", p.unit_size.bytes(), 512, 1 << 20)?;
         within("flash.page_size", p.page_size.bytes(), 512, 1 << 20)?;
         within("dies of a block", p.dies_per_collection_unit.into(), 1, p.dies.into())?;
-        within("blocks of flash", p.collection_units.into(), BLOCKS_LEAST.into(), u32::MAX.into())?;
+        within("blocks of flash", p.collection_units.into(), MIN_BLOCKS.into(), u32::MAX.into())?;
         within("units of data", p.logical_units.into(), 1, u32::MAX.into())?;
         power_of_two("flash.planes_per_die", p.planes_per_die.into())?;
         power_of_two("controller.unit_size", p.unit_size.bytes())?;

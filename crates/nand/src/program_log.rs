@@ -61,7 +61,7 @@ impl ProgramLog {
     }
 
     /// Returns true if all programs of a range are complete.
-    pub fn are_over(&self, mut numbers: RangeInclusive<u64>) -> bool {
+    pub fn are_complete(&self, mut numbers: RangeInclusive<u64>) -> bool {
         numbers.all(|number| {
             let word = (number / 64).checked_sub(self.first / 64);
             let word = word.map(|word| self.completed.get(word as usize).copied().unwrap_or(0));
@@ -101,7 +101,7 @@ mod tests {
                 prop_assert_eq!(log.low_water(), oldest(&in_flight, begun));
                 prop_assert_eq!(log.next(), begun);
                 let (from, to) = (u64::from(step) % begun, begun - 1);
-                prop_assert_eq!(log.are_over(from..=to), in_flight.range(from..=to).next().is_none());
+                prop_assert_eq!(log.are_complete(from..=to), in_flight.range(from..=to).next().is_none());
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Closed form of the write amplification of a drive and its host, if there is one.
 
 use ssdlab_model::Configuration;
-use ssdlab_model::age::Workload;
+use ssdlab_model::precondition::Workload;
 use ssdlab_model::profile::Profile;
 
 use crate::host::Knobs;

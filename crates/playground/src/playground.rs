@@ -1,8 +1,8 @@
 //! A drive, its host, and the operations of the page on both.
 
 use ssdlab_model::Configuration;
-use ssdlab_model::age::Past;
 use ssdlab_model::mapping::MappingScheme;
+use ssdlab_model::precondition::Past;
 use ssdlab_model::profile::Profile;
 use ssdlab_units::{Instant, LogicalUnit, Nanoseconds};
 
@@ -90,7 +90,7 @@ impl Playground {
         }
         let new = || Ssd::new(&configuration).map_err(|error| error.to_string());
         let steady = match start {
-            Start::Steady => Ssd::aged(&configuration, Past::uniform(seed)).ok(),
+            Start::Steady => Ssd::preconditioned(&configuration, Past::uniform(seed)).ok(),
             Start::New | Start::Filled => None,
         };
         let is_preconditioned = steady.is_some();

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use pyo3::prelude::*;
-use ssdlab_drive::simulated::{MakeNew, SimulatedDrive};
+use ssdlab_drive::simulated::{PurgeMethod, SimulatedDrive};
 use ssdlab_drive::{Drive as _, Region};
-use ssdlab_lab::memory::Need;
+use ssdlab_lab::memory::MemoryEstimate;
 use ssdlab_lab::precondition::{self, CacheFill, Preconditioning, State, Workload, WriteAmount};
 use ssdlab_lab::report::ReportCounters;
 use ssdlab_lab::run::{attribution_of, counters_of, health_of};
@@ -56,7 +56,7 @@ impl Held {
                 )));
             }
         };
-        if let Some(need) = Need::of_opening(&target) {
+        if let Some(need) = MemoryEstimate::of_opening(&target) {
             check_memory(&target, &need)?;
         }
         let drive = target.open_simulated().expect("a target that is no path is simulated")?;
@@ -239,7 +239,7 @@ impl Drive {
                 }
             };
             let target = Target::Simulated { name: held.name.clone(), profile: profile.clone() };
-            let need = Need::of_preconditioning(&target);
+            let need = MemoryEstimate::of_preconditioning(&target);
             if let Some(need) = need.filter(|_| preconditioning.state != State::New) {
                 check_memory(&target, &need)?;
             }
@@ -314,10 +314,10 @@ impl Drive {
     fn make_new(&self, py: Python<'_>, how: &str) -> PyResult<()> {
         self.carry_out(py, None, |held, _| {
             let way = match how {
-                "factory" => MakeNew::Factory,
-                "discard" => MakeNew::Discard,
-                "format" => MakeNew::Format,
-                "secure-erase" => MakeNew::SecureErase,
+                "factory" => PurgeMethod::Factory,
+                "discard" => PurgeMethod::Discard,
+                "format" => PurgeMethod::Format,
+                "secure-erase" => PurgeMethod::SecureErase,
                 other => {
                     return Err(Failure::usage(format!(
                         "there is no way '{other}' to make a drive new; there are: factory, discard, \
@@ -325,8 +325,8 @@ impl Drive {
                     )));
                 }
             };
-            held.drive.choose_make_new(way)?;
-            held.drive.make_new()?;
+            held.drive.set_purge_method(way)?;
+            held.drive.purge()?;
             held.note(&format!("made new ({how})"));
             Ok(())
         })
@@ -362,8 +362,8 @@ impl Drive {
         let outcome = py.detach(|| -> Result<Outcome, Failure> {
             let experiment = experiment::named(experiment)?;
             let held = &mut *self.lock()?;
-            let way = if make_new { MakeNew::Factory } else { MakeNew::Nothing };
-            held.drive.choose_make_new(way)?;
+            let way = if make_new { PurgeMethod::Factory } else { PurgeMethod::Nothing };
+            held.drive.set_purge_method(way)?;
             held.note(&format!("an experiment ({})", experiment.name()));
             run_on(experiment, &set, is_quick, seed, &mut held.drive, &mut watch)
         })?;

@@ -26,11 +26,11 @@ mod theory;
 mod watch;
 
 use pyo3::prelude::*;
-use ssdlab_drive::memory::LargePages;
+use ssdlab_drive::memory::HugePageAllocator;
 
 // As in the program, large pages: the maps of a simulated drive are large and accessed at random.
 #[global_allocator]
-static ALLOCATOR: LargePages = LargePages;
+static ALLOCATOR: HugePageAllocator = HugePageAllocator;
 
 /// The library as Python can call it; use the package `ssdlab`.
 #[pymodule]

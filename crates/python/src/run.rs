@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use ssdlab_blockio::{RealOptions, is_block_device};
 use ssdlab_drive::{Drive, When};
 use ssdlab_lab::experiment::{self, Experiment, Settings};
-use ssdlab_lab::memory::{self, Need};
+use ssdlab_lab::memory::{self, MemoryEstimate};
 use ssdlab_lab::quick::quick;
 use ssdlab_lab::{Outcome, Target};
 
@@ -40,18 +40,18 @@ pub fn run(
         };
         let options =
             RealOptions { require_direct: !allow_buffered, create_file, ..RealOptions::default() };
-        if let Some(need) = Need::of_opening(&target) {
+        if let Some(need) = MemoryEstimate::of_opening(&target) {
             check_memory(&target, &need)?;
         }
         let mut drive = target.open(&options)?;
         let plan = experiment.plan(&settings, &drive.description())?;
         plan.check_blocks(&drive.description())?;
         drive.prepare(plan.space)?;
-        if let Some(need) = Need::of(&target, &plan) {
+        if let Some(need) = MemoryEstimate::of(&target, &plan) {
             settings.set_threads(check_memory(&target, &need)?);
         }
         if !target.is_simulated() {
-            drive.look_at_health(When::Before);
+            drive.read_health(When::Before);
         }
         Ok(ssdlab_lab::run(experiment, &settings, seed, &mut *drive, &mut watch))
     })?;
@@ -107,7 +107,7 @@ pub fn refuse_devices(target: &Target) -> Result<(), Failure> {
 }
 
 /// Refuses a run that needs more memory than is available; returns the number of workloads that may run in parallel.
-pub fn check_memory(target: &Target, need: &Need) -> Result<usize, Failure> {
+pub fn check_memory(target: &Target, need: &MemoryEstimate) -> Result<usize, Failure> {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     let Some(available) = memory::available() else { return Ok(processors) };
     if need.least() <= available {

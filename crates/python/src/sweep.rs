@@ -11,10 +11,10 @@ use ssdlab_drive::ErrorKind;
 use ssdlab_lab::experiment;
 use ssdlab_lab::report::Cost;
 use ssdlab_lab::{machine, memory};
-use ssdlab_sweep::tables::{self, Circumstances};
+use ssdlab_sweep::tables::{self, ReportContext};
 use ssdlab_sweep::{
-    Cost as Takes, Design as Points, Impossible, Key, Measured, Options, Question, Results, SCHEMA,
-    Sampling, Simulated, State, Sweep as Swept, Varied, page,
+    Cost as Takes, Design as Points, InvalidPoint, Key, Measured, Options, Results, SCHEMA,
+    Sampling, Simulated, State, Sweep as Swept, SweepRequest, Varied, page,
 };
 
 use crate::failure::{Failure, exception};
@@ -30,7 +30,7 @@ pub struct Design {
     points: Points,
     /// Result of the check of all points, made when it is first needed: a worker of a cluster, which makes a few of the
     /// runs, never needs it.
-    looked: OnceLock<(Vec<Impossible>, Takes)>,
+    looked: OnceLock<(Vec<InvalidPoint>, Takes)>,
 }
 
 /// Design of a sweep, as Python passes it.
@@ -68,7 +68,7 @@ impl Asked {
             }
             vary.push(Varied { key, values });
         }
-        let question = Question {
+        let question = SweepRequest {
             experiment: experiment::named(&self.experiment)?,
             targets: self.targets,
             vary,
@@ -248,7 +248,7 @@ impl Design {
 
 impl Design {
     /// Returns the result of the check: the points that cannot be run, and what the others need.
-    fn look(&self) -> &(Vec<Impossible>, Takes) {
+    fn look(&self) -> &(Vec<InvalidPoint>, Takes) {
         self.looked.get_or_init(|| self.points.check())
     }
 
@@ -379,7 +379,7 @@ impl Sweep {
     fn report(&self) -> Report {
         Report::new(tables::report(
             &self.swept,
-            Circumstances {
+            ReportContext {
                 started: self.started.clone(),
                 host: machine::host(),
                 kind: None,

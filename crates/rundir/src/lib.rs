@@ -1,7 +1,7 @@
 //! The run directory, in which programs of one user find one another: attached drives have their records and
 //! sockets there, and runs in progress write their progress there.
 //!
-//! [`directory`] returns it, after checking that nobody else can have put anything into it. [`write_whole`]
+//! [`directory`] returns it, after checking that nobody else can have put anything into it. [`write_atomic`]
 //! writes a file that no reader sees half written.
 //!
 //! ```
@@ -9,7 +9,7 @@
 //! # // SAFETY: no other thread runs here.
 //! # unsafe { std::env::set_var(ssdlab_rundir::VARIABLE, temporary.path().join("run")) };
 //! let path = ssdlab_rundir::directory()?.join("example");
-//! ssdlab_rundir::write_whole(&path, "all of it")?;
+//! ssdlab_rundir::write_atomic(&path, "all of it")?;
 //! assert_eq!(std::fs::read_to_string(path)?, "all of it");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -110,16 +110,16 @@ pub fn directory() -> Result<PathBuf, RunDirectoryError> {
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
-pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    write_whole_with(path, false, |file| file.write_all(text.as_bytes()))
+pub fn write_atomic(path: &Path, text: &str) -> io::Result<()> {
+    write_atomic_with(path, false, |file| file.write_all(text.as_bytes()))
 }
 
-/// Lets `write` write a file that is put in place as by [`write_whole`]. With `is_private` no other user may
+/// Lets `write` write a file that is put in place as by [`write_atomic`]. With `is_private` no other user may
 /// read the file.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.
-pub fn write_whole_with(
+pub fn write_atomic_with(
     path: &Path,
     is_private: bool,
     write: impl FnOnce(&mut fs::File) -> io::Result<()>,
@@ -153,12 +153,12 @@ mod tests {
     fn a_file_that_cannot_be_written_leaves_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("file");
-        write_whole(&path, "one").unwrap();
-        write_whole(&path, "two").unwrap();
+        write_atomic(&path, "one").unwrap();
+        write_atomic(&path, "two").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "two");
         // A directory is in the place of the file.
         fs::create_dir(directory.path().join("taken")).unwrap();
-        write_whole(&directory.path().join("taken"), "three").unwrap_err();
+        write_atomic(&directory.path().join("taken"), "three").unwrap_err();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 
@@ -171,13 +171,13 @@ mod tests {
         let [file, link] = ["file", "link"].map(|name| directory.path().join(name));
         fs::write(&file, "before").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
-        write_whole(&link, "after").unwrap();
+        write_atomic(&link, "after").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(fs::read_to_string(&file).unwrap(), "after");
         // A link to a device, as /dev/stdout may be.
         let null = directory.path().join("null");
         std::os::unix::fs::symlink("/dev/null", &null).unwrap();
-        write_whole(&null, "gone").unwrap();
+        write_atomic(&null, "gone").unwrap();
         assert!(fs::symlink_metadata(&null).unwrap().is_symlink());
         assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 3);

@@ -16,7 +16,7 @@ use ssdlab_drive::recording::Recorder;
 use ssdlab_lab::experiment::Sample;
 use ssdlab_lab::report::Series;
 use ssdlab_lab::store::RunId;
-use ssdlab_rundir::{RunDirectoryError, directory, write_whole};
+use ssdlab_rundir::{RunDirectoryError, directory, write_atomic};
 
 pub use ratio_curve::RatioCurve;
 
@@ -230,7 +230,7 @@ impl Publisher {
         }
         if let Some(path) = &self.path {
             let text = serde_json::to_string(&self.run).expect("it has no maps");
-            let _ = write_whole(path, &text);
+            let _ = write_atomic(path, &text);
         }
     }
 }

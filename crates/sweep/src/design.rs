@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use ssdlab_blockio::RealOptions;
 use ssdlab_lab::experiment::{Experiment, Plan, Settings};
-use ssdlab_lab::memory::Need;
+use ssdlab_lab::memory::MemoryEstimate;
 use ssdlab_lab::quick::quick;
 use ssdlab_lab::{LabError, Target, cpu_estimate, target};
 use ssdlab_model::profile::{SHORT_KEYS, parameter_keys};
@@ -40,7 +40,7 @@ pub enum Sampling {
 
 /// Experiment, targets and varied keys of a sweep, as the user gave them.
 #[derive(Clone)]
-pub struct Question {
+pub struct SweepRequest {
     /// Experiment to run.
     pub experiment: &'static dyn Experiment,
     /// Names of the targets; several targets are varied like a key.
@@ -69,7 +69,7 @@ pub struct RunSetup {
 
 /// Point that cannot be run, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Impossible {
+pub struct InvalidPoint {
     /// Index of the point.
     pub point: usize,
     /// Reason in words.
@@ -80,7 +80,7 @@ pub struct Impossible {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
     /// Largest need of memory of a single run; `None` on real drives.
-    pub memory: Option<Need>,
+    pub memory: Option<MemoryEstimate>,
     /// Estimated processor time of all runs; `None` if not known.
     pub processor: Option<std::time::Duration>,
 }
@@ -88,7 +88,7 @@ pub struct Cost {
 /// Points of a sweep, in the order of the grid.
 #[derive(Clone)]
 pub struct Design {
-    question: Question,
+    question: SweepRequest,
     dimensions: Vec<Dimension>,
     points: Vec<Vec<usize>>,
 }
@@ -99,7 +99,7 @@ impl Design {
     ///
     /// # Errors
     /// Returns an error if one of these checks fails.
-    pub fn new(mut question: Question) -> Result<Design, SweepError> {
+    pub fn new(mut question: SweepRequest) -> Result<Design, SweepError> {
         let usage = |text: String| Err(SweepError::Usage(text));
         let mut dimensions: Vec<Dimension> = Vec::new();
         if question.targets.len() > 1 {
@@ -173,7 +173,7 @@ impl Design {
     }
 
     /// Returns the question, as the user gave it.
-    pub fn question(&self) -> &Question {
+    pub fn question(&self) -> &SweepRequest {
         &self.question
     }
 
@@ -257,7 +257,7 @@ impl Design {
     }
 
     /// Checks every point before any is run. Returns the points that cannot be run, and what the others need.
-    pub fn check(&self) -> (Vec<Impossible>, Cost) {
+    pub fn check(&self) -> (Vec<InvalidPoint>, Cost) {
         let seed = self.question.seed;
         let checked: Vec<Result<Cost, LabError>> = (0..self.points.len())
             .into_par_iter()
@@ -267,10 +267,11 @@ impl Design {
         let mut cost = Cost::default();
         for (point, one) in checked.into_iter().enumerate() {
             match one {
-                Err(error) => impossible.push(Impossible { point, why: error_chain(&error) }),
+                Err(error) => impossible.push(InvalidPoint { point, why: error_chain(&error) }),
                 Ok(one) => {
-                    let larger =
-                        |it: &Need| cost.memory.is_none_or(|known| known.least() < it.least());
+                    let larger = |it: &MemoryEstimate| {
+                        cost.memory.is_none_or(|known| known.least() < it.least())
+                    };
                     cost.memory = one.memory.filter(larger).or(cost.memory);
                     let runs = self.question.seeds;
                     let sum =
@@ -287,7 +288,7 @@ impl Design {
 pub(crate) const TARGET: &str = "target";
 
 /// Returns the role of a key: a setting of the experiment or a parameter of the drive.
-fn role_of_key(key: &str, question: &Question) -> Result<Role, SweepError> {
+fn role_of_key(key: &str, question: &SweepRequest) -> Result<Role, SweepError> {
     let experiment = question.experiment;
     let usage = |text: String| Err(SweepError::Usage(text));
     if key == "seed" {
@@ -408,7 +409,7 @@ fn requirements_of(experiment: &dyn Experiment, case: &RunSetup) -> Result<Cost,
     }
     let plan = plan(experiment, case)?;
     Ok(Cost {
-        memory: Need::of(&case.target, &plan),
+        memory: MemoryEstimate::of(&case.target, &plan),
         processor: cpu_estimate::cpu_time(&plan, &case.target),
     })
 }
@@ -441,8 +442,8 @@ mod tests {
     use proptest::prelude::*;
     use ssdlab_lab::experiment;
 
-    fn question(targets: &[&str], vary: &[&str]) -> Question {
-        Question {
+    fn question(targets: &[&str], vary: &[&str]) -> SweepRequest {
+        SweepRequest {
             experiment: experiment::named("steady").unwrap(),
             targets: targets.iter().map(|it| (*it).to_owned()).collect(),
             vary: vary.iter().map(|text| Varied::parse(text).unwrap()).collect(),
@@ -454,7 +455,7 @@ mod tests {
         }
     }
 
-    fn error(question: Question) -> String {
+    fn error(question: SweepRequest) -> String {
         error_chain(&Design::new(question).err().expect("it makes no sense"))
     }
 

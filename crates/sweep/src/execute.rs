@@ -16,7 +16,7 @@ use ssdlab_lab::experiment::Watcher;
 use ssdlab_lab::report::Report;
 use ssdlab_lab::{LabError, Outcome};
 
-use crate::design::{Design, Impossible, RunSetup, error_chain};
+use crate::design::{Design, InvalidPoint, RunSetup, error_chain};
 use crate::error::SweepError;
 use crate::key::Key;
 use crate::measure::Measured;
@@ -103,7 +103,7 @@ struct Shared<'a> {
 /// is part of the result.
 pub fn run(
     design: &Design,
-    impossible: &[Impossible],
+    impossible: &[InvalidPoint],
     options: &Options,
     observer: &mut dyn FnMut(&Progress) -> Control,
 ) -> Result<Sweep, SweepError> {
@@ -140,7 +140,7 @@ pub fn run(
 /// Returns an error if a file that a run depends on cannot be read.
 pub fn collect(
     design: &Design,
-    impossible: &[Impossible],
+    impossible: &[InvalidPoint],
     results: &Results,
     failed: &HashMap<Key, String>,
 ) -> Result<Sweep, SweepError> {
@@ -194,7 +194,7 @@ pub fn run_one(
 ///
 /// # Errors
 /// Returns an error if a file that a run depends on cannot be read.
-pub fn keys(design: &Design, impossible: &[Impossible]) -> Result<Vec<Option<Key>>, SweepError> {
+pub fn keys(design: &Design, impossible: &[InvalidPoint]) -> Result<Vec<Option<Key>>, SweepError> {
     let seeds = design.seeds();
     let of_point = |point: usize| -> Result<Vec<Option<Key>>, LabError> {
         if impossible.iter().any(|it| it.point == point) {

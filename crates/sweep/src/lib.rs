@@ -2,7 +2,7 @@
 //!
 //! | role | type |
 //! | --- | --- |
-//! | what is varied, and how the points are chosen | [`Question`], [`Varied`], [`Sampling`] |
+//! | what is varied, and how the points are chosen | [`SweepRequest`], [`Varied`], [`Sampling`] |
 //! | the points, checked before anything runs | [`Design`], [`RunSetup`] |
 //! | the name of a run by its content | [`Key`] |
 //! | runs that are kept as files and found again | [`Results`] |
@@ -15,9 +15,9 @@
 //!
 //! ```
 //! use ssdlab_lab::experiment;
-//! use ssdlab_sweep::{Design, Question, Sampling, Varied};
+//! use ssdlab_sweep::{Design, SweepRequest, Sampling, Varied};
 //!
-//! let question = Question {
+//! let question = SweepRequest {
 //!     experiment: experiment::named("fragmentation")?,
 //!     targets: vec!["sim:,scale=1/64".to_owned()],
 //!     vary: vec![Varied::parse("spare=7%,15%,28%").map_err(ssdlab_sweep::SweepError::Usage)?],
@@ -46,7 +46,7 @@ mod sweep;
 pub mod tables;
 mod vary;
 
-pub use design::{Cost, Design, Impossible, Question, RunSetup, Sampling};
+pub use design::{Cost, Design, InvalidPoint, RunSetup, Sampling, SweepRequest};
 pub use error::SweepError;
 pub use execute::{DriveOpener, Options, Progress, Simulated, collect, keys, run, run_one};
 pub use key::Key;

@@ -43,7 +43,7 @@ pub fn measure_table(sweep: &Sweep, measure: usize) -> Table {
 
 /// Parts of a report that are not in the sweep, because they differ each time.
 #[derive(Clone, Debug, Default)]
-pub struct Circumstances {
+pub struct ReportContext {
     /// Start of the sweep, RFC 3339, UTC.
     pub started: String,
     /// Machine that made the sweep.
@@ -55,7 +55,7 @@ pub struct Circumstances {
 }
 
 /// Returns the sweep as a report, with a table of means and intervals for each figure shown.
-pub fn report(sweep: &Sweep, circumstances: Circumstances) -> Report {
+pub fn report(sweep: &Sweep, circumstances: ReportContext) -> Report {
     let mut parameters = sweep.parameters.clone();
     for dimension in &sweep.dimensions {
         parameters.push(ssdlab_lab::report::Parameter {

@@ -9,16 +9,16 @@ use ssdlab_drive::{Control, Drive, DriveError, ErrorKind};
 use ssdlab_lab::experiment;
 use ssdlab_lab::output::json;
 use ssdlab_lab::{LabError, compare};
-use ssdlab_sweep::tables::{self, Circumstances};
+use ssdlab_sweep::tables::{self, ReportContext};
 use ssdlab_sweep::{
-    Design, DriveOpener, Options, Question, Results, RunSetup, Sampling, Simulated, State, Sweep,
-    Varied, page, run, schema,
+    Design, DriveOpener, Options, Results, RunSetup, Sampling, Simulated, State, Sweep,
+    SweepRequest, Varied, page, run, schema,
 };
 
 /// A sweep that takes some milliseconds a run.
-fn question(vary: &[&str]) -> Question {
+fn question(vary: &[&str]) -> SweepRequest {
     let set = [("file_size", "32M"), ("rest", "0s"), ("reads", "1")];
-    Question {
+    SweepRequest {
         experiment: experiment::named("fragmentation").unwrap(),
         targets: vec!["sim:,scale=1/64".to_owned()],
         vary: vary.iter().map(|text| Varied::parse(text).unwrap()).collect(),
@@ -184,7 +184,7 @@ fn a_key_with_an_effect_is_found_and_one_without_is_said_to_have_none() {
 
 #[test]
 fn runs_that_are_not_steady_have_no_figure_and_that_is_said() {
-    let question = Question {
+    let question = SweepRequest {
         experiment: experiment::named("steady").unwrap(),
         targets: vec!["sim:,scale=1/512".to_owned()],
         vary: vec![Varied::parse("limit=2s,2m").unwrap()],
@@ -202,7 +202,7 @@ fn a_sweep_is_a_report_that_can_be_kept_and_compared() {
     let of = |vary: &[&str]| {
         let design = Design::new(question(vary)).unwrap();
         let sweep = whole(&design, &options(2, None, &Simulated));
-        tables::report(&sweep, Circumstances::default())
+        tables::report(&sweep, ReportContext::default())
     };
     let (one, other) = (of(&["spare=7%,28%"]), of(&["spare=7%,15%"]));
     json::check(&one).unwrap();
@@ -217,7 +217,7 @@ fn a_sweep_is_a_report_that_can_be_kept_and_compared() {
 #[test]
 fn the_page_fits_the_number_of_keys() {
     let of = |vary: &[&str], sampling| {
-        let design = Design::new(Question { sampling, seeds: 2, ..question(vary) }).unwrap();
+        let design = Design::new(SweepRequest { sampling, seeds: 2, ..question(vary) }).unwrap();
         page::render(&whole(&design, &options(2, None, &Simulated)))
     };
     let (spare, read) = ("spare=7%,15%,28%", "flash.page_read=40us,80us");

@@ -44,7 +44,7 @@ const CHUNK: usize = 1 << 14;
 /// # Safety
 /// Each call returns the same memory. It stays where it is, and is reached by nobody else until the lender is
 /// dropped; moving the lender does not move the memory.
-pub unsafe trait LentMemory: std::fmt::Debug + Send + Sync {
+pub unsafe trait BorrowedMemory: std::fmt::Debug + Send + Sync {
     /// Returns the memory.
     fn words(&mut self) -> &mut [u32];
 }
@@ -64,10 +64,10 @@ pub trait TableSource {
     ///
     /// # Errors
     /// Returns an error if there is no such table.
-    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError>;
+    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn BorrowedMemory>, CodecError>;
 
     /// Returns true if the tables are known to be as they were written, so that they need not be read to check them.
-    fn is_known_sound(&self) -> bool;
+    fn is_verified(&self) -> bool;
 }
 
 /// Writer of state.
@@ -149,11 +149,11 @@ impl<'a> Decoder<'a> {
     }
 
     /// Borrows a table of `length` entries, or returns `None` if tables are not kept apart. Its entries may have any
-    /// value, unless [`Decoder::is_known_sound`].
+    /// value, unless [`Decoder::is_verified`].
     pub fn table_apart(
         &mut self,
         length: usize,
-    ) -> Result<Option<Box<dyn LentMemory>>, CodecError> {
+    ) -> Result<Option<Box<dyn BorrowedMemory>>, CodecError> {
         if self.tables.is_none() {
             return Ok(None);
         }
@@ -162,8 +162,8 @@ impl<'a> Decoder<'a> {
     }
 
     /// Returns true if the state is known to be as it was written, so that it need not be checked.
-    pub fn is_known_sound(&self) -> bool {
-        self.tables.as_ref().is_some_and(|tables| tables.is_known_sound())
+    pub fn is_verified(&self) -> bool {
+        self.tables.as_ref().is_some_and(|tables| tables.is_verified())
     }
 
     fn bytes<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], CodecError> {

@@ -1,6 +1,6 @@
 //! Contents of the flash, read from the image when it is opened after a crash.
 
-use ssdlab_model::media::{SequenceNumber, SpareArea, TrimRecord};
+use ssdlab_model::media::{OobArea, SequenceNumber, TrimRecord};
 use ssdlab_model::recovery::{FlashContents, ProgramUnit};
 use ssdlab_units::{BlockIndex, LogicalUnit, PhysicalUnit};
 
@@ -129,7 +129,7 @@ impl FlashContents for Store {
                 let (first, count) = (first.0 as usize, self.layout.units_per_program as usize);
                 let raw = &found.spare[first..first + count];
                 let is_slc = number & SLC != 0;
-                let spare = if is_slc { SpareArea::in_slc_mode(raw) } else { SpareArea::new(raw) };
+                let spare = if is_slc { OobArea::in_slc_mode(raw) } else { OobArea::new(raw) };
                 ProgramUnit::Programmed { number: SequenceNumber(number & !SLC), spare }
             }
         }

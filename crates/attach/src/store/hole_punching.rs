@@ -100,7 +100,7 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::media::{Media, SequenceNumber, SpareArea};
+    use ssdlab_model::media::{Media, OobArea, SequenceNumber};
     use ssdlab_model::profile::{DEFAULT, Profile};
     use ssdlab_model::recovery::{FlashContents, ProgramUnit};
     use ssdlab_units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
@@ -139,7 +139,7 @@ mod tests {
             self.number += 1;
             let spare: Vec<u32> = (1..=count).collect();
             let number = SequenceNumber(self.number);
-            self.store.begin_program(first, SpareArea::new(&spare), number);
+            self.store.begin_program(first, OobArea::new(&spare), number);
             self.store.programmed(first);
         }
 

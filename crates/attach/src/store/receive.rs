@@ -422,7 +422,7 @@ impl Staged {
 
 #[cfg(test)]
 mod tests {
-    use ssdlab_model::media::{Media, SequenceNumber, SpareArea};
+    use ssdlab_model::media::{Media, OobArea, SequenceNumber};
     use ssdlab_model::profile::{DEFAULT, Profile};
 
     use super::*;
@@ -459,8 +459,8 @@ mod tests {
             spare[0] = unit;
             spare
         };
-        store.begin_program(here, SpareArea::new(&spare(0)), SequenceNumber(1));
-        store.begin_program(there, SpareArea::new(&spare(8)), SequenceNumber(2));
+        store.begin_program(here, OobArea::new(&spare(0)), SequenceNumber(1));
+        store.begin_program(there, OobArea::new(&spare(8)), SequenceNumber(2));
         let mut data = vec![0; size];
         for programmed in [here, there] {
             store.programmed(programmed);
@@ -480,7 +480,7 @@ mod tests {
         assert_eq!(accept_data(&mut store, 0, &vec![9; size]), []);
         let mut spare = vec![0; units as usize];
         spare[0] = 1;
-        store.begin_program(here, SpareArea::new(&spare), SequenceNumber(1));
+        store.begin_program(here, OobArea::new(&spare), SequenceNumber(1));
         store.programmed(here);
         store.carry_out().expect("room");
         let at = store.layout.unit_at(here);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use ssdlab_attach::control::{self, Ask, Detached, Record};
+use ssdlab_attach::control::{self, ControlRequest, Detached, Record};
 use ssdlab_attach::engine::Outcome;
 
 use crate::cli::AttachedArguments;
@@ -65,7 +65,7 @@ fn wait_for_end(record: &Record) -> Result<(), Failure> {
 /// Cuts the power of a drive.
 pub fn power_cut(arguments: &AttachedArguments, terminal: &Terminal) -> Result<(), Failure> {
     let record = control::find(arguments.drive.as_deref())?;
-    control::ask(&record, Ask::PowerCut)?;
+    control::ask(&record, ControlRequest::PowerCut)?;
     terminal.note(&format!(
         "Cut the power of {}; ssdlab detach {} and attach it again.",
         record.place,

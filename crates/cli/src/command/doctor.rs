@@ -52,7 +52,7 @@ pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, 
         proof::prove(&mut diagnosis, terminal)?;
     }
     if let Some(path) = &arguments.prometheus {
-        ssdlab_rundir::write_whole(path, &diagnosis.prometheus()).map_err(|source| {
+        ssdlab_rundir::write_atomic(path, &diagnosis.prometheus()).map_err(|source| {
             Failure::system(Exit::Failed, format!("cannot write {}", path.display()), source)
         })?;
     }
@@ -86,7 +86,7 @@ fn capture(path: &Path, target: Option<&str>, terminal: &Terminal) -> Result<Exi
         captured.write(&mut stdout).and_then(|()| stdout.flush()).map_err(failed)?;
         return Ok(Exit::Done);
     }
-    ssdlab_rundir::write_whole_with(path, true, |file| captured.write(file)).map_err(failed)?;
+    ssdlab_rundir::write_atomic_with(path, true, |file| captured.write(file)).map_err(failed)?;
     terminal.note(&format!(
         "Written to {}, for you alone to read. It holds names, serial numbers, mount points, /etc/fstab \
          and what cron is told of fstrim: look through it before giving it away (tar -xOzf {0} \

@@ -1,6 +1,6 @@
 //! `precondition`: makes a preconditioned drive, and saves it.
 
-use ssdlab_lab::memory::Need;
+use ssdlab_lab::memory::MemoryEstimate;
 use ssdlab_lab::precondition::{self, CacheFill, Preconditioning, State, Workload, WriteAmount};
 use ssdlab_lab::{LabError, Target};
 use ssdlab_units::Nanoseconds;
@@ -67,7 +67,8 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
         Failure::system(Exit::Usage, what, source)
     })?;
     precondition::check_save_path(&arguments.output, arguments.force)?;
-    if let Some(need) = Need::of_preconditioning(&target).filter(|_| state != State::New) {
+    if let Some(need) = MemoryEstimate::of_preconditioning(&target).filter(|_| state != State::New)
+    {
         memory::check(&target, &need)?;
         memory::announce(&need, terminal);
     }

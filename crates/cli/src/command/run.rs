@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use ssdlab_blockio::{RealDrive, RealOptions};
 use ssdlab_drive::recording::Recorder;
-use ssdlab_drive::simulated::MakeNew;
+use ssdlab_drive::simulated::PurgeMethod;
 use ssdlab_drive::{Drive, ErrorKind, When};
 use ssdlab_lab::experiment::{self, Experiment, Kind, Settings};
-use ssdlab_lab::memory::Need;
+use ssdlab_lab::memory::MemoryEstimate;
 use ssdlab_lab::output::{html, json, text};
 use ssdlab_lab::quick::quick;
 use ssdlab_lab::store::RunId;
@@ -36,7 +36,7 @@ struct RunRequest {
     store: Option<PathBuf>,
     options: RealOptions,
     /// Purge method of a simulated drive.
-    make_new: MakeNew,
+    purge_method: PurgeMethod,
     /// File that the experiment reads, if any.
     file: Option<String>,
     consent: Consent,
@@ -60,8 +60,8 @@ impl RunRequest {
         };
         let options = RealOptions {
             require_direct: !arguments.allow_buffered,
-            make_new: device::purge_method(arguments.purge, &target)?,
-            keep_awake: !arguments.let_processors_sleep,
+            purge: device::purge_method(arguments.purge, &target)?,
+            hold_cpu_idle: !arguments.let_processors_sleep,
             create_file: arguments.create_file,
             engine: device::engine(arguments.engine, &target)?,
             ..RealOptions::default()
@@ -70,7 +70,7 @@ impl RunRequest {
             Consent { destroy_data: arguments.destroy_data, confirm: arguments.confirm.clone() };
         let (seed, as_json) = (arguments.protocol.seed.number, arguments.report.json);
         let file = file.map(|(_, path)| path);
-        let make_new = device::simulated_purge_method(arguments.purge);
+        let purge_method = device::simulated_purge_method(arguments.purge);
         Ok(RunRequest {
             experiment,
             settings,
@@ -79,7 +79,7 @@ impl RunRequest {
             as_json,
             store,
             options,
-            make_new,
+            purge_method,
             file,
             consent,
         })
@@ -192,15 +192,15 @@ fn open(
     terminal: &Terminal,
 ) -> Result<(Box<dyn Drive>, Option<Duration>), Failure> {
     let Target::Path(path) = &request.target else {
-        if let Some(need) = Need::of_opening(&request.target) {
+        if let Some(need) = MemoryEstimate::of_opening(&request.target) {
             memory::check(&request.target, &need)?;
         }
         let mut drive = request.target.open(&request.options)?;
-        drive.choose_make_new(request.make_new).map_err(LabError::from)?;
+        drive.set_purge_method(request.purge_method).map_err(LabError::from)?;
         let plan = request.experiment.plan(&request.settings, &drive.description())?;
         plan.check_blocks(&drive.description())?;
         drive.prepare(plan.space).map_err(LabError::from)?;
-        if let Some(need) = Need::of(&request.target, &plan) {
+        if let Some(need) = MemoryEstimate::of(&request.target, &plan) {
             request.settings.set_threads(memory::check(&request.target, &need)?);
             memory::announce(&need, terminal);
         }
@@ -222,7 +222,7 @@ fn open(
     if let Some(store) = &request.store {
         run_store::warn_if_unusable(store, terminal);
     }
-    drive.look_at_health(When::Before);
+    drive.read_health(When::Before);
     let examined = request.experiment.checks_plausibility(&request.settings);
     let expected = estimate::announce(&plan, &mut drive, examined, terminal);
     Ok((Box::new(drive), expected))

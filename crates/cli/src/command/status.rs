@@ -5,7 +5,7 @@ mod live;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use ssdlab_attach::control::{self, Ask, Record};
+use ssdlab_attach::control::{self, ControlRequest, Record};
 use ssdlab_attach::status::Blocks;
 
 use crate::cli::StatusArguments;
@@ -34,14 +34,14 @@ pub fn status(arguments: &StatusArguments, terminal: &Terminal) -> Result<(), Fa
     let is_live = arguments.watch && !arguments.json;
     let mut screen = if is_live { Screen::open(terminal)? } else { None };
     loop {
-        let line = control::ask(&record, Ask::Status)?;
+        let line = control::ask(&record, ControlRequest::Status)?;
         let status: Value = serde_json::from_str(&line).map_err(|error| {
             Failure::new(Exit::Failed, anyhow::Error::new(error).context("the drive's answer"))
         })?;
         if let Some(path) = &arguments.prometheus {
-            let text = control::ask(&record, Ask::Prometheus)?;
+            let text = control::ask(&record, ControlRequest::Prometheus)?;
             let text: String = serde_json::from_str(&text).unwrap_or_default();
-            ssdlab_rundir::write_whole(path, &text).map_err(|source| {
+            ssdlab_rundir::write_atomic(path, &text).map_err(|source| {
                 Failure::system(Exit::Failed, format!("cannot write {}", path.display()), source)
             })?;
         }
@@ -87,7 +87,8 @@ fn pause(interval: Duration, interrupt: &Interrupt) -> bool {
 
 /// Returns the cells of the drive's blocks; `None` if its program is too old to give them.
 fn block_cells(record: &Record) -> Option<Vec<u8>> {
-    let blocks: Blocks = serde_json::from_str(&control::ask(record, Ask::Blocks).ok()?).ok()?;
+    let blocks: Blocks =
+        serde_json::from_str(&control::ask(record, ControlRequest::Blocks).ok()?).ok()?;
     blocks.cells()
 }
 

@@ -9,10 +9,10 @@ use ssdlab_lab::experiment::{self, Kind};
 use ssdlab_lab::output::text;
 use ssdlab_lab::report::{Cost, Report, TargetKind};
 use ssdlab_lab::{LabError, Target, machine};
-use ssdlab_sweep::tables::{self, Circumstances};
+use ssdlab_sweep::tables::{self, ReportContext};
 use ssdlab_sweep::{
-    Design, DriveOpener, Impossible, Options, Question, Results, RunSetup, Sampling, Simulated,
-    Sweep, page,
+    Design, DriveOpener, InvalidPoint, Options, Results, RunSetup, Sampling, Simulated, Sweep,
+    SweepRequest, page,
 };
 
 use crate::cli::SweepArguments;
@@ -82,7 +82,7 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
         // The runs are kept even if the choice of a figure is wrong.
         terminal.warn(&[format!("--measure: {why}")], "the figures are chosen by rule");
     }
-    let circumstances = Circumstances {
+    let circumstances = ReportContext {
         started,
         host: machine::host(),
         kind: real.as_ref().map(RealOpener::kind),
@@ -98,7 +98,7 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
 }
 
 /// Returns the question that the arguments describe.
-fn question(arguments: &SweepArguments) -> Result<Question, Failure> {
+fn question(arguments: &SweepArguments) -> Result<SweepRequest, Failure> {
     let experiment = experiment::named(&arguments.experiment)?;
     let protocol = &arguments.protocol;
     let is_given = |name: &str| {
@@ -125,7 +125,7 @@ fn question(arguments: &SweepArguments) -> Result<Question, Failure> {
         (Some(points), true) => Sampling::Random(points),
         (Some(points), false) => Sampling::Latin(points),
     };
-    Ok(Question {
+    Ok(SweepRequest {
         experiment,
         targets,
         vary: arguments.vary.clone(),
@@ -140,7 +140,7 @@ fn question(arguments: &SweepArguments) -> Result<Question, Failure> {
 /// Warns of the points that cannot be run; returns an error if that is all of them.
 fn refuse_impossible(
     design: &Design,
-    impossible: &[Impossible],
+    impossible: &[InvalidPoint],
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let all = design.points().len();

@@ -5,7 +5,7 @@ use ssdlab_model::health::Service;
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector};
 
 use super::responder::{Kind, Request};
-use super::{MakeNew, SimulatedDrive, TrimEnd, build_new, lanes};
+use super::{PurgeMethod, SimulatedDrive, TrimEnd, build_new, lanes};
 use crate::error::{DriveError, ErrorKind};
 use crate::measure::{PhaseResult, ThroughputMeter};
 use crate::phase::{Phase, Region};
@@ -153,10 +153,10 @@ impl Drive for SimulatedDrive {
         Ok(())
     }
 
-    fn make_new(&mut self) -> Result<(), DriveError> {
+    fn purge(&mut self) -> Result<(), DriveError> {
         let before = self.now;
         self.now = match self.purge_method {
-            MakeNew::Factory => {
+            PurgeMethod::Factory => {
                 let built = build_new(&self.composition, self.now)?;
                 (self.model, self.now) = (built.model, built.ready_at);
                 if let Some(recorder) = &self.recorder {
@@ -165,23 +165,23 @@ impl Drive for SimulatedDrive {
                 (self.powered_on_at, self.busy) = (self.now, Nanoseconds::ZERO);
                 return Ok(());
             }
-            MakeNew::Nothing => {
+            PurgeMethod::Nothing => {
                 let message = "the drive is taken as it is (--purge none)";
                 return Err(DriveError::new(ErrorKind::Unsupported, message));
             }
-            MakeNew::Discard => {
+            PurgeMethod::Discard => {
                 self.trim(Region::first(self.model.capacity()))?;
                 self.model.submit_and_wait(self.now, Request::FLUSH)
             }
-            MakeNew::Format => self.format_or_secure_erase(false)?,
-            MakeNew::SecureErase => self.format_or_secure_erase(true)?,
+            PurgeMethod::Format => self.format_or_secure_erase(false)?,
+            PurgeMethod::SecureErase => self.format_or_secure_erase(true)?,
         };
         self.purge_duration = Some(self.now.since(before));
         Ok(())
     }
 
-    fn choose_make_new(&mut self, how: MakeNew) -> Result<(), DriveError> {
-        if how == MakeNew::Discard && self.trim_path().end == TrimEnd::Ignored {
+    fn set_purge_method(&mut self, how: PurgeMethod) -> Result<(), DriveError> {
+        if how == PurgeMethod::Discard && self.trim_path().end == TrimEnd::Ignored {
             let message = format!(
                 "{} takes trims and does nothing, so that discarding it does not make it new; choose \
                  another way (--purge), or a drive whose trim is on",

@@ -1,11 +1,11 @@
 //! Construction of SSD models by mapping scheme, and the trait object through which a drive holds one.
 
 use ssdlab_model::Configuration;
-use ssdlab_model::age::{AgeError, Past};
 use ssdlab_model::ftl::Ssd;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, MappingScheme, PageMap};
+use ssdlab_model::precondition::{Past, PreconditionError};
 use ssdlab_model::snapshot::{Decoder, SnapshotError};
 use ssdlab_nand::geometry::GeometryError;
 use ssdlab_units::Instant;
@@ -37,13 +37,13 @@ fn boxed<M: Mapping + Clone + Send + Sync + 'static>(ssd: Ssd<M>) -> Box<dyn Mod
 pub(crate) fn preconditioned_model(
     configuration: &Configuration,
     past: Past,
-) -> Result<Box<dyn Model>, AgeError> {
+) -> Result<Box<dyn Model>, PreconditionError> {
     configuration.check_mapping()?;
     Ok(match configuration.mechanisms.mapping {
         MappingScheme::Page | MappingScheme::LogBlock => {
-            boxed(Ssd::aged_by(configuration, past, &Processors)?)
+            boxed(Ssd::preconditioned_by(configuration, past, &Processors)?)
         }
-        MappingScheme::Extent => boxed(Ssd::aged_with_extent_map(configuration, past)?),
+        MappingScheme::Extent => boxed(Ssd::preconditioned_with_extent_map(configuration, past)?),
         MappingScheme::Cached => {
             boxed(Ssd::aged_with_cached_map_by(configuration, past, &Processors)?)
         }

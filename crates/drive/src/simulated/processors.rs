@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use ssdlab_model::age::{Piece, Workers};
+use ssdlab_model::precondition::{Piece, Workers};
 
 /// The processors of this machine.
 pub(crate) struct Processors;

@@ -76,7 +76,7 @@ pub struct SavedDrive {
     /// The state of the file before it was checked.
     file_state: Option<VerifiedState>,
     /// True if the whole file is known to be as it was written.
-    is_known_sound: bool,
+    is_verified: bool,
     /// Range of bytes in the file that holds the state.
     state: std::ops::Range<u64>,
 }
@@ -296,7 +296,7 @@ impl SavedDrive {
         profile.check().map_err(sound)?;
         let configuration = Box::new(profile.configuration().map_err(sound)?);
         let shape = geometry_checksum(&configuration);
-        let is_known_sound = file_state.as_ref().is_some_and(|it| it.is_marked_for(&file, shape));
+        let is_verified = file_state.as_ref().is_some_and(|it| it.is_marked_for(&file, shape));
         let header = from.count;
         let state = match version {
             3 => header..length - CHECKSUM_BYTES,
@@ -323,7 +323,7 @@ impl SavedDrive {
             file,
             version,
             file_state,
-            is_known_sound,
+            is_verified,
             state,
         })
     }
@@ -359,7 +359,7 @@ impl SavedDrive {
         let length = self.state.end.saturating_sub(self.state.start);
         let file = PositionedReader { file: &self.file, position: self.state.start };
         let mut from = BufReader::with_capacity(1 << 16, file).take(length);
-        let mut tables = MappedTables::of(&self.file, self.state.start, self.is_known_sound);
+        let mut tables = MappedTables::of(&self.file, self.state.start, self.is_verified);
         let mut decoder = match self.version {
             3 => Decoder::new(&mut from),
             _ => Decoder::with_tables_apart(&mut from, &mut tables),
@@ -370,7 +370,7 @@ impl SavedDrive {
             let message = format!("{}: the file holds more than a state", path.display());
             return Err(DriveError::new(ErrorKind::Usage, message));
         }
-        if let Some(file_state) = self.file_state.as_ref().filter(|_| !self.is_known_sound) {
+        if let Some(file_state) = self.file_state.as_ref().filter(|_| !self.is_verified) {
             file_state.mark(&self.file, geometry_checksum(&self.configuration));
         }
         Ok((model, self.clock))
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!(one.elapsed, two.elapsed);
         let counted = |drive: &SimulatedDrive| drive.inside().map(|it| (it.counters, it.wear));
         assert_eq!(counted(&drive), counted(&again));
-        again.make_new().unwrap();
+        again.purge().unwrap();
         assert_eq!(again.inside().unwrap().counters.host_write_units, 0, "new is new");
         let names: Vec<_> = fs::read_dir(place.path()).unwrap().collect();
         assert_eq!(names.len(), 1, "no draft is left");
@@ -539,13 +539,13 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("used.ssd");
         save(&mut used(), &profile(), "", &path, false).unwrap();
-        let is_known_sound = |path: &Path| SavedDrive::open(path).unwrap().is_known_sound;
-        assert!(is_known_sound(&path), "{}: no extended attributes?", place.path().display());
+        let is_verified = |path: &Path| SavedDrive::open(path).unwrap().is_verified;
+        assert!(is_verified(&path), "{}: no extended attributes?", place.path().display());
         let copy = place.path().join("copy.ssd");
         fs::copy(&path, &copy).unwrap();
-        assert!(!is_known_sound(&copy));
+        assert!(!is_verified(&copy));
         opened(&copy);
-        assert!(is_known_sound(&copy), "it was checked");
+        assert!(is_verified(&copy), "it was checked");
         let mut bytes = fs::read(&copy).unwrap();
         let middle = bytes.len() / 2;
         bytes[middle] ^= 1;

@@ -227,7 +227,7 @@ impl<M: Mapping> Responder for SingleSsd<M> {
             camera.record_if_due(&self.ssd);
         }
         if self.ssd.has_lent_tables() && self.ssd.counters().requests > self.lent_tables_until {
-            self.ssd.take_tables_home();
+            self.ssd.copy_tables_to_owned();
         }
     }
 

@@ -82,7 +82,7 @@ fn reads_after_trim(configuration: &Configuration) -> TrimEnd {
 mod tests {
     use ssdlab_model::profile::Profile;
 
-    use crate::simulated::{MakeNew, SimulatedDrive};
+    use crate::simulated::{PurgeMethod, SimulatedDrive};
     use crate::{Drive, ErrorKind};
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
             profile.set("scale", "1/64").unwrap();
             profile.set("trim", trim).unwrap();
             let mut drive = SimulatedDrive::new("sim:", profile.configuration().unwrap()).unwrap();
-            drive.choose_make_new(MakeNew::Discard).and_then(|()| drive.make_new())
+            drive.set_purge_method(PurgeMethod::Discard).and_then(|()| drive.purge())
         };
         made_new("on").unwrap();
         let error = made_new("off").unwrap_err();

@@ -289,7 +289,7 @@ fn synchronising_a_mirror_fills_its_second_drive() {
     assert_eq!(full.inside().unwrap().counters.host_write_units, units);
     assert!(full.now() > Instant::START, "it takes its time");
     let before = full.now();
-    full.make_new().unwrap();
+    full.purge().unwrap();
     assert!(full.now() > before);
     assert_eq!(full.inside().unwrap().counters.host_write_units, units);
     run(&mut full, Pattern::Random, Mix::WRITE, MIB * 64);

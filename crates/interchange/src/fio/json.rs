@@ -47,7 +47,7 @@ pub struct FioJob {
     /// Description of the job, if it has one.
     pub description: Option<String>,
     /// Results of reads, writes, trims and flushes, in this order.
-    pub sides: [Side; 4],
+    pub sides: [KindResult; 4],
     /// Processor time that fio used for the job, in seconds.
     pub cpu_seconds: f64,
     /// Points of the throughput curve: seconds since the start, and MB/s since the point before.
@@ -61,7 +61,7 @@ pub struct FioJob {
 
 /// Result of one kind of request of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Side {
+pub struct KindResult {
     /// Number of completed requests.
     pub requests: u64,
     /// Bytes transferred.
@@ -79,7 +79,7 @@ pub struct Side {
     pub is_completion: bool,
 }
 
-impl Side {
+impl KindResult {
     /// Returns the latency in nanoseconds that `percent` of the requests did not exceed; `None` if fio did not report
     /// it, if there are too few requests for this percentile, or if it is in the last bucket of fio's histogram.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
@@ -107,7 +107,7 @@ impl Side {
     }
 
     /// Adds the results of another copy of the job, which ran at the same time.
-    fn merge_copy(&mut self, other: Side) {
+    fn merge_copy(&mut self, other: KindResult) {
         if other.requests == 0 {
             return;
         }
@@ -320,7 +320,7 @@ fn merge_copy(known: &mut FioJob, other: FioJob) {
     known.intervals.clear();
 }
 
-fn to_side(side: SideOutput) -> Result<Side, InputError> {
+fn to_side(side: SideOutput) -> Result<KindResult, InputError> {
     let total = side.lat_ns.unwrap_or_default();
     let completion = side.clat_ns.unwrap_or_default();
     let mean = (total.count > 0).then_some(total.mean).filter(|mean| mean.is_finite());
@@ -347,7 +347,7 @@ fn to_side(side: SideOutput) -> Result<Side, InputError> {
     if counted != Some(requests) {
         bins.clear();
     }
-    Ok(Side {
+    Ok(KindResult {
         requests,
         bytes: side.io_bytes,
         seconds: Nanoseconds::new(side.runtime.saturating_mul(1_000_000)).seconds(),
@@ -414,10 +414,10 @@ mod tests {
 
     #[test]
     fn a_percentile_without_the_samples_or_at_the_end_of_the_scale_is_not_given() {
-        let side = Side {
+        let side = KindResult {
             requests: 900,
             percentiles: vec![(50.0, 1.0), (99.0, 5.0), (90.0, 17_112_760_320.0)],
-            ..Side::default()
+            ..KindResult::default()
         };
         assert_eq!(side.percentile(50.0), Some(1.0));
         assert_eq!(side.percentile(99.0), None);

@@ -61,12 +61,12 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
                 let (offset, size) = (region.offset.bytes(), region.length.bytes());
                 push_trim_job(&mut text, number, &format!("offset={offset}\nsize={size}\n"));
             }
-            Step::MakeNew if script.is_device => {
+            Step::Purge if script.is_device => {
                 push_trim_job(&mut text, number, &format!("size={}\n", script.space.bytes()));
             }
             // As the first step it needs no job: the file is new.
-            Step::MakeNew if number == 0 => {}
-            Step::MakeNew => {
+            Step::Purge if number == 0 => {}
+            Step::Purge => {
                 return Err(
                     "a file cannot be made anew between two jobs of fio; use --format sh or \
                             powershell, or a device"

@@ -83,7 +83,7 @@ fn push_step(text: &mut String, script: &Script, number: usize) {
                 zero_range_lines(offset, length)
             });
         }
-        Step::MakeNew => text.push_str("    Reset-Target\n"),
+        Step::Purge => text.push_str("    Reset-Target\n"),
     }
 }
 

@@ -71,7 +71,7 @@ fn push_step(text: &mut String, number: usize, step: &Step) {
         Step::Trim(region) => {
             let _ = writeln!(text, "trim {} {}", region.offset.bytes(), region.length.bytes());
         }
-        Step::MakeNew => text.push_str("make_new\n"),
+        Step::Purge => text.push_str("make_new\n"),
     }
 }
 

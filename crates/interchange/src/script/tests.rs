@@ -57,7 +57,7 @@ fn all_steps() -> Vec<Step> {
     let mut open = phase("arrivals, 50 %", Pattern::Random, Mix { read_percent: 70 });
     open.rate = Some(Rate::Open(1.0));
     vec![
-        Step::MakeNew,
+        Step::Purge,
         work(phase("fill", Pattern::Sequential, Mix::WRITE)),
         Step::Flush,
         Step::Rest(Nanoseconds::from_millis(1500)),

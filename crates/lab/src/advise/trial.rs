@@ -2,7 +2,7 @@
 //! drive into the steady state of the workload, and measures the workload there.
 
 use ssdlab_drive::{Amount, Drive, Phase};
-use ssdlab_model::age::Workload;
+use ssdlab_model::precondition::Workload;
 use ssdlab_model::profile::Profile;
 use ssdlab_units::{ByteLength, Nanoseconds};
 

@@ -1,6 +1,6 @@
 //! Objections against a comparison: runs that differ in protocol, parameters or machine.
 
-use ssdlab_blockio::{KEPT_AWAKE, PROCESSORS};
+use ssdlab_blockio::{CPU_IDLE_HELD, PROCESSORS};
 
 use super::{Finding, Labelled, Level, TargetKind};
 
@@ -65,7 +65,7 @@ fn is_real(run: &Labelled) -> bool {
 /// Returns true if the report says that CPU idle was restricted (PM QoS) during the measurement.
 fn had_cpu_idle_restricted(run: &Labelled) -> bool {
     let mut facts = run.report.target.facts.iter();
-    facts.any(|fact| fact.name == PROCESSORS && fact.value.starts_with(KEPT_AWAKE))
+    facts.any(|fact| fact.name == PROCESSORS && fact.value.starts_with(CPU_IDLE_HELD))
 }
 
 /// Returns a finding that lists the parameters that differ between runs.

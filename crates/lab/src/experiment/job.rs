@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use ssdlab_drive::lanes::MOST_LANES;
+use ssdlab_drive::lanes::MAX_LANES;
 use ssdlab_drive::{
     Amount, Description, Drive, DriveKind, LaneResult, Latencies, Mix, Pattern, Phase, Rate, Region,
 };
@@ -79,10 +79,10 @@ fn read(settings: &Settings) -> Result<JobFile, LabError> {
 fn check_copies(file: &JobFile) -> Result<(), InputError> {
     for group in &file.groups {
         let copies: usize = group.jobs.iter().map(|job| job.copies as usize).sum();
-        if copies > MOST_LANES {
+        if copies > MAX_LANES {
             let names: Vec<String> = group.jobs.iter().map(|job| job.name.clone()).collect();
             return Err(InputError::whole(format!(
-                "{copies} copies of {} would run at once (numjobs), and {MOST_LANES} are the most",
+                "{copies} copies of {} would run at once (numjobs), and {MAX_LANES} are the most",
                 text_format::join_names(&names)
             )));
         }

@@ -13,7 +13,7 @@
 mod findings;
 mod state;
 
-use ssdlab_drive::simulated::{MakeNew, TrimEnd};
+use ssdlab_drive::simulated::{PurgeMethod, TrimEnd};
 use ssdlab_drive::{Amount, Description, Drive, DriveKind, Mix, Pattern, Phase, Region};
 use ssdlab_units::{ByteLength, MIB, Nanoseconds};
 
@@ -509,7 +509,7 @@ impl Experiment for OverProvision {
 /// Returns true if copies of the purged drive can be put into RAID 1.
 fn can_pair(drive: &mut dyn Drive) -> bool {
     let from_factory =
-        drive.simulated().is_none_or(|drive| drive.way_to_make_new() == MakeNew::Factory);
+        drive.simulated().is_none_or(|drive| drive.purge_method() == PurgeMethod::Factory);
     from_factory && drive.template().is_some() && drive.physical_capacity().is_some()
 }
 

@@ -1,6 +1,6 @@
 //! Phase runner: executes the steps of an experiment on a drive, reports progress and counts requests.
 
-use ssdlab_drive::simulated::{MakeNew, SimulatedDrive, TrimEnd};
+use ssdlab_drive::simulated::{PurgeMethod, SimulatedDrive, TrimEnd};
 use ssdlab_drive::{
     Drive, DriveError, DriveKind, ErrorKind, Inside, Lane, LaneResult, Phase, PhaseResult, Region,
 };
@@ -241,8 +241,8 @@ impl<'a> PhaseRunner<'a> {
     /// `PurgeOutcome::New`. Also notes if the purge replaces a saved drive.
     pub(super) fn purge_choice(&mut self) -> PurgeOutcome {
         let Some(drive) = self.drive.simulated() else { return PurgeOutcome::New };
-        let is_kept = drive.way_to_make_new() == MakeNew::Nothing;
-        self.tally.replaced_saved_drive |= drive.forgets_what_was_saved();
+        let is_kept = drive.purge_method() == PurgeMethod::Nothing;
+        self.tally.replaced_saved_drive |= drive.purge_discards_saved_state();
         if is_kept { PurgeOutcome::KeptByUser } else { PurgeOutcome::New }
     }
 
@@ -258,7 +258,7 @@ impl<'a> PhaseRunner<'a> {
             Err(error) if error.kind() == ErrorKind::Unsupported => Ok(false),
             Err(error) => Err(error),
         };
-        if unless_unsupported(self.drive.make_new())? {
+        if unless_unsupported(self.drive.purge())? {
             // A drive that was erased keeps its counters; one that was replaced begins at zero.
             let is_counter_reset =
                 |now: &Inside, before: &Inside| now.counters.requests < before.counters.requests;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use ssdlab_drive::Description;
-use ssdlab_drive::phase::DEPTH_MOST;
+use ssdlab_drive::phase::MAX_DEPTH;
 use ssdlab_drive::{DriveKind, Pattern};
 use ssdlab_model::profile::{SHORT_KEYS, parameter_keys};
 use ssdlab_units::text::{QuantityError, hint, parse_duration, parse_length};
@@ -434,11 +434,11 @@ fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
         Kind::Length => parse_length(value).map(|_| ()),
         Kind::Duration => parse_duration(value).map(|_| ()),
         Kind::Count => match trimmed.parse::<u32>() {
-            Ok(count) if spec.name == DEPTH && count > DEPTH_MOST => {
+            Ok(count) if spec.name == DEPTH && count > MAX_DEPTH => {
                 return Err(LabError::Range {
                     name: spec.name,
                     value: trimmed.to_owned(),
-                    why: format!("it must be from 1 to {DEPTH_MOST}"),
+                    why: format!("it must be from 1 to {MAX_DEPTH}"),
                 });
             }
             Ok(count) if count >= 1 => Ok(()),

@@ -160,7 +160,7 @@ fn run_on_copy<T, R: Default>(
     let outcome = (|| {
         let mut copy: Box<dyn Drive + Send> = match start {
             Start::AsItIs => template.copy(),
-            Start::New(_) => template.copy_new()?,
+            Start::New(_) => template.copy_purged()?,
         };
         let (before, began) = (copy.inside(), copy.now());
         let mut runner = PhaseRunner::new(&mut *copy, watch, 1.0);

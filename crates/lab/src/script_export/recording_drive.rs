@@ -213,8 +213,8 @@ impl Drive for RecordingDrive {
         self.record_step(Step::Rest(duration))
     }
 
-    fn make_new(&mut self) -> Result<(), DriveError> {
-        self.record_step(Step::MakeNew)
+    fn purge(&mut self) -> Result<(), DriveError> {
+        self.record_step(Step::Purge)
     }
 
     fn now(&self) -> Instant {

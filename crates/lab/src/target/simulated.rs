@@ -127,7 +127,7 @@ pub(super) fn open(name: &str, profile: &Profile) -> Result<SimulatedDrive, LabE
     let facts = facts(profile, &configuration.geometry);
     let drive = SimulatedDrive::new(name, configuration)
         .map_err(|source| LabError::Target { text: name.to_owned(), why: source.to_string() })?;
-    Ok(drive.describe(facts, Vec::new()).known_as_new())
+    Ok(drive.describe(facts, Vec::new()).mark_as_new())
 }
 
 /// Opens a saved drive in its saved state.

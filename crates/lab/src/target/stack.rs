@@ -192,7 +192,7 @@ impl StackTarget {
             );
         }
         let drive = drive.describe(facts, caveats);
-        Ok(if self.is_new() { drive.known_as_new() } else { drive })
+        Ok(if self.is_new() { drive.mark_as_new() } else { drive })
     }
 
     /// Returns true if the stack has no saved drive.

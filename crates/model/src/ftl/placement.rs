@@ -453,7 +453,7 @@ impl Placement {
 
     /// Returns true if all program units with these numbers have completed.
     pub(super) fn are_complete(&self, numbers: std::ops::Range<u64>) -> bool {
-        numbers.is_empty() || self.log.are_over(numbers.start..=numbers.end - 1)
+        numbers.is_empty() || self.log.are_complete(numbers.start..=numbers.end - 1)
     }
 
     /// Returns the number of the program unit being filled, or of the one that was filled last.
@@ -596,7 +596,7 @@ impl Placement {
             return true;
         }
         let mut before = (low..end).zip(&self.in_flight);
-        before.all(|(number, it)| it.block != block || self.log.are_over(number..=number))
+        before.all(|(number, it)| it.block != block || self.log.are_complete(number..=number))
     }
 
     /// Returns true if the contents of program unit `number`, which has not completed, are final.

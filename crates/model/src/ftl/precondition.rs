@@ -1,11 +1,11 @@
 //! Preconditioning from theory: the tables of a new drive are filled directly (see [`crate::age`]).
 
 use super::Ssd;
-use crate::age::{AgeError, Past, SingleThreaded, Tables, Workers, check_scheme};
 use crate::mapping::cached::CachedMap;
 use crate::mapping::extent::ExtentMap;
 use crate::mapping::{Mapping, MappingScheme, PageMap};
 use crate::media::Null;
+use crate::precondition::{Past, PreconditionError, SingleThreaded, Tables, Workers, check_scheme};
 use crate::ssd::Configuration;
 
 impl Ssd<PageMap, Null> {
@@ -14,19 +14,22 @@ impl Ssd<PageMap, Null> {
     /// # Errors
     /// Returns an error if there is no closed form for the drive's policy or mapping scheme under such writes,
     /// or no such drive.
-    pub fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
-        Ssd::aged_by(configuration, past, &SingleThreaded)
+    pub fn preconditioned(
+        configuration: &Configuration,
+        past: Past,
+    ) -> Result<Self, PreconditionError> {
+        Ssd::preconditioned_by(configuration, past, &SingleThreaded)
     }
 
-    /// Returns the drive that [`Ssd::aged`] returns, computed by `workers`.
+    /// Returns the drive that [`Ssd::preconditioned`] returns, computed by `workers`.
     ///
     /// # Errors
-    /// As [`Ssd::aged`].
-    pub fn aged_by(
+    /// As [`Ssd::preconditioned`].
+    pub fn preconditioned_by(
         configuration: &Configuration,
         past: Past,
         workers: &dyn Workers,
-    ) -> Result<Self, AgeError> {
+    ) -> Result<Self, PreconditionError> {
         if configuration.mechanisms.mapping == MappingScheme::LogBlock {
             return Ssd::aged_with_log_blocks(configuration, past);
         }
@@ -36,7 +39,10 @@ impl Ssd<PageMap, Null> {
         Ok(ssd)
     }
 
-    fn aged_with_log_blocks(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+    fn aged_with_log_blocks(
+        configuration: &Configuration,
+        past: Past,
+    ) -> Result<Self, PreconditionError> {
         let mut ssd = Ssd::new(configuration)?;
         let filled = ssd.tables().precondition_log_blocks(configuration, past)?;
         if let Some(log) = &mut ssd.ftl.log_blocks {
@@ -54,7 +60,7 @@ impl Ssd<CachedMap, Null> {
     pub fn aged_with_cached_map(
         configuration: &Configuration,
         past: Past,
-    ) -> Result<Self, AgeError> {
+    ) -> Result<Self, PreconditionError> {
         Ssd::aged_with_cached_map_by(configuration, past, &SingleThreaded)
     }
 
@@ -66,7 +72,7 @@ impl Ssd<CachedMap, Null> {
         configuration: &Configuration,
         past: Past,
         workers: &dyn Workers,
-    ) -> Result<Self, AgeError> {
+    ) -> Result<Self, PreconditionError> {
         let mut ssd = Ssd::with_cached_map(configuration)?;
         ssd.tables().precondition_data(configuration, past, workers)?;
         ssd.tables().precondition_map(past)?;
@@ -80,10 +86,10 @@ impl Ssd<ExtentMap, Null> {
     /// # Errors
     /// Returns an error if the drive was written otherwise, its policy is not greedy, its over-provisioning
     /// does not hold the fragments that are left, or there is no such drive.
-    pub fn aged_with_extent_map(
+    pub fn preconditioned_with_extent_map(
         configuration: &Configuration,
         past: Past,
-    ) -> Result<Self, AgeError> {
+    ) -> Result<Self, PreconditionError> {
         let mut ssd = Ssd::with_extent_map(configuration)?;
         ssd.tables().precondition_extents(configuration, past)?;
         Ok(ssd)

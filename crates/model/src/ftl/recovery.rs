@@ -16,7 +16,7 @@ use super::wrappers::{LATEST, NoHost};
 use super::{Context, Ftl, Ssd, kind};
 use crate::block_table::BlockState;
 use crate::mapping::{Mapping, MappingScheme};
-use crate::media::{Media, SpareArea};
+use crate::media::{Media, OobArea};
 use crate::recovery::log_block::unfinished_merges;
 use crate::recovery::scan::{FoundBlock, Scan};
 use crate::recovery::{FlashContents, ProgramUnit, Recovery, RecoveryError};
@@ -438,7 +438,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
         for unit in first.0..first.0 + units {
             self.blocks.table_mut().note_padding(PhysicalUnit(unit), block);
         }
-        let spare: SpareArea<'_> = self.blocks.table().spare_area(first, units);
+        let spare: OobArea<'_> = self.blocks.table().spare_area(first, units);
         self.media.begin_program(first, spare, number);
         let tag = Tag(kind::PADDING | self.geometry.program_of(first) & kind::NUMBER);
         let program = self.timing.program;

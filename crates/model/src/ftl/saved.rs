@@ -31,13 +31,13 @@ impl<M: Mapping> Ssd<M, Null> {
 impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Returns true if the map and the reverse map of the drive are in lent memory, as after a restore. Lent
     /// memory need not be read before it is looked at, so that such a drive is there at once; but each request
-    /// costs more than with memory of the drive's own ([`Ssd::take_tables_home`]).
+    /// costs more than with memory of the drive's own ([`Ssd::copy_tables_to_owned`]).
     pub fn has_lent_tables(&self) -> bool {
         self.ftl.blocks.table().is_borrowed()
     }
 
     /// Copies the map and the reverse map from lent memory to memory of the drive's own; reads all of them.
-    pub fn take_tables_home(&mut self) {
+    pub fn copy_tables_to_owned(&mut self) {
         self.ftl.map.copy_to_owned();
         self.ftl.blocks.table_mut().copy_to_owned();
     }
@@ -150,7 +150,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             retention.restore(from, |block| block_table.erases(block))?;
         }
         self.placement.continue_from(crate::media::SequenceNumber(from.long()?));
-        if !from.is_known_sound() {
+        if !from.is_verified() {
             self.restore_reverse_map()?;
             self.check_restored()?;
         }
@@ -158,12 +158,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let (physical, logical) = (self.geometry.physical_units(), self.geometry.logical_units());
         if let Some(saved) = from.table_apart(physical as usize)? {
             let (saved, block_table) = (LazyTable::borrowed(saved), self.blocks.table_mut());
-            if !from.is_known_sound() && !block_table.agrees_with(&saved, logical) {
+            if !from.is_verified() && !block_table.agrees_with(&saved, logical) {
                 return damaged("the reverse map says otherwise than the map");
             }
             block_table.set_reverse_map(saved);
         }
-        if from.is_known_sound() { Ok(()) } else { self.check_data_blocks() }
+        if from.is_verified() { Ok(()) } else { self.check_data_blocks() }
     }
 
     /// Finds the blocks in SLC mode: those whose victims are chosen apart.

@@ -8,7 +8,7 @@ use super::placement::{HostProgram, WaitingWrite};
 use super::{Answer, Context, Ftl, Port, kind, number_of};
 use crate::block_table::BlockState;
 use crate::mapping::Mapping;
-use crate::media::{Media, SpareArea, SpareMark};
+use crate::media::{Media, OobArea, SpareMark};
 use crate::units::{Instant, LogicalUnit, PhysicalUnit};
 use crate::write_frontier::FilledProgram;
 
@@ -486,11 +486,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         let units = self.geometry.units_per_program();
         let mut spare = self.blocks.table().spare_area(filled.first, units);
         if self.is_slc(filled.block) {
-            spare = SpareArea::in_slc_mode(spare.raw());
+            spare = OobArea::in_slc_mode(spare.raw());
             self.counters.program_units_slc += u64::from(filled.units);
         }
         if self.log_blocks.as_ref().is_some_and(|log| log.is_recovery_merge(filled.block)) {
-            spare = SpareArea::with_mark(spare.raw(), SpareMark::RecoveryMerge);
+            spare = OobArea::with_mark(spare.raw(), SpareMark::RecoveryMerge);
         }
         let sequence = self.placement.latest_number();
         self.media.begin_program(filled.first, spare, sequence);

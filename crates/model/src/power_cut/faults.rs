@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use super::recording::Recording;
 use crate::geometry::Geometry;
-use crate::media::{BadBlockRecord, SpareArea, SpareMark};
+use crate::media::{BadBlockRecord, OobArea, SpareMark};
 use crate::recovery::ProgramUnit;
 use crate::units::{BlockIndex, PhysicalUnit};
 
@@ -74,7 +74,7 @@ impl InjectedFault {
         match (self.fault, truly) {
             (Fault::IgnoreNumbers, ProgramUnit::Programmed { number, spare }) => {
                 let spare = match self.last_copies.get(&first.0) {
-                    Some(raw) => SpareArea::with_mark(raw, spare.mark()),
+                    Some(raw) => OobArea::with_mark(raw, spare.mark()),
                     None => spare,
                 };
                 ProgramUnit::Programmed { number, spare }
@@ -86,7 +86,7 @@ impl InjectedFault {
             (Fault::KeepUnfinished, ProgramUnit::Programmed { number, spare })
                 if spare.mark() == SpareMark::RecoveryMerge =>
             {
-                ProgramUnit::Programmed { number, spare: SpareArea::new(spare.raw()) }
+                ProgramUnit::Programmed { number, spare: OobArea::new(spare.raw()) }
             }
             _ => truly,
         }

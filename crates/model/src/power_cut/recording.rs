@@ -20,7 +20,7 @@ use crate::ftl::Cuttable;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::media::{
-    BadBlockRecord, MapPage, Media, SequenceNumber, SpareArea, SpareMark, TrimRecord,
+    BadBlockRecord, MapPage, Media, OobArea, SequenceNumber, SpareMark, TrimRecord,
 };
 use crate::recovery::{FlashContents, ProgramUnit};
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
@@ -192,7 +192,7 @@ impl Recording {
             ProgramState::Erased => ProgramUnit::Erased,
             ProgramState::Unreadable => ProgramUnit::Unreadable,
             ProgramState::Programmed(content) => {
-                let spare = SpareArea::with_mark(&content.spare, content.mark);
+                let spare = OobArea::with_mark(&content.spare, content.mark);
                 ProgramUnit::Programmed { number: content.number, spare }
             }
         }
@@ -209,7 +209,7 @@ impl Recording {
             found.push((logical, self.version_at(physical)));
         }
         for content in self.begun.values().flatten() {
-            let units = SpareArea::new(&content.spare).logical_units().zip(&content.data);
+            let units = OobArea::new(&content.spare).logical_units().zip(&content.data);
             found.extend(
                 units
                     .filter(|it| it.1.written)
@@ -323,7 +323,7 @@ impl Media for Recording {
         self.staged[unit.0 as usize] = Staged::default();
     }
 
-    fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, number: SequenceNumber) {
+    fn begin_program(&mut self, first: PhysicalUnit, spare: OobArea<'_>, number: SequenceNumber) {
         let end = first.0 + self.geometry.units_per_program();
         for unit in first.0..end {
             self.waiting.remove(&PhysicalUnit(unit));

@@ -151,7 +151,7 @@ const ROUNDED: f64 = 1.05;
 /// Factor by which the write amplification with the given flash may exceed the one of the rated random writes.
 const FLASH_TOLERANCE: f64 = 1.25;
 /// Fewest superblocks of a drive.
-const BLOCKS_LEAST: u64 = 600;
+const MIN_BLOCKS: u64 = 600;
 /// Largest mapping unit: a page on each of four planes.
 const UNITS_MOST: ByteLength = ByteLength::new(64 * 1024);
 const PLANES_LEAST: u32 = 32;
@@ -325,7 +325,7 @@ impl DataSheet {
         let flash = self.flash.unwrap_or_else(|| next_size(self.capacity));
         let of_a_page = PAGE * u64::from(planes * together);
         let bits = self.kind.bits();
-        let pages = flash.bytes() / of_a_page.bytes() / BLOCKS_LEAST / bits * bits;
+        let pages = flash.bytes() / of_a_page.bytes() / MIN_BLOCKS / bits * bits;
         Derived {
             planes,
             together,

@@ -3,7 +3,7 @@
 use toml::Spanned;
 
 use super::{CollectionUnit, Length, Profile, ProfileError};
-use crate::geometry::{BLOCKS_LEAST, GeometryError};
+use crate::geometry::{GeometryError, MIN_BLOCKS};
 use crate::text::exact_length;
 use crate::units::{ByteLength, MIB};
 
@@ -32,7 +32,7 @@ impl Profile {
         }
         let has_too_few_blocks = matches!(
             source,
-            GeometryError::Range { least, .. } if least == u64::from(BLOCKS_LEAST)
+            GeometryError::Range { least, .. } if least == u64::from(MIN_BLOCKS)
         );
         if !has_too_few_blocks && !matches!(source, GeometryError::NoSpare { .. }) {
             return ProfileError::Geometry { origin: self.origin.clone(), source };

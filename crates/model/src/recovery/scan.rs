@@ -3,7 +3,7 @@
 use super::{FlashContents, NUMBER_MAX, ProgramUnit, RecoveryError};
 use crate::checkpoint::map_pages;
 use crate::geometry::Geometry;
-use crate::media::{SequenceNumber, SpareArea, SpareMark};
+use crate::media::{OobArea, SequenceNumber, SpareMark};
 use crate::sparse::SparseTable;
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, PhysicalUnit};
@@ -185,11 +185,11 @@ impl Scan {
         &mut self,
         geometry: &Geometry,
         contents: &impl FlashContents,
-        (at, number, spare): (PhysicalUnit, SequenceNumber, SpareArea<'_>),
+        (at, number, spare): (PhysicalUnit, SequenceNumber, OobArea<'_>),
     ) -> Result<(), RecoveryError> {
         let expected = geometry.units_per_program();
         if spare.len() as u64 != u64::from(expected) {
-            return Err(RecoveryError::SpareArea { at, found: spare.len(), expected });
+            return Err(RecoveryError::OobArea { at, found: spare.len(), expected });
         }
         for (logical, physical) in spare.logical_units().zip(at.0..) {
             let Some(logical) = logical else { continue };
@@ -279,7 +279,7 @@ mod tests {
             match first {
                 PhysicalUnit(0) => ProgramUnit::Programmed {
                     number: SequenceNumber(3),
-                    spare: SpareArea::new(&self.spare),
+                    spare: OobArea::new(&self.spare),
                 },
                 _ => ProgramUnit::Erased,
             }

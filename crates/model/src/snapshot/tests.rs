@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use ssdlab_units::codec::{self, CodecError, LentMemory, TableSource, TableStore};
+use ssdlab_units::codec::{self, BorrowedMemory, CodecError, TableSource, TableStore};
 
 use super::*;
 use crate::counters::{Counters, Wear};
@@ -230,7 +230,7 @@ impl TableStore for Tables<'_> {
 }
 
 impl TableSource for Tables<'_> {
-    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError> {
+    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn BorrowedMemory>, CodecError> {
         let bytes = usize::try_from(at).ok().and_then(|at| self.bytes.get(at..)?.get(..4 * length));
         let (words, _) = match bytes {
             Some(bytes) => bytes.as_chunks::<4>(),
@@ -239,7 +239,7 @@ impl TableSource for Tables<'_> {
         Ok(Box::new(OwnedMemory(words.iter().map(|word| u32::from_le_bytes(*word)).collect())))
     }
 
-    fn is_known_sound(&self) -> bool {
+    fn is_verified(&self) -> bool {
         self.form == Form::Sound
     }
 }

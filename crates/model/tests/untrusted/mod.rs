@@ -4,12 +4,12 @@
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, PageMap};
-use ssdlab_model::media::{Media, SequenceNumber, SpareArea, TrimRecord};
+use ssdlab_model::media::{Media, OobArea, SequenceNumber, TrimRecord};
 use ssdlab_model::profile::Profile;
 use ssdlab_model::recovery::{FlashContents, ProgramUnit, Recovery, RecoveryError};
 use ssdlab_model::snapshot::{Decoder, Encoder};
 use ssdlab_model::{Configuration, Ssd};
-use ssdlab_units::codec::{CodecError, LentMemory, TableSource, TableStore, damaged};
+use ssdlab_units::codec::{BorrowedMemory, CodecError, TableSource, TableStore, damaged};
 use ssdlab_units::{BlockIndex, Instant, LogicalUnit, PhysicalUnit};
 
 /// A profile's text.
@@ -109,8 +109,7 @@ impl FlashContents for Found {
             None => ProgramUnit::Erased,
             Some(Written::Unreadable) => ProgramUnit::Unreadable,
             Some(Written::Whole { number, spare, is_slc }) => {
-                let spare =
-                    if *is_slc { SpareArea::in_slc_mode(spare) } else { SpareArea::new(spare) };
+                let spare = if *is_slc { OobArea::in_slc_mode(spare) } else { OobArea::new(spare) };
                 ProgramUnit::Programmed { number: *number, spare }
             }
         }
@@ -209,15 +208,15 @@ impl TableStore for Tables {
 }
 
 impl TableSource for Tables {
-    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError> {
+    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn BorrowedMemory>, CodecError> {
         let table = usize::try_from(at).ok().and_then(|at| self.0.get(at..)?.get(..length));
         table.map_or_else(
             || damaged("there is no such table"),
-            |table| Ok(Box::new(Lent(table.into())) as Box<dyn LentMemory>),
+            |table| Ok(Box::new(Lent(table.into())) as Box<dyn BorrowedMemory>),
         )
     }
 
-    fn is_known_sound(&self) -> bool {
+    fn is_verified(&self) -> bool {
         false
     }
 }
@@ -227,7 +226,7 @@ impl TableSource for Tables {
 struct Lent(Box<[u32]>);
 
 // SAFETY: the memory of a box stays where it is until the box is dropped, and nobody else has it.
-unsafe impl LentMemory for Lent {
+unsafe impl BorrowedMemory for Lent {
     fn words(&mut self) -> &mut [u32] {
         &mut self.0
     }

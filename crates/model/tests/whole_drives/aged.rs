@@ -5,11 +5,13 @@ use std::fmt::Debug;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use ssdlab_model::age::{AgeError, CacheFill, Past, Piece, SingleThreaded, Workers, Workload};
 use ssdlab_model::counters::Counters;
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{MappingScheme, PageMap};
+use ssdlab_model::precondition::{
+    CacheFill, Past, Piece, PreconditionError, SingleThreaded, Workers, Workload,
+};
 use ssdlab_model::profile::{DEFAULT, Profile};
 use ssdlab_model::snapshot::Encoder;
 use ssdlab_model::streams::{StreamId, StreamParameters};
@@ -50,7 +52,8 @@ fn with_streams(hot_blocks: Option<f64>) -> Configuration {
 /// A drive of any mapping scheme.
 trait Drive: Sized {
     fn new(configuration: &Configuration) -> Self;
-    fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError>;
+    fn preconditioned(configuration: &Configuration, past: Past)
+    -> Result<Self, PreconditionError>;
     fn geometry(&self) -> &Geometry;
     fn counters(&self) -> Counters;
     fn blocks_by_valid_units(&self) -> Vec<u32>;
@@ -67,7 +70,7 @@ macro_rules! drive {
                 $new(configuration).unwrap()
             }
 
-            fn aged(configuration: &Configuration, past: Past) -> Result<Self, AgeError> {
+            fn preconditioned(configuration: &Configuration, past: Past) -> Result<Self, PreconditionError> {
                 $aged(configuration, past)
             }
 
@@ -104,14 +107,14 @@ macro_rules! drive {
 drive!(
     Ssd,
     Ssd::new,
-    Ssd::aged,
+    Ssd::preconditioned,
     |ssd| ssd,
     fn hint(&mut self, stream: StreamId) {
         self.hint_stream(stream);
     }
 );
 drive!(Ssd<CachedMap>, Ssd::with_cached_map, Ssd::aged_with_cached_map, |ssd| ssd,);
-drive!(Ssd<ExtentMap>, Ssd::with_extent_map, Ssd::aged_with_extent_map, |ssd| ssd,);
+drive!(Ssd<ExtentMap>, Ssd::with_extent_map, Ssd::preconditioned_with_extent_map, |ssd| ssd,);
 
 /// A drive under random writes.
 struct Bench<T> {
@@ -192,7 +195,7 @@ fn shares(ssd: &impl Drive) -> Vec<f64> {
 /// moves some shares by more than 1 %.
 fn mean_shares<T: Drive>(configuration: &Configuration, past: Past) -> Vec<f64> {
     const SEEDS: u64 = 16;
-    let aged = |seed| T::aged(configuration, Past { seed, ..past }).unwrap();
+    let aged = |seed| T::preconditioned(configuration, Past { seed, ..past }).unwrap();
     let mut sum: Vec<f64> = Vec::new();
     for seed in 0..SEEDS {
         let shares = shares(&aged(seed));
@@ -219,7 +222,7 @@ fn agree_under<T: Drive>(
     let Past { workload, cache, .. } = past;
     let hints = configuration.mechanisms.streams.count > 1;
     let generator = Pcg64Mcg::seed_from_u64(7);
-    let drive = T::aged(configuration, past).unwrap();
+    let drive = T::preconditioned(configuration, past).unwrap();
     drive.check_invariants();
     let new = mean_shares::<T>(configuration, past);
     let now = Instant::START;
@@ -357,8 +360,9 @@ fn log_blocks_are_aged_at_once_as_by_writing() {
 #[test]
 fn what_has_no_theory_is_refused() {
     let refused = |changes: &[(&str, &str)], past| {
-        let error = Ssd::<PageMap>::aged(&configuration(changes), past).map(drop).unwrap_err();
-        assert!(matches!(error, AgeError::NoTheory { .. }), "{error}");
+        let error =
+            Ssd::<PageMap>::preconditioned(&configuration(changes), past).map(drop).unwrap_err();
+        assert!(matches!(error, PreconditionError::NoTheory { .. }), "{error}");
     };
     refused(&[("collection.policy", "cost-benefit")], Past::uniform(1));
     refused(&[], HOT);
@@ -392,7 +396,7 @@ fn saved(configuration: &Configuration, past: Past, workers: &dyn Workers) -> Ve
             drive.save(&mut Encoder::new(&mut saved)).unwrap();
         }
         _ => {
-            let drive = Ssd::aged_by(configuration, past, workers).unwrap();
+            let drive = Ssd::preconditioned_by(configuration, past, workers).unwrap();
             drive.check_invariants();
             drive.save(&mut Encoder::new(&mut saved)).unwrap();
         }

@@ -280,7 +280,7 @@ impl<H: Handles> Drive<H> {
     fn answer_durable<D: Device<H>>(&mut self, flash: &mut D, at: Instant) {
         let barriers = std::mem::take(&mut self.barriers);
         for (first, last, slot) in barriers {
-            if self.programs.are_over(first..=last) {
+            if self.programs.are_complete(first..=last) {
                 self.answer(flash, slot, at);
             } else {
                 self.barriers.push((first, last, slot));

@@ -5,7 +5,7 @@ use axum::http::HeaderMap;
 use axum::response::IntoResponse;
 use maud::{Markup, html};
 use serde_json::Value;
-use ssdlab_attach::control::{self, Ask, Record};
+use ssdlab_attach::control::{self, ControlRequest, Record};
 use ssdlab_attach::status::Blocks;
 use ssdlab_lab::output::html as report_html;
 use ssdlab_lab::report::{Cell, Column, Series, Table};
@@ -94,14 +94,14 @@ pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> PageR
 }
 
 fn status(record: &Record) -> Result<Value, Problem> {
-    let line = control::ask(record, Ask::Status)?;
+    let line = control::ask(record, ControlRequest::Status)?;
     serde_json::from_str(&line)
         .map_err(|_| Problem::not_found("the drive gave no answer that makes sense"))
 }
 
 /// Returns a picture of the drive's blocks; `None` if its program is too old to give one.
 fn blocks_of(record: &Record) -> Option<Blocks> {
-    serde_json::from_str(&control::ask(record, Ask::Blocks).ok()?).ok()
+    serde_json::from_str(&control::ask(record, ControlRequest::Blocks).ok()?).ok()
 }
 
 fn number(status: &Value, path: &str) -> f64 {

@@ -40,11 +40,11 @@ pub(crate) async fn show(State(app): Shared) -> PageResult {
 /// Returns the metrics of each attached drive that answers.
 #[cfg(target_os = "linux")]
 fn attached_drives() -> Result<Vec<String>, Problem> {
-    use ssdlab_attach::control::{self, Ask};
+    use ssdlab_attach::control::{self, ControlRequest};
 
     let records = control::records()?;
     let figures = records.iter().filter_map(|record| {
-        let answer = control::ask(record, Ask::Prometheus).ok()?;
+        let answer = control::ask(record, ControlRequest::Prometheus).ok()?;
         serde_json::from_str::<String>(&answer).ok()
     });
     Ok(figures.collect())

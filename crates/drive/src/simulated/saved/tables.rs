@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 
 use crc32fast::Hasher;
 use memmap2::{MmapMut, MmapOptions};
-use ssdlab_units::codec::{CodecError, LentMemory, TableSource, TableStore, damaged};
+use ssdlab_units::codec::{BorrowedMemory, CodecError, TableSource, TableStore, damaged};
 
 /// Alignment of a table in bytes, the size of a page of memory nearly everywhere.
 const ALIGNMENT: u64 = 4096;
@@ -83,17 +83,17 @@ impl TableStore for ChecksummedFile {
 pub(super) struct MappedTables<'a> {
     file: &'a File,
     end: u64,
-    is_known_sound: bool,
+    is_verified: bool,
 }
 
 impl<'a> MappedTables<'a> {
-    pub(super) fn of(file: &'a File, end: u64, is_known_sound: bool) -> Self {
-        MappedTables { file, end, is_known_sound }
+    pub(super) fn of(file: &'a File, end: u64, is_verified: bool) -> Self {
+        MappedTables { file, end, is_verified }
     }
 }
 
 impl TableSource for MappedTables<'_> {
-    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn LentMemory>, CodecError> {
+    fn lend(&mut self, at: u64, length: usize) -> Result<Box<dyn BorrowedMemory>, CodecError> {
         let bytes = 4 * length as u64;
         if !at.is_multiple_of(ALIGNMENT) || at.checked_add(bytes).is_none_or(|end| end > self.end) {
             return damaged("a table lies outside of the file");
@@ -111,8 +111,8 @@ impl TableSource for MappedTables<'_> {
         Ok(Box::new(table))
     }
 
-    fn is_known_sound(&self) -> bool {
-        self.is_known_sound
+    fn is_verified(&self) -> bool {
+        self.is_verified
     }
 }
 
@@ -121,7 +121,7 @@ impl TableSource for MappedTables<'_> {
 struct MappedTable(MmapMut);
 
 // SAFETY: the mapped memory stays where it is until it is dropped, and this is its only owner.
-unsafe impl LentMemory for MappedTable {
+unsafe impl BorrowedMemory for MappedTable {
     fn words(&mut self) -> &mut [u32] {
         // SAFETY: any four bytes are a number.
         let (before, words, after) = unsafe { self.0.align_to_mut() };

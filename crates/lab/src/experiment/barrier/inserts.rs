@@ -140,7 +140,7 @@ impl Inserts {
         measured.flushes = Some(files.sent().flushes - start.1);
         tally.requests += files.sent().writes;
         tally.bytes += files.sent().written;
-        drive.pass_until(now);
+        drive.advance_to(now);
         outcome
     }
 

@@ -45,7 +45,7 @@ impl Protocol {
         measured.trimmed = Some((sent.trims, sent.trimmed));
         tally.requests += sent.writes + sent.trims;
         tally.bytes += sent.written;
-        drive.pass_until(now);
+        drive.advance_to(now);
         outcome
     }
 

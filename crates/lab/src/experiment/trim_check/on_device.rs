@@ -6,7 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ssdlab_blockdev::block_map::{Placed, discarded, free_space, places_of, trim_free_space};
+use ssdlab_blockdev::block_map::{
+    MappedExtent, discarded, file_extents, free_space, trim_free_space,
+};
 use ssdlab_blockdev::place::Place;
 use ssdlab_drive::{DriveError, ErrorKind, Region};
 use ssdlab_units::ByteLength;
@@ -61,7 +63,7 @@ impl Protocol {
         self.write(&path)?;
         own.sync()?;
         let file = File::open(&path).map_err(|error| io_error("cannot read it".into(), error))?;
-        let mapped = places_of(&file).map_err(|error| {
+        let mapped = file_extents(&file).map_err(|error| {
             io_error("the file system does not say where the file lies".to_owned(), error)
         })?;
         drop(file);
@@ -167,7 +169,7 @@ impl Protocol {
     fn read_blocks(
         &self,
         device: &File,
-        placed: &[Placed],
+        placed: &[MappedExtent],
         buffer: &mut AlignedBuffer,
         free: &[Option<&[Region]>],
     ) -> Result<BlockReads, LabError> {
@@ -238,7 +240,7 @@ fn is_free_block(free: &[Region], block: u64) -> bool {
 /// A file system that has made a deletion durable may not have freed the blocks yet: ext4 frees them after
 /// the commit, xfs in the background. Also, ext4 marks blocks as used while it trims them.
 fn wait_until_free(
-    placed: &[Placed],
+    placed: &[MappedExtent],
     mut ask: impl FnMut() -> Option<Vec<Region>>,
     mut sync: impl FnMut() -> Result<(), LabError>,
     patience: Duration,
@@ -247,7 +249,7 @@ fn wait_until_free(
     loop {
         sync()?;
         let Some(free) = ask() else { return Ok(None) };
-        let is_free = |run: &Placed| {
+        let is_free = |run: &MappedExtent| {
             let (first, end) = (run.on_device.offset.bytes(), run.on_device.end().bytes());
             (first..end).step_by(BLOCK).all(|block| is_free_block(&free, block))
         };
@@ -270,20 +272,20 @@ fn wait_until_discarded(device: &File, before: Option<ByteLength>, asked_for: By
 }
 
 /// Returns the whole blocks of the extents: only these can be compared.
-fn whole_blocks(placed: &[Placed]) -> Vec<Placed> {
+fn whole_blocks(placed: &[MappedExtent]) -> Vec<MappedExtent> {
     let block = ByteLength::new(BLOCK as u64);
-    let fits = |run: &&Placed| {
+    let fits = |run: &&MappedExtent| {
         run.in_file.is_multiple_of(block) && run.on_device.offset.is_multiple_of(block)
     };
-    let whole = |run: &Placed| {
+    let whole = |run: &MappedExtent| {
         let length = block * run.on_device.length.whole(block);
-        Placed { on_device: Region { length, ..run.on_device }, ..*run }
+        MappedExtent { on_device: Region { length, ..run.on_device }, ..*run }
     };
     placed.iter().filter(fits).map(whole).collect()
 }
 
 /// Returns the region from the first block to the last one.
-fn bounding_region(placed: &[Placed]) -> Region {
+fn bounding_region(placed: &[MappedExtent]) -> Region {
     let first = placed.iter().map(|run| run.on_device.offset).min().unwrap_or(ByteLength::ZERO);
     let end = placed.iter().map(|run| run.on_device.end()).max().unwrap_or(first);
     Region { offset: first, length: end - first }
@@ -396,7 +398,7 @@ mod tests {
 
     #[test]
     fn blocks_are_awaited_until_the_file_system_has_given_them_back() {
-        let run = Placed { in_file: ByteLength::ZERO, on_device: region(8192, 8192) };
+        let run = MappedExtent { in_file: ByteLength::ZERO, on_device: region(8192, 8192) };
         let wait = |answers: &[&[Region]], patience| {
             let (mut asked, mut synced) = (0, 0);
             let ask = || {
@@ -446,7 +448,7 @@ mod tests {
 
     #[test]
     fn parts_of_blocks_are_left_out() {
-        let run = |in_file, offset, length| Placed {
+        let run = |in_file, offset, length| MappedExtent {
             in_file: ByteLength::new(in_file),
             on_device: region(offset, length),
         };

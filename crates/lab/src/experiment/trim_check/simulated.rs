@@ -77,7 +77,7 @@ impl Protocol {
             None => Verdict::OldDataReadable,
         });
         let now = files.now();
-        drive.pass_until(now);
+        drive.advance_to(now);
         Ok(())
     }
 }

@@ -1,12 +1,12 @@
 //! Saving and restoring log blocks.
 
 use super::{LogBlocks, OpenLog};
-use crate::age::FilledBlocks;
 use crate::block_table::BlockState;
 use crate::ftl::host::Host;
 use crate::ftl::{Context, Ftl};
 use crate::mapping::Mapping;
 use crate::media::Media;
+use crate::precondition::FilledBlocks;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{BlockIndex, PhysicalUnit};
 

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use ssdlab_model::collection::CollectionParameters;
 use ssdlab_model::mapping::PageMap;
 use ssdlab_model::mechanisms::Mechanisms;
-use ssdlab_model::media::{Media, SequenceNumber, SpareArea};
+use ssdlab_model::media::{Media, OobArea, SequenceNumber};
 use ssdlab_model::policy::VictimPolicy;
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
@@ -120,7 +120,7 @@ struct Counting {
 }
 
 impl Media for Counting {
-    fn begin_program(&mut self, first: PhysicalUnit, spare: SpareArea<'_>, _: SequenceNumber) {
+    fn begin_program(&mut self, first: PhysicalUnit, spare: OobArea<'_>, _: SequenceNumber) {
         let block = (first.0 / self.units_per_block) as usize;
         self.in_block[block] += self.units_per_program as u32;
         self.programmed += self.units_per_program;

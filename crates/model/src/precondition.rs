@@ -40,7 +40,7 @@ const RNG_STREAM: u64 = 0x6167_6564;
 /// Reason why a used drive cannot be built directly.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AgeError {
+pub enum PreconditionError {
     /// No closed form covers a mechanism or setting of the drive.
     #[error("theory has no steady state for {what}; write the drive until it is steady")]
     NoTheory {

@@ -7,7 +7,7 @@ use super::fill::{Draws, Entries, Filling, fill};
 use super::order::Order;
 use super::plan::{BlockContent, Plan};
 use super::workers::{SingleThreaded, Workers};
-use super::{AgeError, CacheFill, Past, RNG_STREAM, Tables, Workload};
+use super::{CacheFill, Past, PreconditionError, RNG_STREAM, Tables, Workload};
 use crate::block_table::BlockState;
 use crate::mapping::{Mapping, MappingScheme, ParallelFill};
 use crate::policy::{CopiesTo, Pacing};
@@ -83,10 +83,10 @@ impl Layout {
 }
 
 /// Checks that the drive of `configuration` has its map in RAM, with an entry for each unit.
-pub(crate) fn check_scheme(configuration: &Configuration) -> Result<(), AgeError> {
+pub(crate) fn check_scheme(configuration: &Configuration) -> Result<(), PreconditionError> {
     match configuration.mechanisms.mapping {
         MappingScheme::Page => Ok(()),
-        _ => Err(AgeError::NoTheory { what: "its mapping scheme" }),
+        _ => Err(PreconditionError::NoTheory { what: "its mapping scheme" }),
     }
 }
 
@@ -103,20 +103,20 @@ impl<M: ParallelFill> Tables<'_, M> {
         configuration: &Configuration,
         past: Past,
         workers: &dyn Workers,
-    ) -> Result<(), AgeError> {
+    ) -> Result<(), PreconditionError> {
         if configuration.mechanisms.streams.hot_within.is_some() {
-            return Err(AgeError::NoTheory { what: "finding out what is hot" });
+            return Err(PreconditionError::NoTheory { what: "finding out what is hot" });
         }
         if configuration.mechanisms.rotation > 0.0 {
-            return Err(AgeError::NoTheory { what: "victims by rotation" });
+            return Err(PreconditionError::NoTheory { what: "victims by rotation" });
         }
         if configuration.mechanisms.copies == CopiesTo::HostBlock {
-            return Err(AgeError::NoTheory { what: "copies in the host's open block" });
+            return Err(PreconditionError::NoTheory { what: "copies in the host's open block" });
         }
         let mut generator = generator(past);
         let layout = Layout::of(configuration, past);
         if past.cache == CacheFill::Full && layout.cached_blocks == 0 {
-            return Err(AgeError::NoCache);
+            return Err(PreconditionError::NoCache);
         }
         let plan = Plan::of(configuration, past.workload, &layout, &mut generator)?;
         let order = Order::new(plan.hot_units, self.geometry.logical_units(), &mut generator);

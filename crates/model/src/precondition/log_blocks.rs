@@ -10,7 +10,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::page::generator;
-use super::{AgeError, CacheFill, Past, Tables, Workload};
+use super::{CacheFill, Past, PreconditionError, Tables, Workload};
 use crate::block_table::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
@@ -165,12 +165,12 @@ impl<M: Mapping> Tables<'_, M> {
         &mut self,
         configuration: &Configuration,
         past: Past,
-    ) -> Result<FilledBlocks, AgeError> {
+    ) -> Result<FilledBlocks, PreconditionError> {
         if past.cache == CacheFill::Full {
-            return Err(AgeError::NoCache);
+            return Err(PreconditionError::NoCache);
         }
         if past.workload != Workload::Uniform {
-            return Err(AgeError::NoTheory { what: "hot and cold units with log blocks" });
+            return Err(PreconditionError::NoTheory { what: "hot and cold units with log blocks" });
         }
         let log = written(configuration, &mut generator(past));
         let geometry = &configuration.geometry;

@@ -12,7 +12,7 @@ use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
 use super::page::generator;
-use super::{AgeError, CacheFill, Past, Tables, Workload};
+use super::{CacheFill, Past, PreconditionError, Tables, Workload};
 use crate::block_table::BlockState;
 use crate::geometry::Geometry;
 use crate::mapping::extent::ExtentMap;
@@ -133,29 +133,35 @@ impl Tables<'_, ExtentMap> {
         &mut self,
         configuration: &Configuration,
         past: Past,
-    ) -> Result<(), AgeError> {
+    ) -> Result<(), PreconditionError> {
         let Configuration { geometry, mechanisms, collection, .. } = configuration;
         if past.cache == CacheFill::Full {
-            return Err(AgeError::NoCache);
+            return Err(PreconditionError::NoCache);
         }
         if past.workload != Workload::Uniform {
-            return Err(AgeError::NoTheory { what: "hot and cold units with a map of extents" });
+            return Err(PreconditionError::NoTheory {
+                what: "hot and cold units with a map of extents",
+            });
         }
         if mechanisms.victims != VictimPolicy::Greedy || !mechanisms.seeks_gain() {
-            return Err(AgeError::NoTheory { what: "this policy with a map of extents" });
+            return Err(PreconditionError::NoTheory { what: "this policy with a map of extents" });
         }
         if mechanisms.slc.is_some() || mechanisms.streams.count > 1 {
-            return Err(AgeError::NoTheory { what: "a cache or streams with a map of extents" });
+            return Err(PreconditionError::NoTheory {
+                what: "a cache or streams with a map of extents",
+            });
         }
         let mut fragments = Fragments::new(geometry, mechanisms.extents.extents_max);
         if !fragments.can_be_full() {
-            return Err(AgeError::NoTheory { what: "a table that has room for every unit" });
+            return Err(PreconditionError::NoTheory {
+                what: "a table that has room for every unit",
+            });
         }
         fragments.write_until_steady(geometry.units_per_program(), &mut generator(past));
         // As many blocks stay free as garbage collection keeps, and one for the run of a compacted region.
         let kept = collection.low_water + 1 + fragments.of_region.len() as u32;
         let room = geometry.blocks().saturating_sub(kept);
-        let log = Log::of(&fragments, geometry, room).ok_or(AgeError::NoTheory {
+        let log = Log::of(&fragments, geometry, room).ok_or(PreconditionError::NoTheory {
             what: "a table of extents whose fragments do not fit the spare area",
         })?;
         for region in 0..fragments.of_region.len() as u32 {
@@ -278,7 +284,8 @@ mod tests {
     fn a_table_that_is_never_full_has_no_theory() {
         let table = |bytes: &str| {
             let changes = [("mapping.scheme", "extent"), ("mapping.table", bytes)];
-            Ssd::aged_with_extent_map(&small_configuration(&changes), Past::uniform(1)).map(drop)
+            Ssd::preconditioned_with_extent_map(&small_configuration(&changes), Past::uniform(1))
+                .map(drop)
         };
         let error = table("1M").expect_err("it has an extent for each unit").to_string();
         assert!(error.contains("room for every unit"), "{error}");

@@ -5,7 +5,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::hot_cold::HotColdByAge;
 use super::page::Layout;
-use super::{AgeError, Workload};
+use super::{PreconditionError, Workload};
 use crate::block_table::BlockState;
 use crate::policy::VictimPolicy;
 use crate::ssd::Configuration;
@@ -52,7 +52,7 @@ impl Plan {
         workload: Workload,
         layout: &Layout,
         generator: &mut Pcg64Mcg,
-    ) -> Result<Plan, AgeError> {
+    ) -> Result<Plan, PreconditionError> {
         match workload {
             Workload::Uniform => Plan::uniform(configuration, layout, generator),
             Workload::HotCold { writes, pages } if layout.streams > 1 => {
@@ -71,7 +71,7 @@ impl Plan {
         configuration: &Configuration,
         layout: &Layout,
         generator: &mut Pcg64Mcg,
-    ) -> Result<Plan, AgeError> {
+    ) -> Result<Plan, PreconditionError> {
         let geometry = &configuration.geometry;
         let (b, blocks) = (geometry.units_per_block(), layout.closed());
         let open = layout.open_programs * geometry.units_per_program();
@@ -97,13 +97,13 @@ impl Plan {
         pages: f64,
         layout: &Layout,
         generator: &mut Pcg64Mcg,
-    ) -> Result<Plan, AgeError> {
+    ) -> Result<Plan, PreconditionError> {
         let Configuration { geometry, collection, mechanisms, .. } = configuration;
         if layout.cached_units > 0 {
-            return Err(AgeError::NoTheory { what: "write streams behind a full cache" });
+            return Err(PreconditionError::NoTheory { what: "write streams behind a full cache" });
         }
         if layout.streams > 2 {
-            return Err(AgeError::NoTheory { what: "more than two write streams" });
+            return Err(PreconditionError::NoTheory { what: "more than two write streams" });
         }
         let b = geometry.units_per_block();
         let states = layout.open_states();
@@ -111,7 +111,10 @@ impl Plan {
         let in_open = states.len() as u32 * layout.groups * open;
         let hot_units = (f64::from(geometry.logical_units()) * pages).round() as u32;
         let stored = |units: u32, what| {
-            units.checked_sub(in_open).filter(|&it| it > 0).ok_or(AgeError::NoTheory { what })
+            units
+                .checked_sub(in_open)
+                .filter(|&it| it > 0)
+                .ok_or(PreconditionError::NoTheory { what })
         };
         let hot_stored = stored(hot_units, "so few hot units")?;
         let cold_stored = stored(geometry.logical_units() - hot_units, "so few cold units")?;
@@ -126,7 +129,9 @@ impl Plan {
                 let share = f64::from(hot_stored) / f64::from(hot_stored + cold_stored);
                 (share * f64::from(closed)).round() as u32
             }
-            None => return Err(AgeError::NoTheory { what: "write streams with this policy" }),
+            None => {
+                return Err(PreconditionError::NoTheory { what: "write streams with this policy" });
+            }
         };
         let cold_blocks = closed.saturating_sub(hot_blocks);
         let policy = mechanisms.victims;
@@ -148,12 +153,14 @@ impl Plan {
         (writes, pages): (f64, f64),
         layout: &Layout,
         generator: &mut Pcg64Mcg,
-    ) -> Result<Plan, AgeError> {
+    ) -> Result<Plan, PreconditionError> {
         if configuration.mechanisms.victims != VictimPolicy::Fifo {
-            return Err(AgeError::NoTheory { what: "hot and cold units with this policy" });
+            return Err(PreconditionError::NoTheory {
+                what: "hot and cold units with this policy",
+            });
         }
         if layout.cached_units > 0 || !layout.host_is_direct {
-            return Err(AgeError::NoTheory { what: "hot and cold units with a cache" });
+            return Err(PreconditionError::NoTheory { what: "hot and cold units with a cache" });
         }
         let geometry = &configuration.geometry;
         let (b, blocks) = (geometry.units_per_block(), layout.closed());
@@ -169,9 +176,11 @@ impl Plan {
         let victim = ages.open(left, ages.hot_collected);
         let hot_open = layout.groups * (open_host.hot + open_collection.hot) + victim.hot;
         let hot_closed = hot_units.checked_sub(hot_open);
-        let hot_closed = hot_closed.ok_or(AgeError::NoTheory { what: "so few hot units" })?;
+        let hot_closed =
+            hot_closed.ok_or(PreconditionError::NoTheory { what: "so few hot units" })?;
         let cold_closed = stored.checked_sub(victim.all() + hot_closed);
-        let cold_closed = cold_closed.ok_or(AgeError::NoTheory { what: "so few cold units" })?;
+        let cold_closed =
+            cold_closed.ok_or(PreconditionError::NoTheory { what: "so few cold units" })?;
         correct_sum(&mut held, hot_closed, b, |it| &mut it.hot, generator);
         correct_sum(&mut held, cold_closed, b, |it| &mut it.cold, generator);
         let open = vec![
@@ -205,7 +214,7 @@ impl Pool {
         b: u32,
         has_victim: bool,
         generator: &mut Pcg64Mcg,
-    ) -> Result<Pool, AgeError> {
+    ) -> Result<Pool, PreconditionError> {
         let spare = SpareFactor::from_counts(u64::from(blocks) * u64::from(b), stored.into())?;
         let (valid, amplification) = valid_units(policy, spare, blocks, b, generator)?;
         let mut held: Vec<BlockContent> = valid.into_iter().map(BlockContent::cold).collect();
@@ -223,7 +232,7 @@ fn valid_units(
     blocks: u32,
     b: u32,
     generator: &mut Pcg64Mcg,
-) -> Result<(Vec<u32>, f64), AgeError> {
+) -> Result<(Vec<u32>, f64), PreconditionError> {
     let units = UnitsPerBlock::new(b)?;
     let state = match policy {
         VictimPolicy::Greedy => greedy::steady_state(spare, units),
@@ -238,7 +247,7 @@ fn valid_units(
             return Ok((by_age(amplification, blocks, b, generator), amplification));
         }
         VictimPolicy::CostBenefit => {
-            return Err(AgeError::NoTheory { what: "cost-benefit collection" });
+            return Err(PreconditionError::NoTheory { what: "cost-benefit collection" });
         }
     };
     let mut valid = by_shares(&state, blocks);

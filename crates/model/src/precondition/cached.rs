@@ -8,7 +8,7 @@
 use super::order::Order;
 use super::page::generator;
 use super::plan::Pool;
-use super::{AgeError, Past, Tables};
+use super::{Past, PreconditionError, Tables};
 use crate::block_table::BlockState;
 use crate::mapping::Mapping;
 use crate::policy::VictimPolicy;
@@ -16,7 +16,7 @@ use crate::units::PhysicalUnit;
 
 impl<M: Mapping> Tables<'_, M> {
     /// Fills the map area with map pages.
-    pub(crate) fn precondition_map(&mut self, past: Past) -> Result<(), AgeError> {
+    pub(crate) fn precondition_map(&mut self, past: Past) -> Result<(), PreconditionError> {
         let cache = self.map.cache().expect("the map lies on flash");
         let geometry = cache.area.geometry.clone();
         let (groups, b) = (geometry.groups(), geometry.units_per_block());
@@ -28,7 +28,7 @@ impl<M: Mapping> Tables<'_, M> {
             0 => Vec::new(),
             // With no more blocks than the pages fill, no choice of victims is left.
             _ if u64::from(closed) * u64::from(b) <= u64::from(pages) => {
-                return Err(AgeError::NoTheory { what: "so few metadata blocks" });
+                return Err(PreconditionError::NoTheory { what: "so few metadata blocks" });
             }
             _ => Pool::of(VictimPolicy::Greedy, pages, closed, b, false, &mut generator)?.held,
         };

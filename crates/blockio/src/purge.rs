@@ -16,7 +16,7 @@ use super::gate::OpenDevice;
 
 /// Purge method for a block device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MakeNew {
+pub enum PurgeMethod {
     /// A discard of the whole device.
     #[default]
     Discard,
@@ -40,7 +40,7 @@ const INSTALLED: Programs = Programs { nvme: "nvme", hdparm: "hdparm" };
 /// Password of the ATA erase, which the erase itself removes again.
 const PASSWORD: &str = "ssdlab";
 
-impl MakeNew {
+impl PurgeMethod {
     /// Returns an error if this device cannot be purged by this method, as far as that can be known
     /// without doing it.
     pub(super) fn check(self, device: &OpenDevice) -> Result<(), DriveError> {
@@ -49,13 +49,13 @@ impl MakeNew {
 
     fn check_with(self, device: &OpenDevice, programs: &Programs) -> Result<(), DriveError> {
         match self {
-            MakeNew::Nothing => Err(cannot(device, "it is taken as it is (--purge none)")),
-            MakeNew::Discard => match device.identity.queue("discard_max_bytes") {
+            PurgeMethod::Nothing => Err(cannot(device, "it is taken as it is (--purge none)")),
+            PurgeMethod::Discard => match device.identity.queue("discard_max_bytes") {
                 Some(0) => Err(cannot(device, "it takes no discards")),
                 _ => Ok(()),
             },
-            MakeNew::NvmeFormat => check_nvme(device, programs),
-            MakeNew::AtaSecureErase => check_ata(device, programs),
+            PurgeMethod::NvmeFormat => check_nvme(device, programs),
+            PurgeMethod::AtaSecureErase => check_ata(device, programs),
         }
     }
 
@@ -68,10 +68,10 @@ impl MakeNew {
         device.check_writable()?;
         self.check_with(device, programs)?;
         match self {
-            MakeNew::Nothing => unreachable!("it cannot be checked"),
-            MakeNew::Discard => discard(device, Region::first(device.capacity())),
-            MakeNew::NvmeFormat => format_nvme(device, programs),
-            MakeNew::AtaSecureErase => erase_ata(device, programs),
+            PurgeMethod::Nothing => unreachable!("it cannot be checked"),
+            PurgeMethod::Discard => discard(device, Region::first(device.capacity())),
+            PurgeMethod::NvmeFormat => format_nvme(device, programs),
+            PurgeMethod::AtaSecureErase => erase_ata(device, programs),
         }
     }
 }
@@ -283,7 +283,7 @@ mod tests {
             fs::read_to_string(self.directory.path().join("calls")).unwrap_or_default()
         }
 
-        fn carry_out(&self, how: MakeNew, device: &OpenDevice) -> Result<(), DriveError> {
+        fn carry_out(&self, how: PurgeMethod, device: &OpenDevice) -> Result<(), DriveError> {
             let programs = Programs { nvme: &self.program, hdparm: &self.program };
             how.carry_out_with(device, &programs)
         }
@@ -303,15 +303,15 @@ mod tests {
         ))
     }
 
-    const NVME: MakeNew = MakeNew::NvmeFormat;
-    const ATA: MakeNew = MakeNew::AtaSecureErase;
+    const NVME: PurgeMethod = PurgeMethod::NvmeFormat;
+    const ATA: PurgeMethod = PurgeMethod::AtaSecureErase;
     const READY: &str = "\\tsupported\\n\\tnot\\tenabled\\n\\tnot\\tlocked\\n\\tnot\\tfrozen\\n";
 
     #[test]
     fn a_discard_is_the_default_and_an_erase_never_is() {
-        assert_eq!(MakeNew::default(), MakeNew::Discard);
+        assert_eq!(PurgeMethod::default(), PurgeMethod::Discard);
         let device = OpenDevice::for_test("nvme0n1", false);
-        let error = MakeNew::Nothing.carry_out(&device).unwrap_err();
+        let error = PurgeMethod::Nothing.carry_out(&device).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
     }
 
