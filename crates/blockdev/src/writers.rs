@@ -12,7 +12,8 @@ use std::time::Duration;
 use super::device::DeviceNumber;
 use super::inode::{Inode, NodeId};
 
-/// Number of checks that must find a writer before it counts: smartctl and udev open devices for a moment.
+/// Number of checks that must find a writer, or a process that cannot be read, before it counts: smartctl and udev open
+/// devices for a moment.
 const CHECKS: u32 = 5;
 
 /// Time between two checks.
@@ -70,8 +71,11 @@ pub fn find_writer(targets: &WriteTargets) -> io::Result<Writer> {
     let proc = Path::new("/proc");
     for _ in 1..CHECKS {
         match find_writer_in(proc, targets)? {
-            Writer::Program(_) => std::thread::sleep(CHECK_INTERVAL),
-            other => return Ok(other),
+            Writer::Nobody => return Ok(Writer::Nobody),
+            // Some are hidden for good.
+            Writer::NotAllVisible if !sees_all_in(proc) => return Ok(Writer::NotAllVisible),
+            // A process that was forked from a protected one cannot be read until it executes its own program.
+            Writer::Program(_) | Writer::NotAllVisible => std::thread::sleep(CHECK_INTERVAL),
         }
     }
     find_writer_in(proc, targets)

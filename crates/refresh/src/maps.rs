@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, Dir, FsWord, Mode, OFlags, fstatfs, openat, statat};
 use rustix::io::Errno;
@@ -20,6 +21,13 @@ use crate::system::{self, SharedMap};
 /// Magic number that `statfs` returns for overlayfs. `stat` of a file of an overlay shows other device
 /// and inode numbers than the file below.
 const OVERLAYFS_MAGIC: FsWord = 0x794C_7630;
+
+/// Longest wait of one search for processes that cannot be read. Measured: 13 to 18 ms from a fork of a protected
+/// process until it executes its program.
+const UNREADABLE_MAX: Duration = Duration::from_millis(200);
+
+/// Pause before an unreadable process is tried again.
+const RETRY_AFTER: Duration = Duration::from_millis(2);
 
 /// Name of the file of mappings in the directory of a process.
 const MAPS_FILE: &CStr = c"maps";
@@ -72,6 +80,7 @@ impl FileMappings {
     pub(crate) fn find_writer(&self) -> io::Result<Writer> {
         let own = std::process::id();
         let mut sees_all = self.sees_all;
+        let mut deadline = None;
         for entry in Dir::read_from(&self.proc)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -81,7 +90,9 @@ impl FileMappings {
             if id == own {
                 continue;
             }
-            match self.state_in_process(id)? {
+            let may_wait = self.sees_all && id != INIT_PROCESS;
+            let state = || self.state_in_process(id);
+            match if may_wait { once_readable(state, &mut deadline) } else { state() }? {
                 MappingState::Nothing | MappingState::NoMemory => {}
                 MappingState::File => return Ok(program(id, "has it mapped for writing")),
                 MappingState::Overlay => {
@@ -194,6 +205,25 @@ fn kind_of(file: BorrowedFd<'_>) -> Option<FsWord> {
     fstatfs(file).ok().map(|it| it.f_type)
 }
 
+/// Returns the mappings of a process that `state` looks for. A process that was forked from a protected one, such as the
+/// first process of some machines, cannot be read until it executes its own program: it is tried again until `deadline`,
+/// which the first such process of a search sets.
+fn once_readable(
+    mut state: impl FnMut() -> io::Result<MappingState>,
+    deadline: &mut Option<Instant>,
+) -> io::Result<MappingState> {
+    loop {
+        let found = state()?;
+        let is_late = |deadline: &mut Option<Instant>| {
+            Instant::now() >= *deadline.get_or_insert_with(|| Instant::now() + UNREADABLE_MAX)
+        };
+        if found != MappingState::NotSeen || is_late(deadline) {
+            return Ok(found);
+        }
+        std::thread::sleep(RETRY_AFTER);
+    }
+}
+
 fn program(id: u32, what: &str) -> Writer {
     let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
     Writer::Program(format!("{} (process {id}) {what}", name.trim()))
@@ -264,6 +294,25 @@ mod tests {
             }
             Err(error) => panic!("{error}"),
         }
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_read_yet_is_waited_for_and_one_that_never_can_is_not_for_long() {
+        let mut deadline = None;
+        let mut left = 3;
+        let found = once_readable(
+            || {
+                left -= 1;
+                Ok(if left > 0 { MappingState::NotSeen } else { MappingState::Nothing })
+            },
+            &mut deadline,
+        );
+        assert_eq!((found.unwrap(), left), (MappingState::Nothing, 0));
+        // All such processes of a search have one deadline together.
+        let first = deadline.expect("it was set");
+        let found = once_readable(|| Ok(MappingState::NotSeen), &mut deadline);
+        assert_eq!((found.unwrap(), deadline), (MappingState::NotSeen, Some(first)));
+        assert!(Instant::now() >= first);
     }
 
     #[test]
