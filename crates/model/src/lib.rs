@@ -43,6 +43,7 @@ mod deferred_trims;
 mod expectation;
 pub mod flush;
 pub mod format;
+mod free_block_pool;
 pub mod ftl;
 pub mod health;
 pub mod journal;

@@ -245,8 +245,8 @@ mod tests {
 
     #[test]
     fn the_free_block_that_is_least_worn_is_written_next() {
+        use crate::free_block_pool::FreeBlockPool;
         use crate::units::BlockIndex;
-        use crate::write_frontier::FreeBlockPool;
         let geometry = small_configuration(&[]).geometry;
         let mut plain = FreeBlockPool::new(&geometry);
         let mut levelled = FreeBlockPool::new(&geometry).least_worn_first();

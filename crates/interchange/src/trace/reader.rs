@@ -139,7 +139,7 @@ impl<R: BufRead> Reader<R> {
                 Line::Request(request) => {
                     let volume = volume_number(&mut self.volumes, request.volume, self.number)?;
                     return Ok(Some(
-                        self.to_event(ParsedRequest { volume: "", ..request }, volume),
+                        self.event_of(ParsedRequest { volume: "", ..request }, volume),
                     ));
                 }
             }
@@ -148,7 +148,7 @@ impl<R: BufRead> Reader<R> {
         Ok(None)
     }
 
-    fn to_event(&mut self, request: ParsedRequest<'static>, volume: u32) -> Event {
+    fn event_of(&mut self, request: ParsedRequest<'static>, volume: u32) -> Event {
         let at = match request.time {
             Time::SameAsPrevious => self.last,
             Time::At(time) => {

@@ -6,6 +6,7 @@ use ssdlab_nand::{EraseId, Nand};
 
 use crate::bad_blocks::{BadBlocks, Failure, SpareBlocks};
 use crate::block_table::{BlockState, BlockTable};
+use crate::free_block_pool::FreeBlockPool;
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
 use crate::media::BadBlockRecord;
@@ -13,7 +14,7 @@ use crate::snapshot::{Decoder, Encoder, SnapshotError};
 use crate::ssd::Configuration;
 use crate::units::{BlockIndex, DieIndex, LogicalUnit, Nanoseconds, PhysicalUnit};
 use crate::wear_levelling::{Levelling, LevellingParameters};
-use crate::write_frontier::{FreeBlockPool, WriteFrontier};
+use crate::write_frontier::WriteFrontier;
 
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {

@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 
 use crate::block_table::{BlockState, BlockTable};
+use crate::free_block_pool::FreeBlockPool;
 use crate::geometry::{Geometry, GeometryError, GeometryParameters};
 use crate::policy::VictimPolicy;
 use crate::units::{BlockIndex, PhysicalUnit};
-use crate::write_frontier::{FreeBlockPool, WriteFrontier};
+use crate::write_frontier::WriteFrontier;
 
 /// Blocks per group of dies that do not hold map pages for long: one open, and two kept free. Two is the least with
 /// which garbage collection can continue (one takes the copies while the other is erased).

@@ -1,10 +1,11 @@
 //! Borrowed tables of a new drive, which preconditioning fills.
 
 use crate::block_table::BlockTable;
+use crate::free_block_pool::FreeBlockPool;
 use crate::geometry::Geometry;
 use crate::slc::SlcCache;
 use crate::streams::Streams;
-use crate::write_frontier::{FreeBlockPool, WriteFrontier};
+use crate::write_frontier::WriteFrontier;
 
 /// Tables that preconditioning fills, independent of the type of drive that they belong to.
 pub(crate) struct Tables<'a, M> {

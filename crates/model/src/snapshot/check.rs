@@ -3,9 +3,9 @@
 
 use super::{SnapshotError, damaged};
 use crate::block_table::{BlockState, BlockTable};
+use crate::free_block_pool::FreeBlockPool;
 use crate::geometry::Geometry;
 use crate::units::BlockIndex;
-use crate::write_frontier::FreeBlockPool;
 
 /// Blocks noted from restored lists, to be compared with the flash tables.
 pub(crate) struct Blocks<'a> {
