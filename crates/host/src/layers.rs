@@ -3,7 +3,7 @@
 //! ```no_run
 //! use ssdlab_host::{Live, layers};
 //!
-//! let stack = layers::of(&Live, "/home")?;
+//! let stack = layers::stack_of(&Live, "/home")?;
 //! for drive in stack.drives() {
 //!     println!("{} takes discards: {:?}", drive.name, drive.limits.takes_discards());
 //! }
