@@ -178,7 +178,7 @@ def test_runs_are_put_side_by_side(report):
         (lambda: ssdlab.run("steady", "sim:toshiba-xg6"), ssdlab.UsageError, "toshiba-xg5"),
         (lambda: ssdlab.run("steady", "sim:,spair=7%"), ssdlab.UsageError, "not a parameter of a drive"),
         (lambda: ssdlab.run("steady", settings={"deph": 4}), ssdlab.UsageError, "did you mean depth"),
-        (lambda: ssdlab.run("steady", settings={"spare": "7%"}), ssdlab.UsageError, "belongs to the target"),
+        (lambda: ssdlab.run("steady", settings={"spare": "7%"}), ssdlab.UsageError, "give it in the target"),
         (lambda: ssdlab.run("steady", settings={"depth": -1}), ssdlab.UsageError, "depth"),
         (lambda: ssdlab.run("steady", settings={"limit": float("nan")}), ssdlab.UsageError, "limit"),
         (lambda: ssdlab.run("steady", file="x.fio"), ssdlab.UsageError, "takes no file"),

@@ -71,9 +71,9 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
             Level::Notice,
             "cycles-assumed",
             format!(
-                "Life is worked out with {used} erase cycles, since the profile names none; \
-                 --cycles says what the flash is good for. How the rows stand to each other does \
-                 not depend on it."
+                "Life is calculated with {used} erase cycles, since the profile names none; set \
+                 those of the flash with --cycles. The ratios between the rows do not depend on \
+                 it."
             ),
         );
     }
@@ -81,10 +81,10 @@ pub fn advise(request: &Request, watcher: &mut dyn Watcher) -> Result<Report, La
         record.add_finding(
             Level::Info,
             "scatter-left-out",
-            "The drive was simulated as a smaller one, with erase blocks as many times smaller. \
-             Rates and means stay as they are with that, but how far latencies lie apart does not, \
-             so deviation and p99 are left out. scale=1/1 in the target simulates all of it, which \
-             takes minutes and memory."
+            "The drive was scaled down, with erase blocks smaller by the same factor. This \
+             preserves rates and means, but not the spread of latencies, so deviation and p99 are \
+             left out. scale=1/1 in the target simulates the full-size drive, which takes minutes \
+             and memory."
                 .to_owned(),
         );
     }
@@ -252,7 +252,10 @@ fn conclude(results: &[SpareResult], workload: Workload, record: &mut Record) {
     text.push_str(&if is_last {
         ". More may still be worth it: --spare tries other shares.".to_owned()
     } else {
-        format!(". Beyond it a further percent brings less than {MIN_GAIN_PERCENT} % more speed.")
+        format!(
+            ". Beyond it, each further percent brings less than {MIN_GAIN_PERCENT} % more \
+                 speed."
+        )
     });
     record.add_finding(Level::Notice, "spare-enough", text);
     let gap = |it: &SpareResult| it.theory.map(|theory| (it.of_data / theory - 1.0) * 100.0);

@@ -370,11 +370,11 @@ impl Record {
                 Level::Info,
                 "scaled",
                 format!(
-                    "This is the whole protocol on a drive of 1/{divisor} the size. Throughput and write \
-                     amplification are those of the whole drive within a few per cent. Volumes, and \
-                     times until something happens, are {divisor} times these. How latencies scatter, \
-                     and how they grow near the drive's limit, depends on the size of its erase blocks: \
-                     without --quick the drive is simulated whole."
+                    "The whole protocol ran on a drive of 1/{divisor} the size. Throughput and \
+                     write amplification are those of the full-size drive within a few per cent. \
+                     Volumes, and times until an event, are {divisor} times these. The spread of \
+                     latencies, and their growth near the drive's limit, depend on the size of its \
+                     erase blocks: without --quick the drive is simulated in full size."
                 ),
             );
         } else if settings.shortened() {
@@ -433,7 +433,7 @@ fn check_time(settings: &Settings, name: &'static str) -> Result<(), LabError> {
     Err(LabError::Range {
         name,
         value: settings.text(name).to_owned(),
-        why: "it must be more than none and at most 25 days".to_owned(),
+        why: "it must be more than 0 and at most 25 days".to_owned(),
     })
 }
 

@@ -111,8 +111,8 @@ fn contradictions(report: &Report) -> Vec<String> {
     }
     let caveats = report.target.caveats.join("; ");
     let erases = report.counters.as_ref().map_or(0, |it| it.erases);
-    if caveats.contains("collection play no part") && erases > 0 {
-        found.push(format!("collection played no part, with {erases} erases"));
+    if caveats.contains("garbage collection have no effect") && erases > 0 {
+        found.push(format!("garbage collection had no effect, with {erases} erases"));
     }
     if caveats.contains("before its flash was written once") && erases == 0 {
         found.push("its flash was never written once".to_owned());

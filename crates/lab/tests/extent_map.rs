@@ -70,5 +70,5 @@ fn random_writes_fall_within_a_minute_because_the_table_is_full_and_swing_more_i
     assert!(swings.is_sorted(), "{swings:?}");
     let why = report.findings.iter().find(|finding| finding.code == "before-collection").unwrap();
     assert!(why.text.contains("4 KiB, 16 KiB, 64 KiB and 256 KiB"), "{}", why.text);
-    assert!(why.text.contains("table of extents, outgrew"), "{}", why.text);
+    assert!(why.text.contains("extent map outgrew"), "{}", why.text);
 }

@@ -93,7 +93,7 @@ fn settings_of_every_kind_are_checked_before_anything_runs() {
     run("blocksize", "sizes=64K,4K").fails(2, &["sizes", "rising"]);
     run("blocksize", "sizes=1000").fails(2, &["sizes", "multiple of 512"]);
     run("blocksize", "used=-1").fails(2, &["used", "from 0 to less than a million"]);
-    run("blocksize", "time=0s").fails(2, &["time is 0s", "more than none"]);
+    run("blocksize", "time=0s").fails(2, &["time is 0s", "more than 0"]);
     run("blocksize", "area=some").fails(2, &["area", "'all' of the drive"]);
     run("blocksize", "area=1M").fails(2, &["area is 1M", "at least"]);
     run("blocksize", "time=29d").fails(2, &["time is 29d", "at most 25 days"]);
@@ -197,7 +197,7 @@ fn reads_take_longer_beside_a_load_of_writes_until_the_drive_is_overrun() {
     let p99 = numbers(rows, "read_p99_us");
     assert!(p99[0] < p99[1] && p99[1] < p99[2], "{p99:?}");
     assert_eq!(codes(&report)[..2], ["beside-a-load", "load-not-written"]);
-    run(&["--set", "rates=5000,5000"]).fails(2, &["rates", "rising numbers of writes a second"]);
+    run(&["--set", "rates=5000,5000"]).fails(2, &["rates", "writes per second in rising order"]);
     // The measured stream alone makes 5,000 writes a second.
     let set = ["area=256M", "rates=1000", "time=1s"].map(|set| ["--set", set]).concat();
     let report = run(&set).with_code(0).json();
@@ -212,7 +212,7 @@ fn reads_take_longer_beside_a_load_of_writes_until_the_drive_is_overrun() {
 fn settings_that_make_no_measurement_are_refused_by_name() {
     let place = Place::new();
     for (experiment, set, code, words) in [
-        ("write-cliff", "block=0", 2, "it must be more than nothing"),
+        ("write-cliff", "block=0", 2, "it must be more than 0"),
         ("write-cliff", "interval=1ns", 2, "at least 1 ms"),
         ("overprovision", "time=1ns", 2, "at least 10 ms"),
         ("overprovision", "free=0", 2, "from 1 to 99"),
@@ -375,7 +375,7 @@ fn overprovision_gives_no_mean_of_a_speed_that_moves() {
         assert!(column(states, figure)[steady].is_number(), "{figure} of what is steady");
     }
     let findings = report["findings"].to_string();
-    assert!(findings.contains("No mean is given of a series that moves"), "{findings}");
+    assert!(findings.contains("No mean is given, since the speed still changes"), "{findings}");
 }
 
 #[test]

@@ -326,7 +326,7 @@ fn figures_are_written_for_other_programs() {
 fn more_copies_of_jobs_than_can_run_at_once_are_refused_before_anything_runs() {
     let place = Place::new();
     place.file("many.fio", "[readers]\nrw=randread\nsize=16m\nnumjobs=300\n");
-    let words = "300 copies of readers would run at once (numjobs), and 256 are the most";
+    let words = "300 copies of readers would run at once (numjobs); the maximum is 256";
     place.run(&["run", "job", "many.fio", "sim:,scale=1/64"]).fails(2, &[words]);
     assert!(!place.path("runs.sqlite").exists(), "nothing was begun");
 }

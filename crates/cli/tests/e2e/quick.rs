@@ -49,7 +49,7 @@ fn a_part_of_a_new_drive_is_not_steady_before_all_of_the_flash_was_written() {
     let early = run("limit=10s");
     assert_eq!(codes(&early)[0], "not-reached", "{}", early["findings"]);
     let text = early["findings"][0]["text"].as_str().unwrap();
-    assert!(text.contains("flash that was never written"), "{text}");
+    assert!(text.contains("unwritten flash takes writes"), "{text}");
     let late = run("limit=10m");
     assert_eq!(codes(&late)[0], "steady", "{}", late["findings"]);
     let written = numbers(table(&late, "steady"), "written_gb")[0];

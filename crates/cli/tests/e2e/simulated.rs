@@ -24,7 +24,7 @@ fn the_default_run_follows_the_published_protocol() {
     assert_eq!(report["target"]["name"], "sim:generic-tlc");
     assert_eq!(report["seed"], 1);
     let caveat = report["target"]["caveats"][0].as_str().unwrap();
-    assert!(caveat.contains("over-provisioning and collection play no part"), "{caveat}");
+    assert!(caveat.contains("over-provisioning and garbage collection have no effect"), "{caveat}");
     assert_eq!(report["shortened"], false);
     assert_eq!(report["interrupted"], false);
     assert_eq!(report["tables"][0]["name"], "reads");

@@ -62,7 +62,7 @@ impl Load {
         let file = JobFile::parse(&text).map_err(wrong)?;
         let mut jobs = file.jobs();
         let Some(job) = jobs.next() else {
-            return Err(wrong(InputError::whole("there is no job in it")));
+            return Err(wrong(InputError::whole("it contains no job")));
         };
         if let Some(other) = jobs.next() {
             let why = "advice is for one job; leave the others out";
@@ -141,12 +141,12 @@ impl Load {
                 };
                 if region.length == ByteLength::ZERO {
                     let why = format!(
-                        "its region is less than one block of {block} on the drive made small"
+                        "its region is smaller than one block of {block} on the scaled-down drive"
                     );
                     return Err(wrong(InputError::at(job.line, why)));
                 }
                 let found = work.phase(seed, Nanoseconds::ZERO).ok_or_else(|| {
-                    wrong(InputError::at(job.line, "it cannot be said as one workload"))
+                    wrong(InputError::at(job.line, "it cannot be expressed as one workload"))
                 })?;
                 Ok(Phase { region, ..found })
             }
@@ -176,10 +176,10 @@ fn check_job(job: &Job) -> Result<Job, InputError> {
         Direction::Write | Direction::Mixed(_) => {}
     }
     if job.flush_every.is_some() || job.think.is_some() {
-        return refuse("advice is not made for fsync and thinktime; leave them out");
+        return refuse("advise does not support fsync and thinktime; leave them out");
     }
     if job.copies > 1 && !job.random {
-        return refuse("copies of a sequential job are not made here; leave numjobs out");
+        return refuse("advise does not support copies of a sequential job; leave numjobs out");
     }
     let mut job = job.clone();
     // Copies at random addresses of one region are equivalent to a higher queue depth.

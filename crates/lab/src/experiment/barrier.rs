@@ -52,28 +52,28 @@ const PARAMETERS: [ParameterSpec; 6] = [
         kind: Kind::Duration,
         full: "30s",
         quick: "5s",
-        help: "after so long a pattern ends with fewer writes, or SQLite with fewer inserts",
+        help: "time limit of each pattern and each SQLite mode, which then ends with fewer writes",
     },
     ParameterSpec {
         name: "area",
         kind: Kind::Area,
         full: "1G",
         quick: "256M",
-        help: "how much of the drive is written to, from its start; it is filled before",
+        help: "area written, from the start of the drive; it is filled before the test",
     },
     ParameterSpec {
         name: "inserts",
         kind: Kind::Count,
         full: "500",
         quick: "100",
-        help: "INSERTs of SQLite in each of its modes, each a transaction of its own",
+        help: "SQLite INSERTs in each mode, each in a transaction of its own",
     },
     ParameterSpec {
         name: "host",
         kind: Kind::Duration,
         full: "1900us",
         quick: "1900us",
-        help: "simulated drives: the host's own time for an insert (a machine of 2013; fitted)",
+        help: "simulated drives: host time per insert (a machine of 2013; fitted)",
     },
 ];
 
@@ -328,7 +328,7 @@ impl Experiment for Barrier {
     }
 
     fn question(&self) -> &'static str {
-        "What does making writes durable cost, and is the drive to be believed about it?"
+        "What do durable writes cost, and can the drive's flushes be trusted?"
     }
 
     fn source(&self) -> &'static str {

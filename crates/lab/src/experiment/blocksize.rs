@@ -36,7 +36,7 @@ const PARAMETERS: [ParameterSpec; 5] = [
         kind: Kind::Duration,
         full: "5m",
         quick: "1s",
-        help: "how long each operation is measured with each size",
+        help: "duration of each operation with each size",
     },
     ParameterSpec {
         name: "depth",
@@ -50,14 +50,14 @@ const PARAMETERS: [ParameterSpec; 5] = [
         kind: Kind::Area,
         full: "all",
         quick: "2G",
-        help: "how much of the drive is used, from its start",
+        help: "area under test, from the start of the drive",
     },
     ParameterSpec {
         name: "used",
         kind: Kind::Factor,
         full: "1.5",
         quick: "1.5",
-        help: "how many times the area is written at random to make the drive a used one",
+        help: "preconditioning of the used drive: random writes, in multiples of the area",
     },
 ];
 

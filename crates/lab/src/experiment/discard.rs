@@ -45,7 +45,7 @@ const PARAMETERS: [ParameterSpec; 6] = [
         kind: Kind::Count,
         full: "5",
         quick: "2",
-        help: "how often the tree is unpacked and deleted, with and without discard each",
+        help: "passes with discard and as many without, each unpacking and deleting the tree",
     },
     ParameterSpec {
         name: "entries",
@@ -59,28 +59,28 @@ const PARAMETERS: [ParameterSpec; 6] = [
         kind: Kind::Length,
         full: "513700KB",
         quick: "513700KB",
-        help: "bytes of all its files",
+        help: "total size of its files",
     },
     ParameterSpec {
         name: "tarball",
         kind: Kind::Word,
         full: "",
         quick: "",
-        help: "an archive to unpack instead of a tree that is made up",
+        help: "archive to unpack instead of a generated tree",
     },
     ParameterSpec {
         name: "unpack",
         kind: Kind::Duration,
         full: "20ms",
         quick: "20ms",
-        help: "simulated drives: the host's own time for unpacking a MB (xz and tar of 2012; assumed)",
+        help: "simulated drives: host time per MB unpacked (xz and tar of 2012; assumed)",
     },
     ParameterSpec {
         name: "remove",
         kind: Kind::Duration,
         full: "20us",
         quick: "20us",
-        help: "simulated drives: the host's own time for deleting a file or directory (assumed)",
+        help: "simulated drives: host time per file or directory deleted (assumed)",
     },
 ];
 
@@ -173,7 +173,7 @@ impl Experiment for Discard {
     }
 
     fn question(&self) -> &'static str {
-        "Does mounting with discard cost anything against fstrim now and then?"
+        "Does mounting with discard cost anything compared with periodic fstrim?"
     }
 
     fn source(&self) -> &'static str {
@@ -204,7 +204,7 @@ impl Experiment for Discard {
             return range("entries", "it must be 2 to 4,000,000");
         }
         if settings.length("size") == ByteLength::ZERO {
-            return range("size", "it must be more than none");
+            return range("size", "it must be more than 0");
         }
         if tarball(settings).is_some()
             && (settings.is_given("entries") || settings.is_given("size"))
@@ -266,7 +266,8 @@ impl Protocol {
         };
         if cfg!(not(target_os = "linux")) {
             return Err(LabError::Unsupported(format!(
-                "{}: options of mounts are changed on Linux only; a simulated drive can be measured here",
+                "{}: mount options can be changed on Linux only; a simulated drive can be measured \
+                 here",
                 directory.display()
             )));
         }

@@ -33,15 +33,15 @@ const PARAMETERS: [ParameterSpec; 4] = [
         kind: Kind::Count,
         full: "3",
         quick: "3",
-        help: "reads after each step, of which the best counts",
+        help: "reads after each step; the best counts",
     },
     ParameterSpec {
         name: "rest",
         kind: Kind::Duration,
         full: "10s",
         quick: "1s",
-        help: "rest before the first read of a step; the second waits twice, the third three \
-               times as long; 0 silences every rest",
+        help: "rest before the first read of a step, N times that before read N; 0 turns all rests \
+               off",
     },
     ParameterSpec {
         name: "long_rest",

@@ -31,21 +31,21 @@ const PARAMETERS: [ParameterSpec; 3] = [
         kind: Kind::File,
         full: "",
         quick: "",
-        help: "the job file; it may stand before the target instead",
+        help: "job file; also accepted as an argument before the target",
     },
     ParameterSpec {
         name: "limit",
         kind: Kind::Duration,
         full: "0s",
         quick: "10s",
-        help: "the longest that any job runs; 0 for as long as the file says",
+        help: "maximum runtime of each job; 0 for the runtime in the file",
     },
     ParameterSpec {
         name: "fill",
         kind: Kind::Choice(&["auto", "no"]),
         full: "auto",
         quick: "auto",
-        help: "auto writes what jobs read on a drive that holds nothing yet, as fio lays out files",
+        help: "auto fills the areas that jobs read on an empty drive, as fio lays out files",
     },
 ];
 
@@ -82,7 +82,7 @@ fn check_copies(file: &JobFile) -> Result<(), InputError> {
         if copies > MAX_LANES {
             let names: Vec<String> = group.jobs.iter().map(|job| job.name.clone()).collect();
             return Err(InputError::whole(format!(
-                "{copies} copies of {} would run at once (numjobs), and {MAX_LANES} are the most",
+                "{copies} copies of {} would run at once (numjobs); the maximum is {MAX_LANES}",
                 text_format::join_names(&names)
             )));
         }
@@ -99,8 +99,8 @@ fn check_times(file: &JobFile) -> Result<(), InputError> {
             let longest = times.into_iter().max().unwrap_or_default();
             if longest > most || job.ramp.seconds() + times[2].seconds() > most.seconds() {
                 return Err(InputError::whole(format!(
-                    "job '{}' would run or wait for {} (startdelay, ramp_time and runtime), and {} \
-                     are the most",
+                    "job '{}' would run or wait for {} (startdelay, ramp_time and runtime); the \
+                     maximum is {}",
                     job.name,
                     format::span(longest.seconds()),
                     format::span(most.seconds())
@@ -194,7 +194,7 @@ impl Experiment for FioJob {
     }
 
     fn question(&self) -> &'static str {
-        "What does the workload of a fio job file come to?"
+        "How fast does the drive run the workload of a fio job file?"
     }
 
     fn source(&self) -> &'static str {
@@ -298,10 +298,10 @@ fn check_depth_reached(job: &Job, results: &JobResults, engine: &str, record: &m
         return;
     }
     let text = format!(
-        "{} had {in_flight:.1} requests in flight in the mean, not the {asked} that it asks for: they were \
-         answered faster than they could be sent ({engine}). A drive that carries requests out within \
-         the call that sends them never has more in flight than there are threads that send; --engine \
-         libaio or io_uring sends as fio's engine of that name does.",
+        "{} had {in_flight:.1} requests in flight on average, not the {asked} that it asks for: \
+         they completed faster than they could be submitted ({engine}). A drive that executes \
+         requests within the submitting call never has more in flight than there are submitting \
+         threads; --engine libaio or io_uring submits as fio's engine of that name does.",
         job.name
     );
     record.add_finding(Level::Notice, "job-depth", text);
@@ -316,7 +316,7 @@ fn add_remarks(remarks: &[Remark], record: &mut Record) {
         line => format!("line {line}, {}", remark.words),
     };
     let all: Vec<String> = remarks.iter().map(words).collect();
-    let text = format!("Otherwise than fio would do it: {}.", all.join("; "));
+    let text = format!("Differences from fio: {}.", all.join("; "));
     record.add_finding(Level::Notice, "job-options", text);
 }
 

@@ -37,14 +37,14 @@ const PARAMETERS: [ParameterSpec; 8] = [
         kind: Kind::Count,
         full: "32",
         quick: "32",
-        help: "requests in flight for the peak, and at most with the drive at any load",
+        help: "requests in flight for the peak; their maximum at each load",
     },
     ParameterSpec {
         name: "time",
         kind: Kind::Duration,
         full: "2m",
         quick: "2s",
-        help: "how long the peak and each load are measured",
+        help: "duration of the peak and of each load",
     },
     workload::AREA,
     ParameterSpec {
@@ -52,14 +52,14 @@ const PARAMETERS: [ParameterSpec; 8] = [
         kind: Kind::Factor,
         full: "1",
         quick: "1",
-        help: "how many times the area is written sequentially before; 0 takes the drive as it is",
+        help: "number of sequential fills before the measurement; 0 takes the drive as it is",
     },
     ParameterSpec {
         name: "used",
         kind: Kind::Factor,
         full: "1",
         quick: "1",
-        help: "how many times it is then written with random requests, where the workload writes",
+        help: "number of random overwrites after the fill, if the workload writes",
     },
 ];
 
@@ -319,9 +319,9 @@ fn conclude(loads: &[Load], record: &mut Record) {
             Level::Warning,
             "not-kept-up",
             format!(
-                "At {} of the peak the drive did not keep up with what arrived: the peak did not \
-                 last, and latencies grew as long as it was measured. Likely cause: a write cache \
-                 filled up, or collection began, after the peak had been measured. Measure longer \
+                "At {} of the peak the drive did not keep up with arrivals: the peak did not last, \
+                 and latencies grew throughout the measurement. Likely cause: a write cache filled \
+                 up, or garbage collection began, after the peak had been measured. Measure longer \
                  (--set time), on a drive that `run steady` finds steady.",
                 super::text_format::join_names(&behind)
             ),

@@ -34,28 +34,29 @@ const PARAMETERS: [ParameterSpec; 9] = [
         kind: Kind::Word,
         full: "auto",
         quick: "auto",
-        help: "writes a second in all, such as 10000,50000; auto for 10 to 110 % of the peak",
+        help: "total writes per second, such as 10000,50000; auto for 10 to 110 % of the peak",
     },
     ParameterSpec {
         name: "depth",
         kind: Kind::Count,
         full: "256",
         quick: "256",
-        help: "requests in flight for the peak, and at most of the load",
+        help: "requests in flight for the peak; their maximum for the load",
     },
     ParameterSpec {
         name: "probes",
         kind: Kind::Count,
         full: "10000",
         quick: "10000",
-        help: "requests a second that are measured, half of them reads",
+        help: "measured requests per second, half of them reads",
     },
     ParameterSpec {
         name: "time",
         kind: Kind::Duration,
         full: "1m",
         quick: "2s",
-        help: "how long the peak and each rate are measured; a quarter of it passes before",
+        help: "duration of the peak and of each rate, the latter after a warm-up of a quarter of \
+               it",
     },
     workload::AREA,
     ParameterSpec {
@@ -63,14 +64,14 @@ const PARAMETERS: [ParameterSpec; 9] = [
         kind: Kind::Factor,
         full: "1",
         quick: "1",
-        help: "how many times the area is written sequentially before; 0 takes the drive as it is",
+        help: "number of sequential fills before the measurement; 0 takes the drive as it is",
     },
     ParameterSpec {
         name: "used",
         kind: Kind::Factor,
         full: "3",
         quick: "1",
-        help: "how many times it is then written with the load's requests",
+        help: "number of overwrites with the load's requests after the fill",
     },
 ];
 
@@ -112,7 +113,8 @@ fn parse_rates(settings: &Settings) -> Result<Option<Vec<f64>>, LabError> {
     rising.map(Some).ok_or_else(|| LabError::Range {
         name: "rates",
         value: text.to_owned(),
-        why: "it is auto, or up to 64 rising numbers of writes a second, such as 10000,50000"
+        why: "it must be auto, or up to 64 rates in writes per second in rising order, such as \
+              10000,50000"
             .to_owned(),
     })
 }
@@ -286,7 +288,7 @@ impl Experiment for LoadLatency {
     }
 
     fn question(&self) -> &'static str {
-        "How long do reads and writes take beside a load of writes?"
+        "How long do reads and writes take under a load of writes?"
     }
 
     fn source(&self) -> &'static str {
@@ -418,8 +420,8 @@ fn conclude(measured: &Measured, record: &mut Record) {
         && let Some(median) = reads(high, 50.0)
     {
         let mut text = format!(
-            "The drive takes {} writes/s. Beside {} writes/s half of the reads take up to {}, and one of a \
-             hundred longer than {}",
+            "The drive takes {} writes/s. Under a load of {} writes/s, half of the reads take up \
+             to {}, and 1 % take longer than {}",
             significant(peak),
             high.writes(),
             span(median.seconds()),
@@ -427,7 +429,7 @@ fn conclude(measured: &Measured, record: &mut Record) {
         );
         if borne.len() > 1 {
             let (load, p99) = (low.writes(), span(p99_low.seconds()));
-            text += &format!("; beside {load} writes/s one of a hundred takes longer than {p99}");
+            text += &format!("; under {load} writes/s, 1 % take longer than {p99}");
         }
         record.add_finding(Level::Info, "beside-a-load", text + ".");
     }
@@ -440,8 +442,8 @@ fn conclude(measured: &Measured, record: &mut Record) {
             Level::Notice,
             "probes-write-more",
             format!(
-                "More than {} writes/s were made: half of the probes are writes, too. For lower rates \
-                 set fewer probes.",
+                "The load exceeded {} writes/s: half of the probes are writes, too. Set fewer \
+                 probes for lower rates.",
                 text_format::join_names(&exceeded)
             ),
         );
@@ -455,8 +457,8 @@ fn conclude(measured: &Measured, record: &mut Record) {
             Level::Notice,
             "load-not-written",
             format!(
-                "Of {} writes/s not all were written: the load waited with its requests in flight. \
-                 Half of the reads beside it take up to {} then.",
+                "The drive did not keep up with {} writes/s: the load waited with its requests in \
+                 flight. Half of the reads then take up to {}.",
                 text_format::join_names(&asked),
                 span(read.seconds())
             ),

@@ -43,7 +43,7 @@ const PARAMETERS: [ParameterSpec; 7] = [
         kind: Kind::Factor,
         full: "1",
         quick: "1",
-        help: "how many times the drive is written at random after it was filled sequentially",
+        help: "number of random overwrites of the drive after the sequential fill",
     },
     ParameterSpec {
         name: "free",
@@ -71,14 +71,14 @@ const PARAMETERS: [ParameterSpec; 7] = [
         kind: Kind::Duration,
         full: "30m",
         quick: "20s",
-        help: "how long random writes are measured at least",
+        help: "minimum duration of the random writes",
     },
     ParameterSpec {
         name: "limit",
         kind: Kind::Duration,
         full: "2h",
         quick: "60s",
-        help: "when to give up waiting for steady state",
+        help: "time limit for reaching steady state",
     },
 ];
 

@@ -119,12 +119,12 @@ impl EraseHistory {
 }
 
 /// Caveat if all figures were measured before the first erase.
-const NEW_DRIVE_CAVEAT: &str = "the drive began new and empty: over-provisioning and collection play no part \
-                             until more was written than it holds";
+const NEW_DRIVE_CAVEAT: &str = "the drive began new and empty: over-provisioning and garbage \
+                             collection have no effect until more than its capacity is written";
 
 /// Caveat if some figures were measured before the first erase.
-const PARTLY_NEW_CAVEAT: &str = "the drive began new and empty: what was measured before its flash was \
-                            written once had no collection to wait for";
+const PARTLY_NEW_CAVEAT: &str = "the drive began new and empty: measurements before its flash was \
+                            written once are without garbage collection";
 
 /// Outcome of the purge before a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -300,7 +300,7 @@ impl PurgeOutcome {
             PurgeOutcome::New => return,
             PurgeOutcome::Trimmed => "the area under test was trimmed instead",
             PurgeOutcome::Unsupported => {
-                "and its area cannot be trimmed: it was measured as it was"
+                "its area cannot be trimmed either and was measured as it was"
             }
             PurgeOutcome::Kept | PurgeOutcome::KeptByUser => {
                 let why = match self {
@@ -308,8 +308,8 @@ impl PurgeOutcome {
                     _ => ", as --purge none asks for",
                 };
                 let text = format!(
-                    "The drive was not made new{why}. It was measured with what it held: figures \
-                     called those of a new drive are those of a used one."
+                    "The drive was not purged{why}. It was measured with the data it held: figures \
+                     labelled as those of a new drive are those of a used one."
                 );
                 return record.add_finding(Level::Warning, "not-made-new", text);
             }
@@ -318,8 +318,8 @@ impl PurgeOutcome {
             Level::Notice,
             "not-made-new",
             format!(
-                "The drive cannot be made new through what it was reached by; {what}. Figures of \
-                 a new drive are those of a drive whose other contents stayed."
+                "The drive cannot be purged through this target; {what}. Figures of a new drive \
+                 are those of a drive whose other contents stayed."
             ),
         );
     }

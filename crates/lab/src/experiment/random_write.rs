@@ -36,7 +36,7 @@ const PARAMETERS: [ParameterSpec; 4] = [
         kind: Kind::Duration,
         full: "240m",
         quick: "3m",
-        help: "how long each size is written",
+        help: "duration of the writes of each size",
     },
     ParameterSpec {
         name: "depth",
@@ -50,7 +50,7 @@ const PARAMETERS: [ParameterSpec; 4] = [
         kind: Kind::Area,
         full: "all",
         quick: "2G",
-        help: "how much of the drive is written, from its start",
+        help: "area written, from the start of the drive",
     },
 ];
 

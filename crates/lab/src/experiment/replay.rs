@@ -43,72 +43,73 @@ const PARAMETERS: [ParameterSpec; 10] = [
         kind: Kind::File,
         full: "",
         quick: "",
-        help: "the trace; it may stand before the target instead",
+        help: "trace; also accepted as an argument before the target",
     },
     ParameterSpec {
         name: "format",
         kind: Kind::Choice(&FORMATS),
         full: "auto",
         quick: "auto",
-        help: "form of the trace: auto (by its first line), iolog2, iolog3, iolog3-ms, \
-               blkparse, msr-cambridge, alibaba, tencent or mqsim",
+        help: "format of the trace: auto (by its first line), iolog2, iolog3, iolog3-ms, blkparse, \
+               msr-cambridge, alibaba, tencent or mqsim",
     },
     ParameterSpec {
         name: "volume",
         kind: Kind::Word,
         full: "",
         quick: "",
-        help: "the volume of a trace that holds several",
+        help: "volume to replay from a trace of several",
     },
     ParameterSpec {
         name: "timing",
         kind: Kind::Choice(&["recorded", "fast"]),
         full: "recorded",
         quick: "recorded",
-        help: "recorded sends each request at its time, fast as soon as there is room",
+        help: "recorded sends each request at its time, fast as soon as the depth allows",
     },
     ParameterSpec {
         name: "speed",
         kind: Kind::Factor,
         full: "1",
         quick: "1",
-        help: "how many times faster than recorded the times pass",
+        help: "factor by which the recorded times are sped up",
     },
     ParameterSpec {
         name: "depth",
         kind: Kind::Count,
         full: "64",
         quick: "64",
-        help: "requests in flight, at most with recorded times",
+        help: "requests in flight; their maximum with recorded times",
     },
     ParameterSpec {
         name: "area",
         kind: Kind::Area,
         full: "all",
         quick: "all",
-        help: "how much of the drive is used, from its start; of a file as much as the trace needs",
+        help: "area under test, from the start of the drive; for a file, as much as the trace \
+               needs",
     },
     ParameterSpec {
         name: "addresses",
         kind: Kind::Choice(&["auto", "scale", "wrap"]),
         full: "auto",
         quick: "auto",
-        help: "auto keeps addresses where they fit and else scales them, in whole MiB; scale \
-               always does; wrap begins again at the start",
+        help: "auto keeps addresses if all fit, else scales them in whole MiB; scale always \
+               scales; wrap wraps around at the end of the area",
     },
     ParameterSpec {
         name: "fill",
         kind: Kind::Choice(&["auto", "no"]),
         full: "auto",
         quick: "auto",
-        help: "auto writes the area first, on a drive that holds nothing yet, if the trace reads",
+        help: "auto fills the area of an empty drive first if the trace reads",
     },
     ParameterSpec {
         name: "limit",
         kind: Kind::Duration,
         full: "0s",
         quick: "1m",
-        help: "only the first so much time of the trace; 0 for all of it",
+        help: "time from the start of the trace that is replayed; 0 for all of it",
     },
 ];
 
@@ -176,7 +177,7 @@ impl Protocol {
             return Err(LabError::Range {
                 name: "speed",
                 value: "0".to_owned(),
-                why: "it must be more than nothing".to_owned(),
+                why: "it must be more than 0".to_owned(),
             });
         }
         let replay_time = survey.duration.seconds() / speed;
@@ -185,7 +186,7 @@ impl Protocol {
                 name: "speed",
                 value: settings.text("speed").to_owned(),
                 why: format!(
-                    "the trace would take {}, and {} are the most; let it be faster, or set a limit",
+                    "the trace would take {}, and the maximum is {}; set a higher speed or a limit",
                     format::span(replay_time),
                     format::span(Phase::LONGEST.seconds())
                 ),

@@ -295,8 +295,8 @@ impl Rounds {
         match not_steady.why {
             UnmetCondition::TooFew => "there are too few rounds".to_owned(),
             UnmetCondition::Written => {
-                "less was written than the drive has flash, and flash that was never written takes \
-                 writes without collection"
+                "less was written than the drive's flash holds, and unwritten flash takes writes \
+                 without garbage collection"
                     .to_owned()
             }
             UnmetCondition::Drift(drift) => {
@@ -326,7 +326,7 @@ impl Rounds {
         let count = self.rounds.len().max(1) as f64;
         let why = self.unmet_condition_text(not_steady);
         let more = match not_steady.more_rounds {
-            None => "nothing suggests when it would be".to_owned(),
+            None => "the time that it still needs cannot be estimated".to_owned(),
             Some(more) => {
                 let time = crate::output::format::rough_span(self.seconds() / count * more as f64);
                 let bytes = self.written().bytes() as f64 / count * more as f64;

@@ -253,10 +253,7 @@ impl Settings {
                 return Err(LabError::Range {
                     name,
                     value: ALL.to_owned(),
-                    why: format!(
-                        "{} is a place for a file, and a file has to have a size: --set {name}=8G",
-                        drive.name
-                    ),
+                    why: format!("a test file at {} needs a size: --set {name}=8G", drive.name),
                 });
             }
             (ALL, _) => drive.capacity,
@@ -304,8 +301,8 @@ impl Settings {
         Err(LabError::Range {
             name,
             value: self.text(name).to_owned(),
-            why: "it is the time that the host of a simulated drive takes, and has no effect on a \
-                  real drive, whose host takes its own; leave it out"
+            why: "it is the host time of a simulated drive and has no effect on a real drive; \
+                  leave it out"
                 .to_owned(),
         })
     }
@@ -356,8 +353,7 @@ fn drive_key_hint(name: &str, value: &str) -> Option<String> {
     let is_key = parameter_keys().iter().chain(&SHORT_KEYS).any(|known| *known == name);
     is_key.then(|| {
         format!(
-            "it is a parameter of simulated drives, which belongs to the target: \
-             sim:PROFILE,{name}={value}"
+            "it is a setting of simulated drives; give it in the target: sim:PROFILE,{name}={value}"
         )
     })
 }
@@ -463,7 +459,7 @@ fn check_value(spec: &ParameterSpec, value: &str) -> Result<(), LabError> {
         Kind::Pattern => parse_pattern(trimmed).map(|_| ()),
         Kind::Choice(words) if words.contains(&trimmed) => Ok(()),
         Kind::Choice(words) => {
-            let why = format!("it is one of {}", words.join(", "));
+            let why = format!("it must be one of {}", words.join(", "));
             let value = trimmed.to_owned();
             return Err(LabError::Range { name: spec.name, value, why });
         }

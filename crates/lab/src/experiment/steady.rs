@@ -48,14 +48,14 @@ const PARAMETERS: [ParameterSpec; 9] = [
         kind: Kind::Factor,
         full: "2",
         quick: "1",
-        help: "how many times the area is written sequentially before; 0 takes the drive as it is",
+        help: "number of sequential fills before the measurement; 0 takes the drive as it is",
     },
     ParameterSpec {
         name: "time",
         kind: Kind::Duration,
         full: "0s",
         quick: "0s",
-        help: "measure for this long in one go, steady or not; 0s for rounds until it is steady",
+        help: "duration of a single measurement, steady or not; 0s measures rounds until steady",
     },
     ParameterSpec {
         name: "round",
@@ -69,7 +69,7 @@ const PARAMETERS: [ParameterSpec; 9] = [
         kind: Kind::Duration,
         full: "24h",
         quick: "3m",
-        help: "when to give up",
+        help: "time limit for reaching steady state",
     },
 ];
 
@@ -173,7 +173,7 @@ impl Experiment for SteadyState {
     }
 
     fn question(&self) -> &'static str {
-        "How fast is a workload once it is steady, and when is it?"
+        "How fast is a workload in steady state, and when does it get there?"
     }
 
     fn source(&self) -> &'static str {
@@ -208,7 +208,7 @@ impl Experiment for SteadyState {
             return Err(LabError::Range {
                 name: "round",
                 value: settings.text("round").to_owned(),
-                why: format!("that makes more than {ROUNDS_MAX} rounds of the limit"),
+                why: format!("the limit would hold more than {ROUNDS_MAX} such rounds"),
             });
         }
         Ok(())
@@ -303,7 +303,8 @@ fn conclude(protocol: &Protocol, rounds: &Rounds, has_ended: bool, record: &mut 
             Level::Warning,
             "not-reached",
             format!(
-                "Steady state was not reached in {}: {}. No mean is given of a series that moves.",
+                "Steady state was not reached in {}: {}. No mean is given, since the speed still \
+                 changes.",
                 span(rounds.seconds()),
                 rounds.not_steady_text(not_steady)
             ),

@@ -156,8 +156,8 @@ impl TheoryComparison {
         if !self.is_steady() {
             let text = format!(
                 "{figures}, and theory expects {expected:.2} of this drive when it is full and \
-                 steady. It is not yet known to be: {written:.1} capacities had been written at \
-                 random before, and it takes {needed}."
+                 steady. It may not be steady yet: {written:.1} times its capacity had been \
+                 written at random before, of the {needed} that this takes."
             );
             return record.add_finding(Level::Info, "theory-not-steady", text);
         }
@@ -170,15 +170,15 @@ impl TheoryComparison {
         }
         let cause = if padding > EQUAL_WITHIN {
             format!(
-                "program units that were completed with padding, {:.1} % of what was programmed",
+                "program units completed with padding, {:.1} % of the data programmed",
                 padding * 100.0
             )
         } else if measured < *expected {
-            "less data on the drive than it can hold, or less of it kept free than is taken for \
-             reserve"
+            "less data on the drive than its capacity, or a smaller reserve of free flash than \
+             assumed"
                 .to_owned()
         } else {
-            "more of the flash kept free or open than is taken for reserve".to_owned()
+            "more flash kept free or open than the reserve assumed".to_owned()
         };
         let text = format!(
             "{figures} in steady state where theory expects {expected:.2} ({:+.1} %). Likely \

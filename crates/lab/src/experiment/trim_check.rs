@@ -32,14 +32,14 @@ const PARAMETERS: [ParameterSpec; 2] = [
         kind: Kind::Length,
         full: "64M",
         quick: "8M",
-        help: "the length of the file",
+        help: "length of the file",
     },
     ParameterSpec {
         name: "wait",
         kind: Kind::Duration,
         full: "120s",
         quick: "5s",
-        help: "how long the drive is left alone between trimming and reading",
+        help: "idle time between the trim and the last read",
     },
 ];
 

@@ -12,7 +12,8 @@ pub(super) const PATTERN: ParameterSpec = ParameterSpec {
     kind: Kind::Pattern,
     full: "random",
     quick: "random",
-    help: "order of the blocks: random, sequential, or a distribution as fio's random_distribution has it (zipf:0.99)",
+    help: "order of the blocks: random, sequential, or a distribution as in fio's \
+           random_distribution (zipf:0.99)",
 };
 
 /// Length of requests.
@@ -30,7 +31,7 @@ pub(super) const AREA: ParameterSpec = ParameterSpec {
     kind: Kind::Area,
     full: "all",
     quick: "2G",
-    help: "how much of the drive is used, from its start",
+    help: "area under test, from the start of the drive",
 };
 
 /// Returns the share of reads in `settings`.
@@ -50,7 +51,7 @@ pub(super) fn block(settings: &Settings, area: ByteLength) -> Result<ByteLength,
     Err(LabError::Range {
         name: "block",
         value: block.to_string(),
-        why: format!("it must be more than nothing and fit into the area of {area}"),
+        why: format!("it must be more than 0 and fit into the area of {area}"),
     })
 }
 

@@ -43,21 +43,21 @@ const PARAMETERS: [ParameterSpec; 5] = [
         kind: Kind::Area,
         full: "all",
         quick: "2G",
-        help: "how much of the drive is written, from its start",
+        help: "area written, from the start of the drive",
     },
     ParameterSpec {
         name: "interval",
         kind: Kind::Duration,
         full: "1s",
         quick: "100ms",
-        help: "how long a point of the curve stands for",
+        help: "duration of each point of the curve",
     },
     ParameterSpec {
         name: "rest",
         kind: Kind::Duration,
         full: "5m",
         quick: "1s",
-        help: "how long the drive is left alone before it is written again; 0s for not again",
+        help: "idle time before the drive is written again; 0s leaves the second write out",
     },
 ];
 
@@ -307,7 +307,7 @@ impl CliffResults {
                 Level::Info,
                 "no-cliff",
                 format!(
-                    "No cliff: {} over all of it.",
+                    "No cliff: {} over the whole area.",
                     throughput(self.mean().unwrap_or(self.stretches[0].mb_per_second))
                 ),
             );
@@ -332,7 +332,7 @@ impl CliffResults {
             record.add_finding(
                 Level::Info,
                 "after-a-rest",
-                format!("After a rest, full, {words}."),
+                format!("After a rest, with the area full, {words}."),
             );
         }
     }

@@ -65,7 +65,7 @@ fn check_plausibility(cases: &[(Case, Measured)], known: KnownFlush, record: &mu
     // flash.
     let typical = measured.flushes.percentile(50.0).unwrap_or(mean);
     let took = if mean > typical * 2 {
-        format!("{} in the middle ({} on average)", span(typical.seconds()), span(mean.seconds()))
+        format!("{} in the median ({} on average)", span(typical.seconds()), span(mean.seconds()))
     } else {
         span(typical.seconds())
     };
@@ -76,8 +76,8 @@ fn check_plausibility(cases: &[(Case, Measured)], known: KnownFlush, record: &mu
     if known == KnownFlush::NotNeeded {
         let arrived = if has_no_flush_arrived { ", and none reached the drive" } else { "" };
         let text = format!(
-            "Believable: what the drive answers is durable without a flush, since capacitors protect \
-             its write cache or it is off. A flush after a write of {} takes {took}{arrived}.",
+            "Believable: completed writes are durable without a flush, since the write cache has \
+             power-loss protection or is off. A flush after a write of {} takes {took}{arrived}.",
             case.size
         );
         record.add_finding(Level::Info, "believable", text);
@@ -86,15 +86,16 @@ fn check_plausibility(cases: &[(Case, Measured)], known: KnownFlush, record: &mu
             Level::Problem,
             "not-believable",
             format!(
-                "Not believable: of {sent} flushes none reached the drive; something on the way \
-                 answers them ({took} each). What it calls durable is lost when power fails. Use \
-                 another enclosure, or a path without it."
+                "Not believable: none of {sent} flushes reached the drive; something on the way \
+                 completes them ({took} each). Writes reported as durable are lost when power \
+                 fails. Use another enclosure or path."
             ),
         );
     } else if known == KnownFlush::Ignored {
         let text = format!(
-            "Not believable: this simulated drive answers flushes ({took} each) without doing them \
-             (controller.flush). What it calls durable is lost when power fails."
+            "Not believable: this simulated drive completes flushes ({took} each) without \
+             executing them (controller.flush). Writes reported as durable are lost when power \
+             fails."
         );
         record.add_finding(Level::Problem, "not-believable", text);
     } else if typical.saturating_sub(command) < MIN_PROGRAM_TIME {
@@ -102,11 +103,11 @@ fn check_plausibility(cases: &[(Case, Measured)], known: KnownFlush, record: &mu
             Level::Warning,
             "not-believable",
             format!(
-                "Too cheap to be true: a flush after a write of {} takes {took}, and a write alone \
-                 {}. What is left is less than any flash takes to be programmed. Either capacitors \
-                 protect the write cache, which the data sheet would say (power-loss protection), \
-                 or it is off, or the drive, or something on the way to it, answers flushes without \
-                 doing them: then nothing is durable that is called so here.",
+                "Too fast to be true: a flush after a write of {} takes {took}, and a write alone \
+                 {}. No flash is programmed in the difference. Either the write cache has \
+                 power-loss protection, which the data sheet would say, or it is off, or the drive \
+                 or something on the way to it completes flushes without executing them: then no \
+                 write reported as durable here is durable.",
                 case.size,
                 span(command.seconds())
             ),
@@ -151,8 +152,8 @@ fn inserts_not_durable(inserted: &[(inserts::Case, inserts::Measured)], record: 
         Level::Problem,
         "sqlite-not-durable",
         format!(
-            "SQLite as it comes makes {} inserts a second and takes each for durable, and none is: \
-             the speed is that of a mount without barriers.",
+            "SQLite with its defaults makes {} inserts a second and takes each for durable, but \
+             none is: the speed is that of a mount without barriers.",
             significant(with.per_second())
         ),
     );
@@ -171,7 +172,10 @@ fn without_barriers(
         .flushes_per_insert()
         .map_or(String::new(), |count| format!(", each with {} flushes", significant(count)));
     let Some(without) = inserts_of(inserted, "delete", "full", false) else {
-        let text = format!("SQLite as it comes makes {rate} durable inserts a second{flushes}.");
+        let text = format!(
+            "SQLite with its defaults makes {rate} durable inserts a \
+                            second{flushes}."
+        );
         return record.add_finding(Level::Info, "sqlite", text);
     };
     let factor = without.per_second() / with.per_second();
@@ -179,14 +183,14 @@ fn without_barriers(
         if factor >= COSTLY_SLOWDOWN { Level::Warning } else { Level::Info },
         "sqlite-barriers",
         format!(
-            "SQLite as it comes makes {rate} durable inserts a second{flushes}; on a mount without \
-             barriers (barrier=0) {} a second, {} times as many, {}.",
+            "SQLite with its defaults makes {rate} durable inserts a second{flushes}; on a mount \
+             without barriers (barrier=0) {} a second, {} times as many, {}.",
             significant(without.per_second()),
             significant(factor),
             if is_durable_without_flush {
-                "which this drive keeps all the same"
+                "durable on this drive as well"
             } else {
-                "none of which survives a power cut for sure, nor does the database"
+                "but neither they nor the database are sure to survive a power cut"
             }
         ),
     );
@@ -199,8 +203,8 @@ fn write_ahead_log(inserted: &[(inserts::Case, inserts::Measured)], record: &mut
     let wal = inserts_of(inserted, "wal", "full", barrier);
     let (Some(delete), Some(wal)) = (delete, wal) else { return };
     let mut text = format!(
-        "With a write-ahead log (journal_mode=wal) {} inserts a second are as durable, {} times as \
-         many",
+        "With a write-ahead log (journal_mode=wal), SQLite makes {} equally durable inserts a \
+         second, {} times as many",
         significant(wal.per_second()),
         significant(wal.per_second() / delete.per_second())
     );
@@ -208,10 +212,9 @@ fn write_ahead_log(inserted: &[(inserts::Case, inserts::Measured)], record: &mut
         Some(count) => {
             // The last block is written with FUA and needs no flush after it.
             let whose = if count >= 1.5 {
-                "the file system's commit before and after its last block"
+                "sent by the file system's commit before and after its last block"
             } else {
-                "the file system's commit before its last block, which force unit access makes \
-                 durable"
+                "sent by the file system's commit before its last block, which is written with FUA"
             };
             text.push_str(&format!(": {} flushes for each, {whose}.", significant(count)));
         }
@@ -224,9 +227,9 @@ fn write_ahead_log(inserted: &[(inserts::Case, inserts::Measured)], record: &mut
 pub(super) fn barriers_of_one_mount(barrier: bool, place: Option<&Place>, record: &mut Record) {
     let have = if barrier { "with" } else { "without" };
     let mut text = format!(
-        "SQLite was measured {have} write barriers only: they belong to the mount, which was left as \
-         it is. What they cost at most is the difference to synchronous=off, which never asks for \
-         durability."
+        "SQLite was measured {have} write barriers only: they are an option of the mount, which \
+         was left as it is. Their maximum cost is the difference to synchronous=off, which never \
+         flushes."
     );
     if place.and_then(Place::flushes).is_none() {
         text.push_str(" The kernel does not count the flushes of this drive.");
@@ -253,8 +256,8 @@ fn durability_cost(cases: &[(Case, Measured)], record: &mut Record) {
         if factor >= COSTLY_SLOWDOWN { Level::Warning } else { Level::Info },
         "durability-cost",
         format!(
-            "Writes of {} are {} times faster when nobody asks for durability: {} a second, and {} \
-             with a flush after each.",
+            "Writes of {} are {} times faster without flushes: {} a second, and {} with a flush \
+             after each.",
             case.size,
             significant(factor),
             significant(without.per_second()),
@@ -275,8 +278,9 @@ fn group_commit(cases: &[(Case, Measured)], record: &mut Record) {
         Level::Info,
         "groups",
         format!(
-            "One flush for eight writes of {} makes {} durable a second, one for sixty-four {}: {} \
-             and {} times as many as with a flush after each. Committing in groups is what helps.",
+            "With one flush for eight writes of {}, {} writes a second are durable, and {} with \
+             one for sixty-four: {} and {} times as many as with a flush after each. Commit in \
+             groups.",
             case.size,
             significant(eight.per_second()),
             significant(many.per_second()),
@@ -291,9 +295,7 @@ fn fua_throughput(cases: &[(Case, Measured)], record: &mut Record) {
         record.add_finding(
             Level::Info,
             "no-fua",
-            "Writes with force unit access were left out: the drive is not reached in a way that \
-             has them."
-                .to_owned(),
+            "FUA writes were left out: the path to the drive does not support them.".to_owned(),
         );
     }
     let both = smallest(cases, Pattern::Fua).zip(smallest(cases, Pattern::Flush(1)));
@@ -302,8 +304,7 @@ fn fua_throughput(cases: &[(Case, Measured)], record: &mut Record) {
         Level::Info,
         "fua",
         format!(
-            "With force unit access {} writes of {} a second are durable, {} as with a flush after \
-             each.",
+            "With FUA, {} writes of {} a second are durable, {} as with a flush after each.",
             significant(fua.per_second()),
             case.size,
             ratio_text(fua.per_second() / flush.per_second())

@@ -149,12 +149,13 @@ fn new_versus_used_finding(measured: &[Measured], record: &mut Record) {
             |one: &&Measured| (one.operation, one.size) == (Operation::SeqWriteUsed, worst.0);
         let cause = match measured.iter().find(is_it).and_then(|one| one.moved) {
             Some(0) => {
-                "Collection moved nothing meanwhile, so that it is not the cause. A likely one is a \
-                 write cache of the drive's that the writes before have filled: write-cliff shows it."
+                "Garbage collection moved nothing meanwhile, so it is not the cause. A likely one \
+                 is a write cache that the earlier writes filled: `run write-cliff` shows it."
             }
             _ => {
-                "Likely cause: collection has to move what the random writes left before there is \
-                 room. Trimming what is free, or more over-provisioning, helps."
+                "Likely cause: garbage collection has to move the valid data that the random \
+                 writes left to free blocks. Trimming free space, or more over-provisioning, \
+                 helps."
             }
         };
         record.add_finding(
@@ -175,9 +176,9 @@ fn new_versus_used_finding(measured: &[Measured], record: &mut Record) {
             "writes-faster-used",
             format!(
                 "Sequential writes are up to {} on the used drive: {} instead of {} with requests \
-                 of {}. Likely cause: what is written for the first time has to be allocated first, \
-                 by a file system, a host below a virtual drive or the drive itself; or something \
-                 else used the drive meanwhile. Run it again, and longer, before relying on it.",
+                 of {}. Likely cause: a first write has to allocate its blocks, in a file system, \
+                 a host below a virtual drive or the drive itself; or something else used the \
+                 drive meanwhile. Repeat the run, with a longer time, before relying on it.",
                 gain_text(change(best)),
                 throughput(best.2),
                 throughput(best.1),
@@ -211,7 +212,8 @@ fn small_write_finding(measured: &[Measured], record: &mut Record) {
             "small-writes-merged",
             format!(
                 "Sequential writes of {} are {:.0} % slower on the used drive, {} instead of {}. \
-                 Likely cause: less than the drive maps as one has to be read and merged.",
+                 Likely cause: read-modify-write of requests smaller than the drive's mapping \
+                 unit.",
                 worst.0,
                 loss(&worst) * 100.0,
                 throughput(worst.2),
@@ -236,9 +238,9 @@ fn random_versus_sequential_finding(measured: &[Measured], record: &mut Record) 
                 throughput(random),
                 throughput(sequential),
                 if is_faster {
-                    " Likely cause: neighbours lie on few dies or disks, and requests at random \
-                     spread over more of them. Larger sequential requests, or more in flight, do \
-                     the same."
+                    " Likely cause: consecutive blocks lie on few dies or disks, and random \
+                     requests spread over more of them. Larger sequential requests, or more in \
+                     flight, do the same."
                 } else {
                     ""
                 }
@@ -257,8 +259,9 @@ fn random_versus_sequential_finding(measured: &[Measured], record: &mut Record) 
         "random-reads-slower",
         format!(
             "Random reads of {size} reach {:.0} % of sequential ones, {} against {}{until}. Likely \
-             cause: neighbours share a flash page and are read ahead, and requests at random have \
-             to be looked up and sensed one by one. Larger requests, or more in flight, help.",
+             cause: consecutive blocks share a flash page and are read ahead, while each random \
+             request needs a map lookup and a sense of its own. Larger requests, or more in \
+             flight, help.",
             random / sequential * 100.0,
             throughput(random),
             throughput(sequential)
@@ -398,7 +401,7 @@ mod tests {
             );
             record.findings.remove(0).text
         };
-        assert!(said(Some(0)).contains("Collection moved nothing meanwhile"));
+        assert!(said(Some(0)).contains("Garbage collection moved nothing meanwhile"));
         assert!(said(Some(9)).contains("collection has to move"));
         assert!(said(None).contains("collection has to move"));
     }

@@ -120,7 +120,7 @@ fn interval(difference: Option<(f64, f64)>) -> String {
             };
             format!("{difference} s, 95 % interval within {half} s of that")
         }
-        None => "one pass each, so nobody knows how much of that is chance".to_owned(),
+        None => "one pass each, so the share of chance is unknown".to_owned(),
     }
 }
 
@@ -133,7 +133,7 @@ fn is_significant(difference: Option<(f64, f64)>) -> bool {
 fn no_difference_text(difference: Option<(f64, f64)>, mean: f64) -> &'static str {
     match difference {
         Some((_, half)) if half < NARROW_INTERVAL * mean => "no difference",
-        _ => "no difference that so few passes can show; --set passes=N makes more of them",
+        _ => "no difference that so few passes can show; for more, --set passes=N",
     }
 }
 
@@ -153,8 +153,8 @@ fn deletion_finding(with: Mean, without: Mean, record: &mut Record) {
     let text = if factor > 1.0 {
         format!(
             "Deleting takes {times} times as long with discard: {with} s against {without} s \
-             ({words}). Whoever waits for the commit waits for its trims. fstrim now and then \
-             (fstrim.timer) does the same work when nobody waits."
+             ({words}). A process that waits for the commit waits for its trims. Periodic fstrim \
+             (fstrim.timer) does the same work while no process waits."
         )
     } else {
         format!("Deleting is not slower with discard: {with} s against {without} s ({words}).")
@@ -191,8 +191,8 @@ fn trims_finding(with: &Measured, record: &mut Record) {
         return;
     }
     if trims == 0 {
-        let text = "Not one trim was sent: it does not get through to a drive, and mounting with \
-                    discard changes nothing. `run trim-check` names the layer that keeps it.";
+        let text = "No trim was sent: trims do not reach a drive, and mounting with discard \
+                    changes nothing. `run trim-check` names the layer that stops them.";
         return record.add_finding(Level::Warning, "no-trims", text.to_owned());
     }
     let passes = with.passes.len().max(1) as u64;
@@ -200,8 +200,8 @@ fn trims_finding(with: &Measured, record: &mut Record) {
         Level::Info,
         "trims",
         format!(
-            "Each pass with discard sent {} trims of {} in all: files that lie side by side are \
-             freed as one extent.",
+            "Each pass with discard sent {} trims of {} in all: adjacent files are freed as one \
+             extent.",
             count(trims / passes),
             ssdlab_units::ByteLength::new(bytes.bytes() / passes)
         ),
@@ -217,8 +217,8 @@ fn tree_finding(protocol: &Protocol, simulated: bool, record: &mut Record) {
             archive.display()
         ),
         None => format!(
-            "The tree was made up: {entries} files and directories{}, {size}, sizes as those of \
-             source files are spread.{}",
+            "The tree was generated: {entries} files and directories{}, {size}, with the size \
+             distribution of source files.{}",
             if is_published(protocol) { " as published" } else { "" },
             if simulated {
                 ""

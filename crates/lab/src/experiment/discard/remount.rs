@@ -183,8 +183,8 @@ fn not_permitted(point: &Path) -> LabError {
     let why = match rustix::process::geteuid().is_root() {
         false => "changing the options of a mount takes root; run it with sudo",
         true => {
-            "this system does not let even root change the options of a mount, as in a container; run \
-             it outside of that"
+            "not even root can change mount options on this system, as in a container; run it \
+             outside of the container"
         }
     };
     let message = format!("{}: {why}", point.display());

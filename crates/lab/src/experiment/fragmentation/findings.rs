@@ -60,8 +60,8 @@ pub(super) fn conclude(
             Level::Notice,
             "no-repeats",
             format!(
-                "Each state was read once, so that nothing is known of how well reads repeat: \
-                 differences below {:.0} % are not taken for such.",
+                "Each state was read once, so the variation between reads is unknown: differences \
+                 below {:.0} % are ignored.",
                 SINGLE_READ_DIFFERENCE * 100.0
             ),
         );
@@ -75,7 +75,7 @@ pub(super) fn conclude(
                 "Repeated reads of one state differed by up to {:.0} %; {}",
                 spread * 100.0,
                 match inside {
-                    FlashVisibility::Visible => "the drive still did something from before.",
+                    FlashVisibility::Visible => "the drive was still busy with earlier work.",
                     _ => "something else used the drive, or its speed is not steady.",
                 }
             ),
@@ -193,8 +193,8 @@ fn slowdown_finding(
             "cannot-tell",
             format!(
                 "Whether sequential reads became slower cannot be told: after {amount} of random \
-                 writes they took {:.0} % longer ({before:.0} MB/s before, {after:.0} MB/s \
-                 after), but only {:.0} % after {}, and more writes put nothing in order. {repeat}.",
+                 writes they took {:.0} % longer ({before:.0} MB/s before, {after:.0} MB/s after), \
+                 but only {:.0} % after {}, and more writes do not undo fragmentation. {repeat}.",
                 (factor - 1.0) * 100.0,
                 comparison.remaining_slowdown().max(0.0) * 100.0,
                 mib_words(comparison.last.written)
@@ -205,9 +205,9 @@ fn slowdown_finding(
             "cannot-tell",
             format!(
                 "Whether sequential reads became slower cannot be told: after {amount} of random \
-                 writes they took {:.0} % longer ({before:.0} MB/s before, {after:.0} MB/s \
-                 after), which reads of one and the same state may differ by ({:.0} %). {repeat}, \
-                 with more reads per state: --set reads={}.",
+                 writes they took {:.0} % longer ({before:.0} MB/s before, {after:.0} MB/s after), \
+                 and reads of one state may differ by that much ({:.0} %). {repeat}, with more \
+                 reads per state: --set reads={}.",
                 (factor - 1.0) * 100.0,
                 chance_difference * 100.0,
                 protocol.reads.saturating_mul(3)

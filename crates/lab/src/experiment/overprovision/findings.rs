@@ -32,8 +32,8 @@ pub(super) fn conclude(
         record.add_finding(
             Level::Info,
             "no-pairs",
-            "The states of two drives in RAID 1 were left out: the drive cannot be doubled, or not with \
-             --purge. Name the array itself to measure one."
+            "The RAID 1 states were left out: this drive cannot be copied, or not with --purge. \
+             Name the array itself to measure one."
                 .to_owned(),
         );
     }
@@ -41,7 +41,7 @@ pub(super) fn conclude(
         record.add_finding(
             Level::Notice,
             "no-trim",
-            "The state trimmed was left out: trims do not get through to a drive that takes them."
+            "The state trimmed was left out: trims do not reach a drive that supports them."
                 .to_owned(),
         );
     }
@@ -97,7 +97,7 @@ fn spare(measured: &[Measured], record: &mut Record) {
     };
     let doubt = match slowest.0.is_steady() && fastest.0.is_steady() {
         true => "",
-        false => " One of them at least was not steady, so that the factor is not to be relied on.",
+        false => " At least one of them was not steady, so do not rely on the factor.",
     };
     let level = match (factor >= PROBLEM, doubt.is_empty()) {
         (true, true) => Level::Problem,
@@ -109,7 +109,7 @@ fn spare(measured: &[Measured], record: &mut Record) {
         "spare-matters",
         format!(
             "Random writes differ by a factor of {} between the states: {}; {}.{doubt} Leave space \
-             unwritten after a secure erase or TRIM, or trim what is free.",
+             unwritten after a secure erase or TRIM, or trim free space.",
             significant(factor),
             words(fastest),
             words(slowest)
@@ -127,8 +127,8 @@ fn deviation(measured: &[Measured], record: &mut Record) {
         Level::Info,
         "deviation",
         format!(
-            "The standard deviation of the latencies of random writes in RAID 1 {verb} with spare \
-             area: {} us without, {} us with it.",
+            "The standard deviation of the latencies of random writes in RAID 1 {verb} with \
+             over-provisioning: {} us without, {} us with it.",
             significant(before),
             significant(after)
         ),
@@ -154,13 +154,9 @@ fn not_steady(measured: &[Measured], record: &mut Record) {
     for one in measured {
         let Some(unsteady) = &one.unsteady else { continue };
         let shown = match (&one.figures, unsteady.is_level) {
-            (None, _) => "No mean is given of a series that moves",
-            (Some(_), true) => {
-                "The figure shown is the mean of the later half, which has not moved so far"
-            }
-            (Some(_), false) => {
-                "The figure shown is the mean of the later half, and not to be relied on"
-            }
+            (None, _) => "No mean is given, since the speed still changes",
+            (Some(_), true) => "The figure shown is the mean of the later half, stable so far",
+            (Some(_), false) => "Do not rely on the figure shown, the mean of the later half",
         };
         record.add_finding(
             Level::Warning,
@@ -201,7 +197,7 @@ fn states(sizes: &Sizes, measured: &[Measured], on_copies: bool, record: &mut Re
     let operations = match on_copies {
         true => "each operation found it",
         false => {
-            "the first operation found it, and each after it what the one before had left: the \
+            "the first operation found it; each later one found what the one before had left: the \
              random writes follow sequential ones over the area"
         }
     };

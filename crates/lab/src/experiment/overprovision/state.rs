@@ -169,7 +169,7 @@ impl Sizes {
         }
         let spare = settings.factor("spare") / 100.0;
         if !(0.0..=0.9).contains(&spare) {
-            let why = "it must be within 0 and 90 percent".to_owned();
+            let why = "it must be from 0 to 90 percent".to_owned();
             return range("spare", settings.text("spare").to_owned(), why);
         }
         let used = whole_mib(capacity.bytes() as f64 * settings.factor("used"));

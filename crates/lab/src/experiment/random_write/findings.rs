@@ -103,18 +103,18 @@ fn fall_before_gc(written: &[SizeResults], minute: Nanoseconds, record: &mut Rec
     }
     let sizes: Vec<String> = early.iter().map(|fall| fall.written.size.to_string()).collect();
     let cause = if early.iter().all(|fall| fall.written.speed.compacted_in_first_minute > 0) {
-        "but because the map, a table of extents, outgrew the controller's memory, and from then \
-         on scattered fragments are read and written again as one run before a write goes on"
+        "but because the extent map outgrew the controller's memory, and from then on extent \
+         compaction rewrites scattered fragments as one run before a write continues"
     } else {
-        "but because the write cache was full, or because the map of where everything lies outgrew \
-         the controller's memory"
+        "but because the write cache was full, or because the logical-to-physical map outgrew the \
+         controller's memory"
     };
     record.add_finding(
         Level::Notice,
         "before-collection",
         format!(
-            "With {} it fell within the first {}, before collection had moved a single unit: \
-             not for want of free blocks, {cause}.",
+            "With {} it fell within the first {}, before garbage collection had moved a single \
+             unit: not for lack of free blocks, {cause}.",
             join_names(&sizes),
             minute_text(minute)
         ),

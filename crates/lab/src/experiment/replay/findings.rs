@@ -22,8 +22,8 @@ pub(super) fn conclude(protocol: &Protocol, rows: &[job_table::JobRow], record: 
     let Some(time) = protocol.time() else {
         if protocol.survey.duration == Nanoseconds::ZERO {
             let why = match protocol.survey.format {
-                Format::Iolog2 => "The trace says no times",
-                _ => "By its times all requests of the trace come at once",
+                Format::Iolog2 => "The trace has no times",
+                _ => "All requests of the trace have the same time",
             };
             let text = format!("{why}; it was replayed as fast as the drive can.");
             record.add_finding(Level::Notice, "no-times", text);
@@ -38,15 +38,15 @@ pub(super) fn conclude(protocol: &Protocol, rows: &[job_table::JobRow], record: 
             Level::Warning,
             "not-kept-up",
             format!(
-                "The drive did not keep up: what arrived within {} took it {}. Latencies grew with \
-                 the backlog and say how long it was.",
+                "The drive did not keep up: requests that arrived within {} took it {}. Latencies \
+                 grew with the backlog and show its length.",
                 format::span(time.seconds()),
                 format::span(took)
             ),
         );
     } else {
         let text = "The drive kept up with the times of the trace to its end. Latencies count from \
-                    these times, so that a backlog on the way is in them.";
+                    these times and include any backlog on the way.";
         record.add_finding(Level::Info, "kept-up", text.to_owned());
     }
 }
@@ -89,9 +89,8 @@ pub(super) fn describe_trace(protocol: &Protocol, record: &mut Record) {
             Level::Notice,
             "addresses-scaled",
             format!(
-                "Addresses reach to {} and were scaled to the {} that are used, by whole MiB: \
-                 {from} of the trace share {to} of the drive, and within one all stays as it \
-                 was.",
+                "Addresses reach to {} and were scaled to the {} under test in whole MiB: {from} \
+                 of the trace share {to} of the drive; offsets within a MiB are unchanged.",
                 survey.end, protocol.area
             ),
         ),
@@ -99,8 +98,7 @@ pub(super) fn describe_trace(protocol: &Protocol, record: &mut Record) {
             Level::Notice,
             "addresses-wrapped",
             format!(
-                "Addresses reach to {}; what lies behind the {} that are used begins again at \
-                 the start.",
+                "Addresses reach to {}; those beyond the {} under test wrap around to the start.",
                 survey.end, protocol.area
             ),
         ),
@@ -111,8 +109,8 @@ pub(super) fn describe_trace(protocol: &Protocol, record: &mut Record) {
             Level::Notice,
             "requests-widened",
             format!(
-                "Requests of the trace lie on multiples of {}; they were widened to whole \
-                 blocks of {} of the target.",
+                "Requests of the trace are aligned to {}; they were widened to the target's blocks \
+                 of {}.",
                 survey.alignment, protocol.unit
             ),
         );

@@ -16,7 +16,7 @@ pub(super) fn conclude(observed: &Observations, record: &mut Record) {
             Level::Info,
             "trim-works",
             format!(
-                "TRIM works: what the deleted file held is gone; its {blocks} blocks read as \
+                "TRIM works: the data of the deleted file is gone; its {blocks} blocks read as \
                  {reads_as}."
             ),
         ),
@@ -33,21 +33,21 @@ pub(super) fn conclude(observed: &Observations, record: &mut Record) {
             Level::Warning,
             "trim-not-told",
             format!(
-                "Every layer took the trim, and the {blocks} blocks of the deleted file still read \
-                 as its data. Either the drive, or a bridge before it, ignores trims; or the drive \
-                 gives no deterministic reads after TRIM and has not erased them yet. hdparm -I \
-                 names it (Deterministic read data after TRIM), nvme id-ns by dlfeat. Wait longer \
-                 (--set wait=1h) and look again."
+                "Every layer accepted the trim, but the {blocks} blocks of the deleted file still \
+                 read as its data. Either the drive, or a bridge before it, ignores trims; or its \
+                 reads after TRIM are not deterministic and it has not erased them yet. hdparm -I \
+                 shows this (Deterministic read data after TRIM), nvme id-ns in dlfeat. Wait \
+                 longer (--set wait=1h) and look again."
             ),
         ),
         Verdict::NotDeterministic => (
             Level::Warning,
             "no-deterministic-reads",
             format!(
-                "TRIM reaches the drive, and its reads after TRIM are not deterministic: right after \
-                 it {} blocks read as the old data; later, of {blocks}, {} as the old data, {} as \
-                 zeros, {} as ones, {} as something else, and {} otherwise when read twice. Nothing \
-                 that relies on zeros (RAID 5) may trim it.",
+                "TRIM reaches the drive, and its reads after TRIM are not deterministic: right \
+                 after it {} blocks read as the old data; later, of {blocks}, {} as the old data, \
+                 {} as zeros, {} as ones, {} as something else, and {} changed between two reads. \
+                 Nothing that relies on zeros (RAID 5) may trim it.",
                 count(at_once.old),
                 count(last.old),
                 count(last.zeros),
@@ -60,8 +60,9 @@ pub(super) fn conclude(observed: &Observations, record: &mut Record) {
             Level::Notice,
             "trim-not-told",
             format!(
-                "{} blocks of the deleted file belong to other files already, and {blocks} are too \
-                 few to judge by. Run it again when less is written there.",
+                "{} blocks of the deleted file belong to other files already, and the other \
+                 {blocks} are too few to judge by. Run it again while less is written to this file \
+                 system.",
                 count(last.taken)
             ),
         ),
@@ -75,8 +76,7 @@ pub(super) fn conclude(observed: &Observations, record: &mut Record) {
         record.add_finding(Level::Info, "blocks-taken", text);
     }
     if let Some(trimmed) = observed.trimmed {
-        let text =
-            format!("fstrim told the drive of {trimmed} of free space, the file's among it.");
+        let text = format!("fstrim trimmed {trimmed} of free space, including that of the file.");
         record.add_finding(Level::Info, "trimmed", text);
     }
 }
@@ -96,6 +96,6 @@ fn next_step(at: &str) -> &'static str {
     } else if at == "drive" {
         "The drive itself ignores it; look for newer firmware."
     } else {
-        "Mend it there, or keep some of the drive unused instead."
+        "Fix it there, or leave part of the drive unwritten instead."
     }
 }

@@ -110,8 +110,8 @@ impl Protocol {
             let why = match rustix::process::geteuid().is_root() {
                 false => "fstrim takes root; run it with sudo",
                 true => {
-                    "this system does not let even root trim it, as in a container; run it outside \
-                     of that"
+                    "not even root can trim it on this system, as in a container; run it outside \
+                     of the container"
                 }
             };
             let message = format!("{}: {why}", directory.display());
@@ -330,7 +330,7 @@ fn judge(
     // Decrypting zeros gives noise.
     let is_encrypted = place.layers().iter().any(|layer| layer.detail.as_deref() == Some("crypt"));
     if is_encrypted && share(contents.other) >= SAME_CONTENT_SHARE {
-        return Verdict::Works { reads_as: "noise, which is what the encryption makes of zeros" };
+        return Verdict::Works { reads_as: "noise, as expected of zeros under encryption" };
     }
     Verdict::NotDeterministic
 }
@@ -343,10 +343,12 @@ fn open_device(path: &Path) -> Result<File, LabError> {
         match error.kind() {
             io::ErrorKind::PermissionDenied => {
                 let message = match rustix::process::geteuid().is_root() {
-                    false => format!("{shown}: reading a block device takes root; run it with sudo"),
+                    false => {
+                        format!("{shown}: reading a block device takes root; run it with sudo")
+                    }
                     true => format!(
-                        "{shown}: this system does not let even root read the block device, as in a \
-                         container; run it outside of that"
+                        "{shown}: not even root can read the block device on this system, as in a \
+                         container; run it outside of the container"
                     ),
                 };
                 DriveError::new(ErrorKind::Unsupported, message).into()

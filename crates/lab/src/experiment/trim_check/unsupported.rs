@@ -14,7 +14,8 @@ impl Protocol {
         _: &mut Observations,
     ) -> Result<(), LabError> {
         let message = format!(
-            "{}: only Linux tells where on its device a file lies; a simulated drive can be checked here",
+            "{}: the place of a file on its device is known on Linux only; a simulated drive can \
+             be checked here",
             directory.display()
         );
         Err(LabError::Unsupported(message))
