@@ -149,7 +149,7 @@ mod tests {
         let few = refused(&[every, ("collection.metadata_units", "2")]);
         assert!(few.contains("set collection.metadata_units=4"), "{few}");
         let cached = [every, ("mapping.scheme", "cached"), ("mapping.cache", "1M")];
-        assert!(refused(&cached).contains("map on flash anyway"));
+        assert!(refused(&cached).contains("keeps the map on flash"));
         assert!(refused(&[("mapping.checkpoint", "1K")]).contains("less than a unit"));
     }
 }

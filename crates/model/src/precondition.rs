@@ -49,7 +49,8 @@ pub enum PreconditionError {
     },
     /// A full cache was requested, and the drive has no cache with blocks of its own.
     #[error(
-        "the drive has no pseudo-SLC cache with blocks of its own (slc.size, slc.space=fixed) to be full"
+        "the drive has no pseudo-SLC cache with blocks of its own to fill; set slc.size and \
+         slc.space=fixed"
     )]
     NoCache,
     /// An amount of over-provisioning for which the formulas have no answer.

@@ -140,14 +140,14 @@ pub enum RecoveryError {
         what: &'static str,
     },
     /// A block in SLC mode on a drive without an SLC cache.
-    #[error("block {} is in SLC mode, and this drive has no such cache", .block.0)]
+    #[error("block {} is in SLC mode, and this drive has no SLC cache", .block.0)]
     CellMode {
         /// The block.
         block: BlockIndex,
     },
     /// A spare area of another size than this drive's.
     #[error(
-        "the spare area at physical unit {} has {found} units, a program unit of this drive has \
+        "the OOB area at physical unit {} has {found} units, and a program unit of this drive has \
          {expected}",
         .at.0
     )]
@@ -176,20 +176,21 @@ pub enum RecoveryError {
         number: SequenceNumber,
     },
     /// The bad-block table has a record of a block that cannot have failed like that.
-    #[error("the table of bad blocks is wrong of collection unit {}", .unit.0)]
+    #[error("the table of bad blocks is wrong about collection unit {}", .unit.0)]
     BadBlock {
         /// The collection unit.
         unit: BlockIndex,
     },
     /// A unit of the write buffer that was saved twice.
-    #[error("logical unit {} was saved of the write buffer twice", .logical.0)]
+    #[error("logical unit {} was saved twice from the write buffer", .logical.0)]
     SavedTwice {
         /// The unit.
         logical: LogicalUnit,
     },
     /// No block is free, and garbage collection has no room for its copies.
     #[error(
-        "no block can be freed: {room} units are left to copy to, the next victim holds {valid}"
+        "no block can be freed: {room} free units are left for copies, and the next victim holds \
+         {valid} valid ones"
     )]
     NoRoom {
         /// Units of room that are left for copies.

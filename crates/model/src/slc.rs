@@ -300,7 +300,7 @@ mod tests {
             profile.check().unwrap_err().to_string()
         };
         assert!(refused("slc.bits", "2").contains("flash.pages_per_shot"));
-        assert!(refused("slc.program", "0").contains("have to be given"));
+        assert!(refused("slc.program", "0").contains("must be set"));
         assert!(refused("slc.size", "1M").contains("less than two superblocks"));
         assert!(refused("mapping.scheme", "extent").contains("page or cached"));
         assert!(refused("slc.size", "50G").contains("spare"));

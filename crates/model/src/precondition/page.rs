@@ -105,7 +105,7 @@ impl<M: ParallelFill> Tables<'_, M> {
         workers: &dyn Workers,
     ) -> Result<(), PreconditionError> {
         if configuration.mechanisms.streams.hot_within.is_some() {
-            return Err(PreconditionError::NoTheory { what: "finding out what is hot" });
+            return Err(PreconditionError::NoTheory { what: "hot data found by the drive itself" });
         }
         if configuration.mechanisms.rotation > 0.0 {
             return Err(PreconditionError::NoTheory { what: "victims by rotation" });

@@ -231,14 +231,15 @@ impl Profile {
         if is_extent && (has_word_lines || costs_more) {
             let key = if costs_more { "read_overhead" } else { "word_line_reads" };
             return Err(self.inconsistent(format!(
-                "collection.{key} is about copies unit by unit, and mapping.scheme extent condenses whole \
-                 runs; leave it out, or set mapping.scheme to page"
+                "collection.{key} has no effect with mapping.scheme=extent, which compacts whole \
+                 extents; leave it out, or set mapping.scheme to page"
             )));
         }
         if has_word_lines && *d.flash.pages_per_shot.value.get_ref() == 1 {
             return Err(self.inconsistent(
-                "collection.word_line_reads is about flash that programs several pages of a word line in \
-                 one go, and flash.pages_per_shot is 1; leave one of them out"
+                "collection.word_line_reads needs several pages in a program, and \
+                 flash.pages_per_shot is 1; set flash.pages_per_shot to 2 or more, or leave \
+                 collection.word_line_reads out"
                     .to_owned(),
             ));
         }
@@ -250,8 +251,8 @@ impl Profile {
         let spread = *flash.page_read_spread.value.get_ref();
         if spread > 0.0 && *flash.pages_per_shot.value.get_ref() == 1 {
             return Err(self.inconsistent(
-                "flash.page_read_spread is about the pages of one word line, and flash.pages_per_shot \
-                 is 1; set flash.page_read_spread to 0"
+                "flash.page_read_spread needs several pages in a program, and \
+                 flash.pages_per_shot is 1; set flash.page_read_spread to 0"
                     .to_owned(),
             ));
         }
@@ -296,8 +297,8 @@ impl Profile {
         };
         if parameters.operations != Suspendable::Off && parameters.most == 0 {
             return Err(self.inconsistent(
-                "flash.suspend lets reads interrupt, and flash.suspends_most says never; give it \
-                 at least 1, or set flash.suspend to off"
+                "flash.suspend needs flash.suspends_most, which is 0; set it to 1 or more, or \
+                 flash.suspend to off"
                     .to_owned(),
             ));
         }
@@ -357,18 +358,20 @@ impl Profile {
         let wrong = if copies == CopiesTo::OwnBlock {
             return Ok(copies);
         } else if *d.mapping.scheme.value.get_ref() == MappingScheme::Extent {
-            "has no place with a map of extents, which is condensed apart; set mapping.scheme to page"
+            "does not work with mapping.scheme=extent, whose compaction needs an open block of \
+             its own; set mapping.scheme to page"
                 .to_owned()
         } else if d.slc.size.value.get_ref().0 > ByteLength::ZERO {
-            "would fold an slc cache into itself, since the host's block is one of the cache; leave one of \
-             them out"
+            "would fold the SLC cache into itself, as the host's open block is in the cache; leave \
+             collection.copies or slc.size out"
                 .to_owned()
         } else if *d.streams.count.value.get_ref() > 1 || *d.wear.static_stream.value.get_ref() {
-            "leaves no streams to tell apart; set streams.count to 1 and wear.static_stream to off"
+            "mixes all streams in one block; set streams.count to 1 and wear.static_stream to off"
                 .to_owned()
         } else if low_water < 3 {
             format!(
-                "lets the host fill what copies need, so that one unit more has to be free:                  collection.low_water is {low_water}, and has to be 3 at least"
+                "lets host writes use up the space for copies, so that one more collection unit \
+                 must stay free: collection.low_water is {low_water}, and must be at least 3"
             )
         } else {
             return Ok(copies);
@@ -390,12 +393,18 @@ impl Profile {
             return Ok(0);
         }
         let wrong = if !*d.controller.power_loss_protection.value.get_ref() {
-            "needs controller.power_loss_protection: what waits in the buffer would be lost with power".to_owned()
+            "needs controller.power_loss_protection=on: data held in the buffer would be lost in \
+             a power cut"
+                .to_owned()
         } else if *d.mapping.scheme.value.get_ref() == MappingScheme::LogBlock {
-            "has no place with mapping.scheme = log-block, whose merges wait for what the buffer holds".to_owned()
+            "does not work with mapping.scheme=log-block, whose merges wait for data in the buffer"
+                .to_owned()
         } else if units > most {
             let most = d.controller.unit_size.value.get_ref().0 * most;
-            format!("leaves the write buffer too little: the most is {}", exact_length(most))
+            format!(
+                "leaves too little of controller.write_buffer free: at most {} can be held",
+                exact_length(most)
+            )
         } else {
             return Ok(units as u32);
         };
@@ -417,7 +426,7 @@ impl Profile {
         for (key, share) in of_two {
             if share.is_some() && parameters.count != 2 {
                 return Err(self.inconsistent(format!(
-                    "{key} is about a hot and a cold stream; streams.count is {}, not 2",
+                    "{key} needs a hot and a cold stream; streams.count is {}, not 2",
                     parameters.count
                 )));
             }
@@ -428,8 +437,8 @@ impl Profile {
         self.check_streams(&parameters)?;
         if !*d.controller.power_loss_protection.value.get_ref() {
             return Err(self.inconsistent(format!(
-                "streams.count is {}, and controller.power_loss_protection is off: a program unit \
-                 for each stream can stay in the buffer for long, and only capacitors keep it there",
+                "streams.count is {}, which needs controller.power_loss_protection=on: each stream \
+                 holds a partly filled program unit in the buffer, which a power cut would lose",
                 parameters.count
             )));
         }
@@ -449,14 +458,13 @@ impl Profile {
         let count = streams.count;
         if streams.hot_within.is_none() {
             return Err(self.inconsistent(format!(
-                "streams.count is {count}, and nothing is written to any but the first without \
-                 streams.hot_within; give it a share and set streams.count to 2, or leave \
-                 streams.count out"
+                "streams.count is {count}, and without streams.hot_within only the first stream is \
+                 written; give it a share and set streams.count to 2, or leave streams.count out"
             )));
         }
         if *self.document.mapping.scheme.value.get_ref() == MappingScheme::Extent {
             return Err(self.inconsistent(format!(
-                "streams.count is {count}, and the model condenses extents for one stream only; \
+                "streams.count is {count}, and the model compacts extents for one stream only; \
                  set streams.count to 1, or mapping.scheme to page"
             )));
         }
@@ -489,7 +497,7 @@ impl Profile {
         match (pacing, ratio) {
             (PacingName::Paced, None) if high_water == 0 => Ok(Pacing::Paced),
             (PacingName::Paced, None) => Err(self.inconsistent(
-                "collection.high_water is where a burst ends or a ratio pauses, and \
+                "collection.high_water is for collection.pacing=bursty or ratio, and \
                  collection.pacing is paced"
                     .to_owned(),
             )),
@@ -599,7 +607,7 @@ mod tests {
         let with = |more: &[(&str, &str)]| changed(&[&two[..], more].concat());
         let found = with(&[]).unwrap().mechanisms.streams;
         assert_eq!((found.count, found.hot_within), (2, Some(0.1)));
-        assert!(changed(&two[1..]).unwrap_err().contains("only capacitors keep it"));
+        assert!(changed(&two[1..]).unwrap_err().contains("which a power cut would lose"));
         let alone = changed(&[("streams.hot_within", "0.1")]).unwrap_err();
         assert!(alone.contains("streams.count is 1, not 2"), "{alone}");
         let short = with(&[("collection.low_water", "2")]).unwrap_err();
@@ -607,7 +615,7 @@ mod tests {
         for (change, expected) in [
             (("streams.hot_within", "0"), "give it a share"),
             (("streams.count", "3"), "streams.count is 3, not 2"),
-            (("mapping.scheme", "extent"), "condenses extents for one stream only"),
+            (("mapping.scheme", "extent"), "compacts extents for one stream only"),
         ] {
             let error = with(&[change]).unwrap_err();
             assert!(error.contains(expected), "{change:?}: {error}");
@@ -652,16 +660,16 @@ mod tests {
     fn mechanisms_of_collection_that_do_not_go_together_are_refused() {
         let mixed = ("collection.copies", "host-block");
         let low = [mixed, ("collection.low_water", "2")];
-        assert!(changed(&low).unwrap_err().contains("has to be 3 at least"));
+        assert!(changed(&low).unwrap_err().contains("must be at least 3"));
         let extents = [mixed, ("mapping.scheme", "extent")];
-        assert!(changed(&extents).unwrap_err().contains("a map of extents"));
+        assert!(changed(&extents).unwrap_err().contains("with mapping.scheme=extent"));
         let streams = [
             ("controller.power_loss_protection", "on"),
             ("streams.count", "2"),
             ("streams.hot_within", "0.1"),
         ];
         let two = changed(&[&streams[..], &[mixed]].concat()).unwrap_err();
-        assert!(two.contains("no streams to tell apart"), "{two}");
+        assert!(two.contains("mixes all streams"), "{two}");
         let turns = [("streams.hot_blocks", "0.2"), ("collection.rotation", "0.5")];
         let hot = [&streams[..], &turns].concat();
         assert!(changed(&hot).unwrap_err().contains("streams.hot_blocks"));

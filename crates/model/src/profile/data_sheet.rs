@@ -194,7 +194,8 @@ impl DataSheet {
             derived.physical = self.flash_for(&derived, wanted)?;
             derived.is_fitted = true;
             derived.physical_source = format!(
-                "rated {rate:.0} random writes a second, which a write amplification of {wanted:.2} leaves"
+                "rated {rate:.0} random writes a second, possible at a write amplification of \
+                 {wanted:.2}"
             );
             if let Some(flash) = self.flash {
                 let _ =
@@ -220,7 +221,7 @@ impl DataSheet {
         let unit = self.unit();
         if !unit.bytes().is_power_of_two() || unit < UNIT || unit > UNITS_MOST {
             return Err(self.wrong(format!(
-                "{} is no mapping unit: a power of two from {} to {} can be",
+                "{} is no mapping unit: it must be a power of two from {} to {}",
                 exact_length(unit),
                 exact_length(UNIT),
                 exact_length(UNITS_MOST)
@@ -235,7 +236,7 @@ impl DataSheet {
         for (what, rate, least, most) in rates {
             if !(least..=most).contains(&rate) {
                 return Err(self
-                    .wrong(format!("{rate} is no rate of {what}: from {least} to {most} can be")));
+                    .wrong(format!("{rate} is no rate of {what}: it must be {least} to {most}")));
             }
         }
         let latencies =
@@ -243,7 +244,7 @@ impl DataSheet {
         for (what, latency) in latencies {
             if latency.is_some_and(|it| !LATENCIES.contains(&it)) {
                 return Err(self.wrong(format!(
-                    "{} is no {what}: from {} to {} can be",
+                    "{} is no {what}: it must be {} to {}",
                     exact_duration(latency.unwrap_or_default()),
                     exact_duration(*LATENCIES.start()),
                     exact_duration(*LATENCIES.end())
@@ -259,15 +260,15 @@ impl DataSheet {
         let fastest = self.sequential_read.max(self.sequential_write);
         if self.interface == Interface::Sata && fastest > SATA_MOST {
             return Err(self.wrong(format!(
-                "{fastest} MB/s are more than SATA moves ({SATA_MOST:.0}); say that it is an NVMe drive, or \
-                 look at the rates again"
+                "{fastest} MB/s are more than SATA can transfer ({SATA_MOST:.0} MB/s); give NVMe \
+                 as the interface, or check the rates"
             )));
         }
         let random = self.random_read * UNIT.bytes() as f64 / 1e6;
         if random > self.sequential_read * ROUNDED {
             return Err(self.wrong(format!(
                 "{} random reads a second of 4 KiB are {random:.0} MB/s, more than the {} MB/s of \
-                 sequential reads; look at both again",
+                 sequential reads; check both figures",
                 self.random_read, self.sequential_read
             )));
         }
@@ -275,8 +276,8 @@ impl DataSheet {
             && cache.mb_per_second < self.sequential_write
         {
             return Err(self.wrong(format!(
-                "a cache that is written at {} MB/s is slower than the {} MB/s of sequential writes beyond \
-                 it; look at both again",
+                "the cache is written at {} MB/s, slower than the {} MB/s of sequential writes \
+                 beyond it; check both figures",
                 cache.mb_per_second, self.sequential_write
             )));
         }
@@ -368,7 +369,8 @@ impl DataSheet {
         let erases = endurance.bytes() as f64 * amplification / derived.physical.bytes() as f64;
         if !(1.0..=ERASES_MOST).contains(&erases) {
             return Err(self.wrong(format!(
-                "an endurance of {} is {erases:.1} erases of each block: from 1 to {ERASES_MOST:.0} can be",
+                "an endurance of {} is {erases:.1} erases of each block: it must be 1 to \
+                 {ERASES_MOST:.0}",
                 exact_length(endurance)
             )));
         }
@@ -401,18 +403,18 @@ impl DataSheet {
         let (mut low, mut high) = (1.05, 40.0);
         if cost(low) > each {
             return Err(self.wrong(format!(
-                "{rate:.0} random writes a second are {:.0} MB/s, as many as {:.0} MB/s of sequential \
-                 writes or more: that is no drive in use, or its cache. Leave the rated random \
-                 writes out, or give what is rated for a drive in use",
+                "{rate:.0} random writes a second are {:.0} MB/s, no less than the {:.0} MB/s of \
+                 sequential writes: the figure is for a new drive, or for its cache. Leave the \
+                 rated random writes out, or give the figure for a used drive",
                 rate * unit.bytes() as f64 / 1e6,
                 self.sequential_write
             )));
         }
         if cost(high) < each {
             return Err(self.wrong(format!(
-                "{rate:.0} random writes a second are so few beside {:.0} MB/s of sequential writes that {high:.0} \
-                 units would be programmed for each: give the mapping unit if the drive has one larger than {}, \
-                 or leave the random writes out",
+                "{rate:.0} random writes a second are so few, with {:.0} MB/s of sequential \
+                 writes, that the write amplification would be {high:.0}: give the mapping unit \
+                 if it is larger than {}, or leave the random writes out",
                 self.sequential_write,
                 exact_length(unit)
             )));
@@ -435,8 +437,8 @@ impl DataSheet {
             match expected(high - 1) {
                 Some(found) if found > amplification * FLASH_TOLERANCE => {
                     return Err(self.wrong(format!(
-                        "flash of {} leaves a write amplification of {found:.1}, and the rated random \
-                         writes ask for {amplification:.1}: leave one of the two out",
+                        "flash of {} gives a write amplification of {found:.1}, and the rated \
+                         random writes need {amplification:.1}: leave one of the two out",
                         exact_length(flash)
                     )));
                 }
@@ -451,8 +453,8 @@ impl DataSheet {
         }
         expected(high).map(|_| GIB * high).ok_or_else(|| {
             self.wrong(format!(
-                "no amount of flash gives a write amplification of {amplification:.2}, which the rated \
-                 random writes leave"
+                "no amount of flash gives the write amplification of {amplification:.2} that the \
+                 rated random writes need"
             ))
         })
     }
@@ -509,7 +511,7 @@ impl DataSheet {
                 ("fitted", "rated latencies of reads and writes".to_owned())
             }
             Some(rated) => {
-                let words = format!("rated latencies leave {rated:.0} us, which no {kind} takes");
+                let words = format!("rated latencies leave {rated:.0} us, implausible for {kind}");
                 ("assumed", words)
             }
         };

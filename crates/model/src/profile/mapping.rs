@@ -33,15 +33,16 @@ impl Profile {
         let keeps_no_journal = matches!(scheme, MappingScheme::Cached | MappingScheme::LogBlock);
         if keeps_no_journal && *self.document.flush.journal.value.get_ref() {
             return Err(self.inconsistent(
-                "flush.journal is for a map that is in RAM; with mapping.scheme cached the metadata \
-                 blocks hold the map itself, and log-block has none that is worth a journal"
+                "flush.journal is for a map in RAM: mapping.scheme cached keeps the map itself in \
+                 the metadata blocks, and the map of log-block is too small to need a journal; \
+                 leave flush.journal out"
                     .to_owned(),
             ));
         }
         if (scheme == MappingScheme::LogBlock) != (log_blocks > 0) {
             return Err(self.inconsistent(format!(
-                "mapping.log_blocks is {log_blocks}: mapping.scheme log-block needs at least one, \
-                 and no other has any"
+                "mapping.log_blocks is {log_blocks}: mapping.scheme log-block needs 1 or more, \
+                 every other scheme 0"
             )));
         }
         Ok((scheme, map_cache_pages, log_blocks))
@@ -114,9 +115,9 @@ impl Profile {
         let scheme = *mapping.scheme.value.get_ref();
         if matches!(scheme, MappingScheme::Cached | MappingScheme::LogBlock) {
             return Err(self.inconsistent(
-                "mapping.checkpoint saves a map that is in RAM, page by page or as extents; \
-                 mapping.scheme cached has its map on flash anyway, and log-block none that is worth \
-                 saving"
+                "mapping.checkpoint is for a map in RAM (mapping.scheme page or extent): cached \
+                 keeps the map on flash, and the map of log-block is too small to need saving; \
+                 leave mapping.checkpoint out"
                     .to_owned(),
             ));
         }

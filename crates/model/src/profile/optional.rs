@@ -21,8 +21,8 @@ impl Profile {
             LevellingName::Dynamic => LevellingParameters::Dynamic,
             LevellingName::Static if every == 0 => {
                 return Err(self.inconsistent(
-                    "wear.levelling is static, which needs wear.static_every, the erases after \
-                     which data is moved"
+                    "wear.levelling is static, which needs wear.static_every, the erases between \
+                     two checks of wear"
                         .to_owned(),
                 ));
             }
@@ -48,13 +48,13 @@ impl Profile {
         let streams = *d.streams.count.value.get_ref() + 1;
         let low_water = *d.collection.low_water.value.get_ref();
         let wrong = if *d.mapping.scheme.value.get_ref() == MappingScheme::Extent {
-            "has no place with a map of extents, which the model condenses for one stream only; set \
-             mapping.scheme to page"
+            "does not work with mapping.scheme=extent, as the model compacts extents for one \
+             stream only; set mapping.scheme to page"
                 .to_owned()
         } else if low_water <= streams {
             format!(
-                "makes {streams} streams of copies, each of which may need a block, so that \
-                 collection.low_water ({low_water}) must be above that"
+                "makes {streams} streams of copies, each of which may need a free block: \
+                 collection.low_water is {low_water}, and must be above {streams}"
             )
         } else {
             return Ok(());
@@ -73,15 +73,14 @@ impl Profile {
         let retire_most = *wear.retire_most.value.get_ref();
         let factory = (wear.factory_bad.value.get_ref() * self.blocks_per_die()).ceil() as u32;
         let wrong = if shape == 0.0 {
-            "has blocks go bad, which needs wear.life_shape, how close together they do".to_owned()
+            "needs wear.life_shape, the Weibull shape of block failures".to_owned()
         } else if reserve == 0 && retire_most == 0.0 {
-            "has blocks go bad, and neither wear.reserve nor wear.retire_most leaves anything to \
-             replace them"
+            "makes blocks go bad, and nothing replaces them: set wear.reserve or wear.retire_most"
                 .to_owned()
         } else if factory > reserve {
             format!(
-                "and wear.factory_bad make {factory} blocks of each die bad from the factory, and \
-                 wear.reserve replaces {reserve}; make it {factory} at least"
+                "needs wear.reserve={factory} or more: wear.factory_bad makes {factory} blocks of \
+                 each die bad, and wear.reserve is {reserve}"
             )
         } else {
             let (reserve, threshold) = (reserve - factory, *wear.spare_threshold.value.get_ref());
@@ -103,9 +102,9 @@ impl Profile {
         let worn_steps = *d.retention.worn_steps.value.get_ref();
         let rated = Some(*d.wear.pe_cycles.value.get_ref()).filter(|&cycles| cycles > 0);
         let wrong = if free_for == Nanoseconds::ZERO {
-            "needs retention.free_for, how long data lies before it needs a retry"
+            "needs retention.free_for, the age up to which data needs no retry"
         } else if worn_steps > 0.0 && rated.is_none() {
-            "with retention.worn_steps needs wear.pe_cycles, at which a block is worn"
+            "with retention.worn_steps needs wear.pe_cycles, the rated erases of a block"
         } else if worn_steps.max(steps) == 0.0 {
             "needs retention.steps, the retry steps for data that is a year old"
         } else {
@@ -137,8 +136,8 @@ impl Profile {
         let sectors = SectorCount::of(range_most);
         if ranges_most > 0 && sectors.0 == 0 {
             return Err(self.inconsistent(
-                "trim.ranges_most limits the ranges of a command, and trim.range_most says that \
-                 one range can be of any length; give that a length, too"
+                "trim.ranges_most limits nothing while a range can be of any length \
+                 (trim.range_most=0); set trim.range_most, too"
                     .to_owned(),
             ));
         }
@@ -173,23 +172,23 @@ impl Profile {
         let page_read = d.slc.page_read.value.get_ref().0;
         let pages = *d.flash.pages_per_block.value.get_ref();
         let wrong = if !(2..=4).contains(&bits) {
-            Some("slc.bits has to say how many bits a cell holds otherwise: 2, 3 or 4")
+            Some("slc.bits must be the bits per cell outside the cache: 2, 3 or 4")
         } else if shot != 1 && shot != bits {
-            Some("slc.bits has to be flash.pages_per_shot, where that is not 1")
+            Some("slc.bits must equal flash.pages_per_shot, unless that is 1")
         } else if program == Nanoseconds::ZERO || page_read == Nanoseconds::ZERO {
-            Some("slc.program and slc.page_read have to be given")
+            Some("slc.program and slc.page_read must be set, too")
         } else if *d.mapping.scheme.value.get_ref() == MappingScheme::Extent {
             Some(
-                "a map of extents has none, whose runs are condensed in blocks with all bits; set \
-                 mapping.scheme to page or cached",
+                "mapping.scheme=extent compacts extents into blocks with all bits, without a \
+                 cache; set mapping.scheme to page or cached",
             )
         } else if *d.streams.hot_blocks.value.get_ref() > 0.0 {
-            Some("streams.hot_blocks keeps blocks for what is hot as well; leave one of them out")
+            Some("streams.hot_blocks keeps blocks for hot data, too; leave one of the two out")
         } else {
             None
         };
         if let Some(wrong) = wrong {
-            return Err(self.inconsistent(format!("slc.size asks for a cache, and {wrong}")));
+            return Err(self.inconsistent(format!("slc.size is set, and {wrong}")));
         }
         let (dies, block_word) = match *d.collection.unit.value.get_ref() {
             CollectionUnit::Superblock => (*d.flash.dies.value.get_ref(), "superblocks"),
@@ -199,7 +198,7 @@ impl Profile {
         let used = u64::from(pages / bits);
         if used == 0 {
             return Err(self.inconsistent(format!(
-                "slc.size asks for a cache, and flash.pages_per_block ({pages}) is less than \
+                "slc.size is set, and flash.pages_per_block ({pages}) is less than \
                  slc.bits ({bits}): a block in SLC mode would hold nothing; choose larger blocks, \
                  or scale the drive less"
             )));
@@ -225,8 +224,8 @@ impl Profile {
         let space = *d.slc.space.value.get_ref();
         if fixed > size || fixed > ByteLength::ZERO && space == SlcSpace::Fixed {
             return Err(self.inconsistent(format!(
-                "slc.fixed ({fixed}) is the part of a dynamic cache that is always there: it takes \
-                 slc.space=dynamic, and at most slc.size ({size})"
+                "slc.fixed ({fixed}) is the permanent part of a dynamic cache: it needs \
+                 slc.space=dynamic, and must be at most slc.size ({size})"
             )));
         }
         Ok(Some(SlcParameters {

@@ -68,8 +68,8 @@ impl Profile {
         let unit = self.document.controller.unit_size.value.get_ref().0;
         let least = physical.covering(ByteLength::new(u32::MAX.into())).next_power_of_two();
         self.inconsistent(format!(
-            "capacity.physical={} with controller.unit_size={} is too much: the most is {}. Give \
-             controller.unit_size={} or more",
+            "capacity.physical={} is too large for controller.unit_size={}: the maximum is {}. \
+             Give controller.unit_size={} or more",
             exact_length(physical),
             exact_length(unit),
             unit * (1 << 32),

@@ -160,8 +160,8 @@ impl Profile {
         let found = keys.iter().find(|(_, is_on, basis)| *is_on && is_idle(*basis));
         match found {
             Some((key, ..)) if *protection.value.get_ref() => Err(self.inconsistent(format!(
-                "{key} does nothing with controller.power_loss_protection=on, which keeps what is \
-                 in the buffer; set controller.power_loss_protection to off, or leave {key} out"
+                "{key} does nothing with controller.power_loss_protection=on, which saves the \
+                 write buffer; set controller.power_loss_protection to off, or leave {key} out"
             ))),
             _ => Ok(()),
         }

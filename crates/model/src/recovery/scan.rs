@@ -195,7 +195,7 @@ impl Scan {
             let Some(logical) = logical else { continue };
             let units = geometry.logical_units();
             if logical.0 >= units {
-                return Err(RecoveryError::Unit { place: "a spare area", logical, units });
+                return Err(RecoveryError::Unit { place: "an OOB area", logical, units });
             }
             let known = self.places.get(logical.0 as usize).checked_sub(1).map(PhysicalUnit);
             let is_newer = known.is_none_or(|it| number > number_at(geometry, contents, it));

@@ -144,11 +144,11 @@ fn figures_that_contradict_each_other_are_refused() {
     let none = refused(DataSheet { flash: Some(GIB * 800), ..sheet() });
     assert!(none.contains("leaves no over-provisioning"), "{none}");
     let worn = refused(DataSheet { endurance: Some(GIB), ..sheet() });
-    assert!(worn.contains("1 GiB is 0.0 erases of each block: from 1 to 200000 can be"), "{worn}");
+    assert!(worn.contains("1 GiB is 0.0 erases of each block: it must be 1 to 200000"), "{worn}");
     let small = refused(DataSheet { capacity: ByteLength::new(960), ..sheet() });
     assert!(small.contains("960 B is no capacity of a drive"), "{small}");
     let sata = refused(DataSheet { interface: Interface::Sata, ..sheet() });
-    assert!(sata.contains("more than SATA moves (600)"), "{sata}");
+    assert!(sata.contains("more than SATA can transfer (600 MB/s)"), "{sata}");
     let random = refused(DataSheet { random_read: 2e6, ..sheet() });
     assert!(random.contains("2000000 random reads a second of 4 KiB are 8192 MB/s"), "{random}");
     let cache = Some(RatedCache { size: GIB * 16, mb_per_second: 100.0 });
@@ -178,5 +178,5 @@ fn a_sensing_time_that_no_flash_has_is_not_said_to_follow_from_the_rated_latenci
         "{plausible}"
     );
     let odd = page_read(400);
-    assert!(odd.contains("assumed") && odd.contains("which no TLC takes"), "{odd}");
+    assert!(odd.contains("assumed") && odd.contains("implausible for TLC"), "{odd}");
 }
