@@ -121,7 +121,7 @@ pub const MAX_LANES: usize = 256;
 pub fn check(lanes: &[Lane<'_>]) -> Result<(), DriveError> {
     let wrong = |what: String| Err(DriveError::new(ErrorKind::Usage, what));
     if lanes.is_empty() || lanes.len() > MAX_LANES {
-        return wrong(format!("{} workloads at once: 1 to {MAX_LANES} can be", lanes.len()));
+        return wrong(format!("{} workloads at the same time, not 1 to {MAX_LANES}", lanes.len()));
     }
     match lanes.iter().find(|lane| lane.depth == 0 || lane.depth > MAX_DEPTH) {
         Some(lane) => {
@@ -148,7 +148,7 @@ pub fn check_request(
     Err(DriveError::new(
         ErrorKind::Usage,
         format!(
-            "'{lane}': {} bytes from {} are not multiples of {unit} within {capacity}",
+            "'{lane}': {} bytes at offset {} are not multiples of {unit} within {capacity}",
             region.length.bytes(),
             region.offset.bytes()
         ),

@@ -246,7 +246,7 @@ pub trait Drive {
         _lanes: Vec<Lane<'_>>,
         _observer: &mut dyn Observer,
     ) -> Result<Vec<LaneResult>, DriveError> {
-        let message = "this drive runs no workloads request by request";
+        let message = "this drive cannot run workloads request by request";
         Err(DriveError::new(ErrorKind::Unsupported, message))
     }
 
@@ -259,7 +259,7 @@ pub trait Drive {
         seed: u64,
     ) -> Result<Nanoseconds, DriveError> {
         if durability == Durability::Through {
-            let message = "this drive is not written to with force unit access";
+            let message = "this drive cannot be written with FUA (force unit access)";
             return Err(DriveError::new(ErrorKind::Unsupported, message));
         }
         let phase = Phase {

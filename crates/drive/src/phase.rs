@@ -189,7 +189,7 @@ impl Phase {
         }
         if self.min_duration() > Phase::LONGEST.seconds() {
             return wrong(format!(
-                "it would last {:.0} days, and {:.0} are the most",
+                "it would last {:.0} days, longer than the limit of {:.0} days",
                 self.min_duration() / 86_400.0,
                 Phase::LONGEST.seconds() / 86_400.0
             ));

@@ -276,7 +276,7 @@ impl SimulatedDrive {
             return Err(DriveError::new(
                 ErrorKind::Usage,
                 format!(
-                    "{} bytes from {} are not multiples of {unit} within {capacity}",
+                    "{} bytes at offset {} are not multiples of {unit} within {capacity}",
                     region.length.bytes(),
                     region.offset.bytes()
                 ),
@@ -365,7 +365,7 @@ impl SimulatedDrive {
     fn purge_fact(&self) -> Option<(String, String)> {
         let words = match (self.purge_method, self.purge_duration) {
             (PurgeMethod::Factory, _) => return None,
-            (how, None) => format!("{} where the protocol has a new drive", how.words()),
+            (how, None) => format!("{} where the protocol asks for a new drive", how.words()),
             (how, Some(took)) => format!("{}, which took {took}", how.words()),
         };
         Some(("made new".to_owned(), words))
@@ -382,8 +382,8 @@ impl SimulatedDrive {
             return Ok(());
         }
         let message = format!(
-            "data of {} does not age: its profile has no retention.retry (the time that one more \
-             try to read a page takes)",
+            "data of {} does not age: its profile does not set retention.retry (the time of a read \
+             retry)",
             self.name
         );
         Err(DriveError::new(ErrorKind::Usage, message))
@@ -397,12 +397,12 @@ impl SimulatedDrive {
         };
         outcome.map_err(|error| match error {
             FormatError::ReadOnly => {
-                DriveError::with_source(ErrorKind::EndOfLife, "the drive cannot be made new", error)
+                DriveError::with_source(ErrorKind::EndOfLife, "the drive cannot be purged", error)
             }
             // A method that the user named is carried out or fails; there is no fallback.
             error => DriveError::with_source(
                 ErrorKind::Usage,
-                "the drive cannot be made new as --purge says",
+                "the drive cannot be purged as --purge asks",
                 error,
             ),
         })
@@ -423,7 +423,7 @@ impl SimulatedDrive {
 
 /// Builds a drive of this composition, as new.
 fn build_new(composition: &Composition, at: Instant) -> Result<Built, DriveError> {
-    composition
-        .build(at, InitialState::New)
-        .map_err(|error| DriveError::with_source(ErrorKind::Usage, "make new", error))
+    composition.build(at, InitialState::New).map_err(|error| {
+        DriveError::with_source(ErrorKind::Usage, "cannot make a new drive", error)
+    })
 }

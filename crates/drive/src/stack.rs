@@ -168,8 +168,8 @@ pub enum StackError {
     },
     /// Members whose counters cannot be added.
     #[error(
-        "members map units of {one} and of {other}, so that what they count cannot be added up; \
-         give them the same controller.unit_size"
+        "members have mapping units of {one} and of {other}, so that their counters cannot be \
+         added up; give them the same controller.unit_size"
     )]
     Units {
         /// The unit of one member.
@@ -186,7 +186,10 @@ pub enum StackError {
         unit: ByteLength,
     },
     /// Members too small to hold a chunk.
-    #[error("the smallest member holds {smallest}, less than one chunk of {chunk}")]
+    #[error(
+        "the smallest member holds {smallest}, less than one chunk of {chunk}; set a smaller \
+         chunk"
+    )]
     Small {
         /// Capacity of the smallest member.
         smallest: ByteLength,

@@ -215,9 +215,9 @@ pub fn precondition(
             };
             let cache = match preconditioning.cache {
                 CacheFill::Empty => "",
-                CacheFill::Full => ", its cache full",
+                CacheFill::Full => ", with a full cache",
             };
-            let steady = format!("full, in the steady state of {writes}{cache}, built at once");
+            let steady = format!("full, in the steady state of {writes}{cache}, computed directly");
             match preconditioning.written {
                 None => steady,
                 Some(written) => {
@@ -225,7 +225,7 @@ pub fn precondition(
                     let bytes = write(&mut drive, pattern, written, preconditioning, watcher)?;
                     let places = match preconditioning.workload {
                         Workload::Uniform => "at random places",
-                        Workload::HotCold { .. } => "to places in these shares",
+                        Workload::HotCold { .. } => "to the drive in these shares",
                     };
                     format!("{steady}; then {bytes} written {places}, unit by unit")
                 }
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(twice.0.inside().unwrap().counters.host_part_units, 0, "unit by unit");
         let steady = preconditioned(State::Steady, None);
         assert_eq!(written(&steady), 0);
-        assert!(steady.1.contains("built at once"));
+        assert!(steady.1.contains("computed directly"));
     }
 
     #[test]

@@ -214,6 +214,6 @@ mod tests {
         let path = directory.path().join("notes.txt");
         std::fs::write(&path, "no drive").unwrap();
         let error = error(&format!("sim:{}", path.display()));
-        assert!(error.contains("this file is no saved drive"), "{error}");
+        assert!(error.contains("neither a saved drive nor a profile"), "{error}");
     }
 }

@@ -399,6 +399,6 @@ mod tests {
         assert!(refused(|p| p.page_size = ByteLength::new(12_288)).contains("power of two"));
         assert!(refused(|p| p.planes_per_die = 3).contains("power of two"));
         assert!(refused(|p| p.collection_units = 3).contains("is 3; it must be 4 or more"));
-        assert!(refused(|p| p.collection_units = u32::MAX / 4 * 4).contains("32 bits"));
+        assert!(refused(|p| p.collection_units = u32::MAX / 4 * 4).contains("2^32 at most"));
     }
 }

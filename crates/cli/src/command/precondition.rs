@@ -22,8 +22,8 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
     let target = Target::seeded(&text, arguments.seed.number)?;
     let Target::Simulated { name, profile } = &target else {
         return Err(Failure::usage(format!(
-            "'{text}' is not a new simulated drive, and only such can be preconditioned; name a profile, as \
-             in sim:toshiba-xg5 (a stack is made of saved drives)"
+            "'{text}' is not a new simulated drive, and only a new one can be preconditioned; \
+             name a profile, as in sim:toshiba-xg5 (stacks take preconditioned drives as members)"
         )));
     };
     let written = match &arguments.written {
@@ -40,12 +40,14 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
         PreconditionState::Steady => State::Steady,
     };
     if state == State::New && written.is_some() {
-        return Err(Failure::usage("--written: nothing is written to a new drive".to_owned()));
+        return Err(Failure::usage(
+            "--written: --state new writes nothing; name another --state".to_owned(),
+        ));
     }
     let workload = match &arguments.hot {
         None => Workload::Uniform,
         Some(_) if state != State::Steady => {
-            return Err(Failure::usage("--hot: only a steady drive can be asked for".to_owned()));
+            return Err(Failure::usage("--hot needs --state steady".to_owned()));
         }
         Some(text) => precondition::parse_hot_cold(text)
             .map_err(|error| Failure::usage(format!("--hot: {error}")))?,
@@ -55,7 +57,7 @@ pub fn precondition(arguments: &PreconditionArguments, terminal: &Terminal) -> R
         Some(PreconditionCache::Full) => CacheFill::Full,
     };
     if arguments.cache.is_some() && state != State::Steady {
-        return Err(Failure::usage("--cache: only a steady drive can be asked for".to_owned()));
+        return Err(Failure::usage("--cache needs --state steady".to_owned()));
     }
     let stored_for = match &arguments.stored_for {
         None => Nanoseconds::ZERO,

@@ -26,7 +26,7 @@ pub fn new(arguments: &NewProfileArguments, terminal: &Terminal) -> Result<(), F
     };
     let failed = |source: std::io::Error| match source.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::usage(format!(
-            "{} is there already and is left as it is; remove it, or name another file",
+            "{} exists and is not replaced; remove it, or name another file",
             path.display()
         )),
         _ => {
@@ -88,7 +88,7 @@ fn endurance(arguments: &NewProfileArguments) -> Result<Option<ByteLength>, Fail
     let Some(times) = arguments.dwpd else { return Ok(arguments.tbw) };
     if !(0.01..=100.0).contains(&times) {
         return Err(Failure::usage(format!(
-            "--dwpd {times}: from 0.01 to 100 drive writes per day can be"
+            "--dwpd {times} is not within 0.01 to 100 drive writes per day"
         )));
     }
     let days = 365.0 * f64::from(arguments.warranty);

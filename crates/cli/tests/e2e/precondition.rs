@@ -133,7 +133,7 @@ fn what_cannot_be_aged_or_restored_is_explained() {
     assert!(place.path("missing/a.ssd").exists(), "the directory is made");
 
     place.run(&["precondition", SMALL, "-o", "a.ssd"]).with_code(0);
-    place.run(&run("sim:./a.ssd,spare=7%")).fails(2, &["a saved drive is what it was"]);
+    place.run(&run("sim:./a.ssd,spare=7%")).fails(2, &["a saved drive keeps its parameters"]);
     let bytes = fs::read(place.path("a.ssd")).unwrap();
     place.file("a.ssd", &bytes[..bytes.len() / 2]);
     place.run(&run("sim:./a.ssd")).fails(2, &["damaged or cut short"]);

@@ -56,7 +56,7 @@ fn a_profile_that_is_there_is_not_written_over() {
     let new = || place.run(&[sheet.as_slice(), rates.as_slice()].concat());
     new().with_code(0);
     let made = std::fs::read(place.path("some.toml")).expect("it was made");
-    new().fails(2, &["some.toml is there already", "name another file"]);
+    new().fails(2, &["some.toml exists and is not replaced", "name another file"]);
     assert_eq!(std::fs::read(place.path("some.toml")).expect("it is there"), made);
 }
 

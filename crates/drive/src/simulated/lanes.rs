@@ -87,7 +87,7 @@ impl<'a> RunningLane<'a> {
         }
         let (name, days) = (&self.lane.name, Phase::LONGEST.seconds() / 86_400.0);
         let message = format!(
-            "'{name}' lasts longer than {days:.0} days of the drive's time, and no workload can"
+            "'{name}' lasts longer than {days:.0} days of the drive's time, the limit of a workload"
         );
         Err(DriveError::new(ErrorKind::Usage, message))
     }

@@ -220,7 +220,7 @@ fn write_header(
 
 fn write_text(out: &mut impl Write, text: &str) -> io::Result<()> {
     if text.len() > TEXT_MAX as usize {
-        return Err(io::Error::other("a text is longer than files of saved drives hold"));
+        return Err(io::Error::other("a text is too long for the file of a saved drive"));
     }
     out.write_all(&(text.len() as u32).to_le_bytes())?;
     out.write_all(text.as_bytes())
@@ -262,16 +262,16 @@ impl SavedDrive {
         };
         if read_bytes(&mut from).map_err(early)? != MAGIC {
             return Err(wrong(
-                "this is not a saved drive, as ssdlab precondition makes them (the image of one that is \
-                 attached is another thing)"
+                "this is not a saved drive of ssdlab precondition (an image for ssdlab attach has \
+                 another format)"
                     .to_owned(),
             ));
         }
         let version = read_u32(&mut from).map_err(early)?;
         if !(OLDEST..=VERSION).contains(&version) {
             return Err(wrong(format!(
-                "the drive was saved in form {version}, and this ssdlab reads forms {OLDEST} to \
-                 {VERSION}; make it anew with ssdlab precondition"
+                "the drive was saved in format {version}, and this ssdlab reads formats {OLDEST} \
+                 to {VERSION}; make it again with ssdlab precondition"
             )));
         }
         let is_marked = file_state.as_ref().is_some_and(|it| it.is_marked(&file));
@@ -367,7 +367,7 @@ impl SavedDrive {
         let model = restored_model(&self.configuration, &mut decoder)
             .map_err(|error| io_error("restore the drive in", path, error))?;
         if from.limit() > 0 {
-            let message = format!("{}: the file holds more than a state", path.display());
+            let message = format!("{}: the file has data beyond the saved state", path.display());
             return Err(DriveError::new(ErrorKind::Usage, message));
         }
         if let Some(file_state) = self.file_state.as_ref().filter(|_| !self.is_verified) {
@@ -656,7 +656,7 @@ mod tests {
         }
         let mut newer = bytes.clone();
         newer[8] = 5;
-        assert!(error(&newer).contains("saved in form 5, and this ssdlab reads forms 3 to 4"));
+        assert!(error(&newer).contains("saved in format 5, and this ssdlab reads formats 3 to 4"));
         assert!(!is_saved(&place.path().join("missing")).unwrap_or(false));
     }
     /// The author of a changed file can also compute its checksum.

@@ -22,7 +22,7 @@ pub(super) fn parse(text: &str, rest: &str) -> Result<Target, LabError> {
     if let Some(saved) = open_if_saved(name)? {
         if let Some(change) = parts.next() {
             let why = format!(
-                "a saved drive is what it was when it was saved; age another one with {change}"
+                "a saved drive keeps its parameters; precondition another one with --set {change}"
             );
             return Err(LabError::Target { text: text.to_owned(), why });
         }
@@ -113,9 +113,8 @@ fn load_profile(name: &str) -> Result<Profile, LabError> {
         // No profile has a name with a path separator.
         _ if name.contains(std::path::is_separator) && path.exists() => Err(LabError::Target {
             text: name.to_owned(),
-            why:
-                "this file is no saved drive, and no profile either, whose name would end in .toml"
-                    .to_owned(),
+            why: "this file is neither a saved drive nor a profile (whose name ends in .toml)"
+                .to_owned(),
         }),
         _ => Ok(Profile::named(name)?),
     }
@@ -138,7 +137,7 @@ pub(super) fn open_saved(name: &str, saved: &SavedDrive) -> Result<SimulatedDriv
     facts.push(("saved drive".to_owned(), saved.name().to_owned()));
     facts.push(("its state".to_owned(), saved.history().to_owned()));
     let caveat = format!(
-        "the drive began as it was saved ({}); counters and wear go on from there",
+        "the drive started from its saved state ({}); counters and wear continue from there",
         saved.history()
     );
     Ok(drive.describe(facts, vec![caveat]))
@@ -195,7 +194,7 @@ pub(crate) fn spare_description(geometry: &Geometry) -> String {
     let units = geometry.physical_units().saturating_sub(geometry.logical_units());
     let left = (geometry.unit_size() * u64::from(units)).bytes() as f64;
     let share = left / geometry.physical_capacity().bytes() as f64 * 100.0;
-    format!("{spare}; {share:.2} % for collection, as {kept} is kept to replace bad blocks")
+    format!("{spare}; {share:.2} % for garbage collection, as {kept} replace bad blocks")
 }
 
 pub(super) fn flash_description(geometry: &Geometry) -> String {

@@ -72,8 +72,8 @@ pub enum GeometryError {
     },
     /// A map of extents on a drive that collects single blocks.
     #[error(
-        "mapping.scheme = extent needs collection.unit = superblock: a run follows the order of \
-         writing, which single blocks of several dies do not have"
+        "mapping.scheme=extent needs collection.unit=superblock: extents follow the order of \
+         writes, which single blocks of several dies do not keep"
     )]
     ExtentsNeedSuperblocks,
     /// Too few blocks for a scheme that maps by block.
@@ -81,7 +81,7 @@ pub enum GeometryError {
         "mapping.scheme log-block needs {needed} blocks of flash for {logical} logical blocks, \
          {log_blocks} random log blocks, the sequential one, one for merges and one for recovery; \
          there are {given}. \
-         Set fewer mapping.log_blocks, or more spare area"
+         Lower mapping.log_blocks, or raise the over-provisioning (spare)"
     )]
     NoRoomForLog {
         /// Collection units there are.
@@ -95,9 +95,9 @@ pub enum GeometryError {
     },
     /// Too few metadata blocks for the map that is saved in them (the checkpoint).
     #[error(
-        "mapping.checkpoint needs {needed} blocks of flash for metadata, not {given}: for a map of \
-         {pages} flash pages twice, and for what is erased and journalled; set \
-         collection.metadata_units={needed}"
+        "mapping.checkpoint needs {needed} blocks of flash for metadata, not {given}: for two \
+         copies of a map of {pages} flash pages, a block being erased and two for the journal; \
+         set collection.metadata_units={needed}"
     )]
     NoRoomForCheckpoint {
         /// Metadata collection units there are.
@@ -108,7 +108,9 @@ pub enum GeometryError {
         pages: u64,
     },
     /// More units than 32 bits count.
-    #[error("{units} physical units are more than 32 bits count; choose a larger unit_size")]
+    #[error(
+        "{units} physical units are too many (2^32 at most); set a larger controller.unit_size"
+    )]
     TooLarge {
         /// Physical units asked for.
         units: u64,

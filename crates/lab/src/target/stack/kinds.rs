@@ -28,59 +28,57 @@ const fn option(name: &'static str, default: &'static str, help: &'static str) -
     StackOption { name, default, help }
 }
 
-const CHUNK: StackOption = option(
-    "chunk",
-    "512K",
-    "what goes to one member before the next has its turn (mdadm: 512 KiB)",
-);
-const TRIM_PASSED: StackOption = option("trim", "on", "whether trim is passed on: on or off");
+const CHUNK: StackOption =
+    option("chunk", "512K", "data on one member before the next member follows (mdadm: 512 KiB)");
+const TRIM_PASSED: StackOption = option("trim", "on", "trim to the members: on (passed on) or off");
 const READS: StackOption = option(
     "reads",
     "free-first",
-    "which copy is read: free-first (fewest requests under way), round-robin or first",
+    "copy that a read uses: free-first (fewest requests in flight), round-robin or first",
 );
 const SYNC_COPY: StackOption = option(
     "sync",
     "full",
-    "full writes all of each second copy before the run, and so uses up its over-provisioning, as mdadm \
-     does; none does not (--assume-clean)",
+    "initial synchronisation: full (writes each second copy whole before the run, which uses up \
+     its over-provisioning, as mdadm does) or none (--assume-clean)",
 );
 
 pub(super) static STACKS: [StackKind; 6] = [
     StackKind {
         name: "raid0",
-        summary: "chunks in turn over the members",
+        summary: "chunks striped over the members",
         members: "2 or more",
         options: &[CHUNK, TRIM_PASSED],
     },
     StackKind {
         name: "raid1",
-        summary: "everything on every member; a write waits for the last of them",
+        summary: "mirror: all data on every member; a write waits for the slowest",
         members: "2 or more",
         options: &[READS, SYNC_COPY, TRIM_PASSED],
     },
     StackKind {
         name: "raid10",
-        summary: "chunks in turn over pairs of members that hold the same",
+        summary: "chunks striped over mirrored pairs of members",
         members: "4, 6, 8 ...",
         options: &[CHUNK, READS, SYNC_COPY, TRIM_PASSED],
     },
     StackKind {
         name: "raid5",
-        summary: "chunks in turn, one of each stripe the parity of the others, rotating",
+        summary: "chunks striped over the members, with rotating parity",
         members: "3 or more",
         options: &[
             CHUNK,
             option(
                 "sync",
                 "full",
-                "full writes all of the last member before the run; none does not",
+                "initial synchronisation: full (writes the last member whole before the run) or \
+                 none",
             ),
             option(
                 "trim",
                 "off",
-                "whether trim is passed on: md does only where it is told that trimmed sectors \
-                 read as zeros",
+                "trim to the members: on or off; md passes it on only if told that trimmed \
+                 sectors read as zeros",
             ),
         ],
     },
@@ -92,13 +90,13 @@ pub(super) static STACKS: [StackKind; 6] = [
             option(
                 "flush",
                 "swallow",
-                "swallow: flush and FUA are answered at once, as by the enclosure that was \
-                 published; or pass",
+                "flush and FUA: swallow (answered at once, as the published enclosure does) or \
+                 pass",
             ),
-            option("trim", "off", "whether trim is passed on; most bridges drop it"),
+            option("trim", "off", "trim to the drive: on or off; most bridges drop it"),
             option("mb_per_second", "400", "rate of the link (USB 5 Gbit/s; assumed)"),
-            option("per_command", "20us", "how long the bridge is busy with a command (assumed)"),
-            option("protocol", "uas", "uas: many commands under way; bot: one at a time"),
+            option("per_command", "20us", "time that a command occupies the bridge (assumed)"),
+            option("protocol", "uas", "uas (many commands in flight) or bot (one at a time)"),
         ],
     },
     StackKind {
@@ -106,9 +104,9 @@ pub(super) static STACKS: [StackKind; 6] = [
         summary: "a drive under encryption by the host (dm-crypt)",
         members: "1",
         options: &[
-            option("trim", "off", "whether trim is passed on (discards are allowed)"),
-            option("mb_per_second", "2000", "what one processor encrypts: AES-XTS (assumed)"),
-            option("processors", "4", "how many encrypt (assumed)"),
+            option("trim", "off", "trim to the drive: on (allow_discards) or off"),
+            option("mb_per_second", "2000", "rate of one processor with AES-XTS (assumed)"),
+            option("processors", "4", "number of processors that encrypt (assumed)"),
         ],
     },
 ];
