@@ -183,8 +183,8 @@ impl Drive for SimulatedDrive {
     fn set_purge_method(&mut self, how: PurgeMethod) -> Result<(), DriveError> {
         if how == PurgeMethod::Discard && self.trim_path().end == TrimEnd::Ignored {
             let message = format!(
-                "{} takes trims and does nothing, so that discarding it does not make it new; choose \
-                 another way (--purge), or a drive whose trim is on",
+                "{} accepts trims and ignores them, so that a discard does not purge it; choose \
+                 another --purge, or a drive with trim=on",
                 self.name
             );
             return Err(DriveError::new(ErrorKind::Usage, message));

@@ -97,6 +97,6 @@ mod tests {
         made_new("on").unwrap();
         let error = made_new("off").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.to_string().contains("takes trims and does nothing"), "{error}");
+        assert!(error.to_string().contains("accepts trims and ignores them"), "{error}");
     }
 }

@@ -63,7 +63,7 @@ pub struct Misuse {
 
 impl fmt::Display for Misuse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "physical unit {} is programmed where the flash is not erased", self.at.0)
+        write!(f, "physical unit {} is programmed before it was erased", self.at.0)
     }
 }
 

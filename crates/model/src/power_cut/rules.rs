@@ -58,15 +58,14 @@ impl fmt::Display for Violation {
         match (self.durable, self.by_flush) {
             (Some(durable), Some(flush)) => write!(
                 f,
-                "; step {} had changed it before the flush of step {} was sent, and that was answered",
+                "; step {} changed it before the flush of step {} was sent, and that flush was \
+                 answered",
                 durable.step, flush.step
             ),
-            (Some(durable), None) => write!(
-                f,
-                "; step {} had changed it, and that was answered as durable",
-                durable.step
-            ),
-            (None, _) => f.write_str("; it was durable from before"),
+            (Some(durable), None) => {
+                write!(f, "; step {} changed it, and was answered as durable", durable.step)
+            }
+            (None, _) => f.write_str("; its data from before step 1 was durable"),
         }
     }
 }
