@@ -74,7 +74,7 @@ fn check_free_space(directory: &Path, length: u64) -> Result<(), DriveError> {
     Err(DriveError::new(
         ErrorKind::NoSpace,
         format!(
-            "{} of {} would be left there, and {} stay free",
+            "only {} of {} free would be left, and {} must stay free",
             ByteLength::new(free.saturating_sub(length)),
             ByteLength::new(free),
             ByteLength::new(reserve)

@@ -69,19 +69,21 @@ impl FileSystem {
     pub fn obstacle(self) -> Option<String> {
         match self {
             FileSystem::Elsewhere(name) => Some(format!(
-                "lies on {name}: its drive belongs to whoever serves it; refresh it there"
+                "lies on {name}, which another program or machine serves; refresh the file there"
             )),
-            FileSystem::Memory(name) => Some(format!("lies on {name}, in memory: no drive has it")),
+            FileSystem::Memory(name) => {
+                Some(format!("lies on {name}, in memory and not on a drive"))
+            }
             FileSystem::Layered("ZFS") => Some(
-                "lies on ZFS, which never writes in place: 'zfs rewrite' writes it anew".to_owned(),
+                "lies on ZFS, which never overwrites in place; use 'zfs rewrite' instead".to_owned(),
             ),
             FileSystem::Layered("bcachefs") => Some(
-                "lies on bcachefs, which does not move data on request: a copy that replaces it is \
-                 written anew"
+                "lies on bcachefs, which does not move data on request; replace the file by a copy \
+                 instead"
                     .to_owned(),
             ),
             FileSystem::Layered(name) => {
-                Some(format!("lies on {name}: refresh the file that is below it"))
+                Some(format!("lies on {name}; refresh the file in the lower file system instead"))
             }
             _ => None,
         }
@@ -115,7 +117,7 @@ mod tests {
             (0x0102_1994, "in memory"),
             (0x794C_7630, "overlayfs"),
             (0x2FC1_2FC1, "zfs rewrite"),
-            (0xCA45_1A4E, "a copy that replaces it"),
+            (0xCA45_1A4E, "by a copy instead"),
         ] {
             let why = FileSystem::of_magic(magic).obstacle().expect("an obstacle");
             assert!(why.contains(words), "{why}");

@@ -82,7 +82,7 @@ impl Freezer {
     /// # Errors
     /// Returns an error if there can be no child process.
     pub fn new(directory: File, watchdog: Watchdog) -> Result<Freezer, DriveError> {
-        let cannot = |error| io("cannot make the process that thaws", error);
+        let cannot = |error| io("cannot start the process that thaws the file system", error);
         let (commands_end, commands) = pipe().map_err(cannot)?;
         let (answers, answer) = pipe().map_err(cannot)?;
         let rcu = RcuExpedite::of_kernel();
@@ -112,7 +112,8 @@ impl Freezer {
 
     /// Sends a command to the child. The inner result is the outcome of the command.
     fn command(&self, command: u8) -> Result<std::io::Result<()>, DriveError> {
-        let gone = |error: std::io::Error| io("the process that thaws is gone", error);
+        let gone =
+            |error: std::io::Error| io("the process that thaws the file system has ended", error);
         match rustix::io::retry_on_intr(|| rustix::io::write(&self.commands, &[command])) {
             Ok(1) => {}
             Ok(_) => return Err(gone(std::io::ErrorKind::WriteZero.into())),
@@ -154,7 +155,9 @@ impl Freezer {
         }
         if let Err(error) = outcome? {
             return Err(match error.raw_os_error() {
-                Some(libc::EBUSY) => refused("the file system is frozen by somebody else"),
+                Some(libc::EBUSY) => refused(
+                    "another program has frozen the file system; try again when it is thawed",
+                ),
                 Some(libc::EOPNOTSUPP) => DriveError::new(
                     ErrorKind::Unsupported,
                     "this file system cannot be frozen; unmount it and refresh its device",

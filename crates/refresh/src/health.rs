@@ -44,7 +44,7 @@ impl Health {
         let output = tool::run("smartctl", &arguments, Some(tool::LOOK))?;
         let found = output.json().map(|data| Health::from_smartctl(&data));
         let found = found.filter(|it| *it != Health::default());
-        found.ok_or_else(|| "smartctl says nothing of it".to_owned())
+        found.ok_or_else(|| "smartctl reports no health data".to_owned())
     }
 
     /// Reads the output of `smartctl --json`.
@@ -68,12 +68,14 @@ impl Health {
     /// Returns the reason why nothing should be written to the drive, or `None`.
     pub fn obstacle(&self) -> Option<String> {
         if self.is_failing {
-            return Some("the drive says that it is failing; save its data first".to_owned());
+            return Some(
+                "SMART reports that the drive is failing; back up its data first".to_owned(),
+            );
         }
         match self.spare {
             Some((left, least)) if left <= least => Some(format!(
-                "the drive has {left} % of its spare blocks left and warns from {least} % on; \
-                 save its data instead of writing more"
+                "the drive has {left} % of its spare blocks left, and its warning threshold is \
+                 {least} %; back up its data instead of writing more"
             )),
             _ => None,
         }
@@ -196,19 +198,19 @@ impl HealthReport {
     /// Returns sentences on what is not monitored, and why.
     pub fn notes(&self) -> Vec<String> {
         if self.0.is_empty() {
-            let why = "It is not known on which drive it lies; neither its spare blocks nor its \
-                       heat are watched.";
+            let why = "The drive below is not known: its spare blocks and temperature are not \
+                       monitored.";
             return vec![why.to_owned()];
         }
         let mut notes = Vec::new();
         for (disk, found) in &self.0 {
             let name = &disk.name;
             if let Err(why) = found {
-                notes.push(format!("The spare blocks of {name} are not watched: {why}."));
+                notes.push(format!("The spare blocks of {name} are not monitored: {why}."));
             }
             if disk.sensor.is_none() {
                 notes.push(format!(
-                    "The temperature of {name} is not watched: the kernel has no temperature sensor of it."
+                    "The temperature of {name} is not monitored: the kernel has no sensor for it."
                 ));
             }
         }
@@ -259,7 +261,7 @@ mod tests {
         let found = disks.read_health_by(|device| match device.to_str() {
             Some("sda") => Ok(Health { used: Some(1.0), written: Some(1e12), ..worn_not() }),
             Some("sdb") => Ok(Health { used: Some(2.0), written: Some(1e12), ..worn }),
-            _ => Err("smartctl says nothing of it".to_owned()),
+            _ => Err("smartctl reports no health data".to_owned()),
         });
         let why = found.obstacle().expect("one is worn");
         assert!(why.starts_with("sdb: ") && why.contains("spare"), "{why}");

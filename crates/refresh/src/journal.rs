@@ -120,7 +120,10 @@ impl Journal {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = opened.map_err(cannot)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            refused(format!("another refresh of the same has {} open", path.display()))
+            refused(format!(
+                "another refresh of the same file or device is running and has {} open",
+                path.display()
+            ))
         })?;
         let earlier = read(&fs::read(&path).map_err(cannot)?, identity);
         Ok(Journal { path, file, earlier })
@@ -137,7 +140,7 @@ impl Journal {
         way: RewriteMethod,
         found: EarlierRun,
     ) -> Result<(), DriveError> {
-        let cannot = |error| io("cannot begin the journal", error);
+        let cannot = |error| io("cannot start the journal", error);
         self.file.set_len(0).map_err(cannot)?;
         self.file.rewind().map_err(cannot)?;
         self.write(&Line::Planned {
@@ -158,7 +161,7 @@ impl Journal {
     /// # Errors
     /// Returns an error if the journal cannot be read or written.
     pub fn resume(&mut self) -> Result<(), DriveError> {
-        let cannot = |error| io("cannot go on with the journal", error);
+        let cannot = |error| io("cannot continue the journal", error);
         let text = fs::read(&self.path).map_err(cannot)?;
         // An incomplete line at the end would spoil the next one.
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);

@@ -58,9 +58,9 @@ impl Cause {
     /// Returns the cause in words.
     pub fn description(self) -> &'static str {
         match self {
-            Cause::LogicalExtents => "in many pieces for the file system",
-            Cause::Scatter => "in one piece for the file system, scattered inside the flash",
-            Cause::ColdCells => "cells that are read more than once (old data)",
+            Cause::LogicalExtents => "fragmented in the file system",
+            Cause::Scatter => "contiguous in the file system, scattered inside the flash",
+            Cause::ColdCells => "cells that take read retries (old data)",
             Cause::NotTold => "of an unknown cause",
         }
     }

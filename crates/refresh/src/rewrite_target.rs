@@ -70,15 +70,15 @@ impl FreezableFileSystem {
         let kind = FileSystem::of(&self.file).ok();
         let name = kind.map_or_else(|| "the file system".to_owned(), FileSystem::name);
         let mut advice =
-            "dmesg says what its drive does; it goes on when the drive answers, or the \
-                           kernel gives it up (who is suspended: dmsetup resume)"
+            "dmesg shows the errors of its drive; the refresh continues when the drive answers or \
+             the kernel gives it up (if a mapped device is suspended: dmsetup resume)"
                 .to_owned();
         if kind == Some(FileSystem::Xfs) {
             // By default xfs tries to write its metadata again for ever.
             let tries = format!("/sys/fs/xfs/{device}/error/metadata");
             advice.push_str(&format!(
-                "; where the drive has failed, have xfs give up: echo 0 | tee \
-                 {tries}/EIO/max_retries {tries}/default/max_retries"
+                "; if the drive has failed, make xfs give up: echo 0 | tee {tries}/EIO/max_retries \
+                 {tries}/default/max_retries"
             ));
         }
         StallContext { name: format!("{name} on {device}"), advice }
@@ -101,8 +101,8 @@ impl RewriteTarget {
         let number = DeviceNumber::from_raw(about.dev());
         let not_known = || {
             unsupported(format!(
-                "it is not known on which block device {shown} lies; unmount its file system and \
-                 refresh the device; {UNCHANGED}"
+                "the block device below {shown} is not known; unmount its file system and refresh \
+                 the device; {UNCHANGED}"
             ))
         };
         let file_system =
@@ -113,8 +113,10 @@ impl RewriteTarget {
         let layers = place::layers_below(number);
         let below = layers.first().ok_or_else(not_known)?.device().to_owned();
         let device = open(&below, OFlags::empty()).map_err(|error| {
-            let what =
-                format!("cannot write past the file system to {}; {UNCHANGED}", below.display());
+            let what = format!(
+                "cannot open {} for writes that bypass the file system; {UNCHANGED}",
+                below.display()
+            );
             cannot(what, error)
         })?;
         check_device_number(&below, &device, number)?;
@@ -137,8 +139,9 @@ impl RewriteTarget {
     ) -> Result<RewriteTarget, DriveError> {
         check_device_number(path, &device, number)?;
         let file_system = file_system.map(FreezableFileSystem::try_clone).transpose();
-        let file_system =
-            file_system.map_err(|error| cannot(format!("cannot look; {UNCHANGED}"), error))?;
+        let file_system = file_system.map_err(|error| {
+            cannot(format!("cannot duplicate a file descriptor; {UNCHANGED}"), error)
+        })?;
         let target = RewriteTarget { device, number, file_system, file: None };
         target.check_exclusive()?;
         Ok(target)
@@ -179,7 +182,7 @@ impl RewriteTarget {
         // as well.
         let file_system = self.file_system.as_ref()?;
         match mounts::swaps() {
-            Err(error) => Some(format!("cannot see what is swapped to ({error})")),
+            Err(error) => Some(format!("cannot read the list of active swap ({error})")),
             Ok(names) => {
                 let (device, super_block) = (self.number, file_system.super_block);
                 SwapCheck { device, super_block, file: self.file, names: &names }.conflict()
@@ -198,20 +201,21 @@ impl RewriteTarget {
         let devices = related(self.number)?;
         if let Some(name) = loop_above(&devices)? {
             return Ok(Some(format!(
-                "/dev/{name} lies on it as well, and who writes there writes past us; refresh that, \
-                 or detach it first (losetup --detach)"
+                "/dev/{name} is a loop device on it, and writes to that bypass the refresh; \
+                 refresh /dev/{name} instead, or detach it first (losetup --detach)"
             )));
         }
         Ok(match find_writer_of(self.number)? {
             Writer::Nobody => None,
             Writer::Program(words) => Some(format!(
-                "{words}, and what is written that way meanwhile could be lost; end that first"
+                "{words}, and writes from there during the refresh could be lost; end that first"
             )),
             // A program that writes to the device of a mounted file system harms that file system anyway.
             Writer::NotAllVisible if !is_alone => None,
             Writer::NotAllVisible => Some(
-                "not all programs can be seen from here (a container?), so one of them may have it \
-                 open; refresh it on the host itself as root, or mount it and refresh it mounted"
+                "not all programs are visible from here (a container?), so one of them may have \
+                 the device open; run refresh on the host itself as root, or mount the device \
+                 first"
                     .to_owned(),
             ),
         })
@@ -235,8 +239,8 @@ fn check_device_number(path: &Path, device: &File, number: DeviceNumber) -> Resu
         return Ok(());
     }
     Err(refused(format!(
-        "{shown} is not the block device {number} that is meant, but {found}: names have changed \
-         ('udevadm trigger' mends those in /dev); {UNCHANGED}"
+        "{shown} is device {found}, not the expected block device {number}: device names have \
+         changed ('udevadm trigger' corrects those in /dev); {UNCHANGED}"
     )))
 }
 
@@ -249,7 +253,7 @@ pub(crate) fn find_mount(
     number: DeviceNumber,
 ) -> Result<Option<MountedDevice>, DriveError> {
     let mounts = mounts::all()
-        .map_err(|error| cannot(format!("cannot see what is mounted; {UNCHANGED}"), error))?;
+        .map_err(|error| cannot(format!("cannot read the list of mounts; {UNCHANGED}"), error))?;
     let mut covered = None;
     let mut read_only = None;
     for mount in mounts {
@@ -271,8 +275,8 @@ pub(crate) fn find_mount(
         (Some(found), _) => Ok(Some(found)),
         (None, None) => Ok(None),
         (None, Some(point)) => Err(refused(format!(
-            "{} is mounted at {}, but another file system is found there: something is mounted \
-             over it; unmount that, or refresh its files one by one; {UNCHANGED}",
+            "{} is mounted at {}, but another file system is mounted over it there; unmount that \
+             one, or refresh its files one by one; {UNCHANGED}",
             path.display(),
             point.display()
         ))),

@@ -71,12 +71,14 @@ impl Step {
 
     fn description(self, context: &str) -> String {
         match self {
-            Step::WriteBack => format!("what is dirty on {context} to be written back"),
-            Step::Freeze => format!("{context} to be frozen; whoever writes there waits as well"),
+            Step::WriteBack => format!("dirty data on {context} to be written back"),
+            Step::Freeze => {
+                format!("{context} to be frozen; programs that write there wait as well")
+            }
             Step::Rewrite => format!(
-                "the drive below {context}, which is frozen; whoever writes there waits as well"
+                "the drive below {context}, which is frozen; programs that write there wait as well"
             ),
-            Step::Thaw => format!("{context} to be thawed; whoever writes there waits as well"),
+            Step::Thaw => format!("{context} to be thawed; programs that write there wait as well"),
         }
     }
 }

@@ -46,15 +46,15 @@ impl SkipReason {
     pub fn description(self) -> &'static str {
         match self {
             SkipReason::Busy => "in use by others at each try",
-            SkipReason::NoRoom => "no room to write it anew",
-            SkipReason::WouldScatter => "the free space is in smaller pieces than the data",
-            SkipReason::Changed => "moved or given up by others meanwhile",
+            SkipReason::NoRoom => "no free space for a new copy",
+            SkipReason::WouldScatter => "the free space is more fragmented than the data",
+            SkipReason::Changed => "moved or freed by others meanwhile",
             SkipReason::NotMoved => "not moved by the file system",
-            SkipReason::Shared => "shared with snapshots or copies since",
-            SkipReason::Mapped => "mapped by a program for writing since",
-            SkipReason::Freeze => "the file system cannot be frozen so briefly",
-            SkipReason::Hold => "the file system holds writers up for longer than allowed",
-            SkipReason::Overrun => "others use it too much",
+            SkipReason::Shared => "now shared with snapshots or copies",
+            SkipReason::Mapped => "now mapped for writing by a program",
+            SkipReason::Freeze => "a freeze would take longer than allowed",
+            SkipReason::Hold => "the file system blocks writers longer than allowed",
+            SkipReason::Overrun => "too slow beside other load",
         }
     }
 }
@@ -65,26 +65,27 @@ impl SkipReason {
     /// it again.
     pub fn abort_reason(self) -> Option<&'static str> {
         match self {
-            SkipReason::NoRoom => Some("there is no room on the file system to write data anew"),
+            SkipReason::NoRoom => {
+                Some("the file system has too little free space for a new copy of the data")
+            }
             SkipReason::Freeze => Some(
-                "the file system cannot be frozen as briefly as --max-freeze says; when less goes on \
-                 it may be",
+                "the file system cannot be frozen within --max-freeze; with less load it may be",
             ),
             SkipReason::Shared => Some(
-                "a snapshot or copy (reflink) was made meanwhile, and written anew its data would \
-                 take that much more room; with --shared that is done",
+                "a snapshot or copy (reflink) was made meanwhile, so a rewrite would take as much \
+                 additional space; --shared allows that",
             ),
             SkipReason::Mapped => Some(
-                "a program has mapped the file for writing meanwhile, and what it stores could be \
-                 lost; refreshed anew, the file system is frozen for moments instead",
+                "a program has mapped the file for writing meanwhile, and its stores could be \
+                 lost; run refresh again to freeze the file system for moments instead",
             ),
             SkipReason::Hold => Some(
-                "the file system holds who writes to the file up for longer than --max-freeze says, \
-                 also for the smallest part; when less goes on it may not",
+                "the file system blocks writers to the file longer than --max-freeze, even for the \
+                 smallest part; with less load it may not",
             ),
             SkipReason::Overrun => Some(
-                "others use it so much that at the rate of the last 15 s it would take more than two \
-                 minutes and more than 20 times as long as on its own; what is not done is as it was",
+                "other load slows the rewrite: at the rate of the last 15 s it would take more \
+                 than two minutes and more than 20 times as long as alone; the rest is unchanged",
             ),
             SkipReason::Busy
             | SkipReason::WouldScatter

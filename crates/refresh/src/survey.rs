@@ -147,8 +147,8 @@ impl Survey {
             .open(&self.path)
             .map_err(|error| {
                 let what = format!(
-                    "cannot read {} past the page cache, and what the page cache answers says \
-                     nothing of the drive",
+                    "cannot read {} with direct I/O, and reads from the page cache say nothing \
+                     about the drive",
                     self.path.display()
                 );
                 DriveError::with_source(ErrorKind::Unsupported, what, error)

@@ -27,7 +27,7 @@ impl SwapCheck<'_> {
         self.names.iter().find_map(|name| {
             let shown = name.display();
             let lies_there = self.conflict_of(name).unwrap_or_else(|error| {
-                Some(format!("{shown} is swapped to and cannot be looked at ({error})"))
+                Some(format!("{shown} is active swap and cannot be examined ({error})"))
             });
             lies_there.map(|what| format!("{what}; swapoff {shown} first"))
         })
@@ -50,7 +50,8 @@ impl SwapCheck<'_> {
         };
         Ok(is_it.then(|| {
             format!(
-                "{shown} lies there and is in use as swap, which is written to past the file system"
+                "{shown} lies there and is in use as swap, which the kernel writes without the \
+                 file system"
             )
         }))
     }
@@ -78,6 +79,6 @@ mod tests {
         assert_eq!(conflict(super_block, Some((about.dev(), 0)), &names), None);
         assert!(conflict(super_block, Some((about.dev(), about.ino())), &names).is_some());
         let gone = [directory.path().join("gone")];
-        assert!(conflict(other, None, &gone).unwrap().contains("cannot be looked at"));
+        assert!(conflict(other, None, &gone).unwrap().contains("cannot be examined"));
     }
 }

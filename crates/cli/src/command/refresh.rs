@@ -45,7 +45,7 @@ pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit
             if arguments.json {
                 terminal.print(&json(&plan))?;
             }
-            terminal.note("Nothing was rewritten; with --yes it is.");
+            terminal.note("Nothing was rewritten; --yes rewrites without this question.");
             return Ok(Exit::Done);
         }
     } else if !arguments.json {
@@ -56,7 +56,7 @@ pub fn refresh(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Exit
     let text = if arguments.json { json(&summary) } else { summary_text(&summary) };
     terminal.print(&text)?;
     if summary.is_interrupted {
-        let more = if summary.windows_left > 0 { "; --resume goes on" } else { "" };
+        let more = if summary.windows_left > 0 { "; --resume continues" } else { "" };
         terminal.note(&format!("Interrupted{more}."));
         return Ok(Exit::Interrupted);
     }
@@ -89,10 +89,10 @@ fn stall_callback(terminal: &Terminal) -> Callback {
         let seconds = stall.since.as_secs();
         match &stall.advice {
             Some(way_out) => {
-                let message = format!("for {seconds} s waiting for {}", stall.what);
+                let message = format!("waiting for {seconds} s for {}", stall.what);
                 terminal.warn(&[message], way_out);
             }
-            None => terminal.note(&format!("It goes on after {seconds} s.")),
+            None => terminal.note(&format!("The refresh continues after {seconds} s.")),
         }
     })
 }
@@ -112,7 +112,9 @@ fn options(arguments: &RefreshArguments, terminal: &Terminal) -> Result<Options,
     }
     let rate = arguments.rate.as_deref().map(|it| length("--rate", it)).transpose()?;
     if rate == Some(ByteLength::ZERO) {
-        return Err(Failure::usage("--rate: nothing would ever be done at 0".to_owned()));
+        return Err(Failure::usage(
+            "--rate: 0 would never rewrite anything; leave --rate out for no limit".to_owned(),
+        ));
     }
     let images = control::records().unwrap_or_default().into_iter().map(|record| RequiredFile {
         what: format!("the image of the attached drive {}", record.place),
@@ -221,15 +223,15 @@ fn plan_text(plan: &Plan) -> String {
         line(format!("slow: {}, {}", bytes(*found), cause.description()));
     }
     if let Some(slowdown) = &plan.slowdown {
-        line(format!("what is slow takes {} times as long as fresh data", interval_text(slowdown)));
+        line(format!("slow data takes {} times as long as fresh data", interval_text(slowdown)));
     }
     for (found, text) in [
         (plan.found.fine, "fast enough"),
-        (plan.found.first_only, "slow at the first reading alone: left as it is"),
-        (plan.found.not_told, "not told, the machine is too busy: left as it is"),
+        (plan.found.first_only, "slow at the first reading only: left as it is"),
+        (plan.found.not_told, "undecided, the machine is too busy: left as it is"),
         (
             plan.found.contradicted,
-            "not told, slow beside one baseline and not beside another: left as it is",
+            "undecided, slow against one baseline but not another: left as it is",
         ),
     ] {
         if found > 0 {
@@ -249,12 +251,12 @@ fn plan_text(plan: &Plan) -> String {
         }
         line(match plan.share_of_life {
             Some(share) => format!("share of the drive's life: {share:.4} %"),
-            None => "share of the drive's life: it does not say enough to tell".to_owned(),
+            None => "share of the drive's life: not known from its SMART data".to_owned(),
         });
     }
     if plan.yardstick_bytes > 0 {
         let yardstick = bytes(plan.yardstick_bytes);
-        line(format!("written to know what fresh data reads like: {yardstick}"));
+        line(format!("written as a baseline of fresh data: {yardstick}"));
     }
     for note in &plan.notes {
         line(note.clone());
@@ -281,7 +283,7 @@ fn summary_text(summary: &Summary) -> String {
         line(format!("left: {}, {}", bytes(*found), left.description()));
     }
     if let Some(why) = &summary.stopped {
-        let more = if summary.windows_left > 0 { "; --resume goes on" } else { "" };
+        let more = if summary.windows_left > 0 { "; --resume continues" } else { "" };
         line(format!("ended early: {why}{more}"));
     }
     if let Some(after) = summary.speed_after {
@@ -307,10 +309,10 @@ fn summary_text(summary: &Summary) -> String {
         line(format!("frozen {count} times, {longest:.1} ms at the longest, {too_long}"));
     }
     if let Some(hold) = summary.longest_hold_ms {
-        line(format!("who writes to the file was held up for {hold:.1} ms at most"));
+        line(format!("writers to the file were blocked for {hold:.1} ms at most"));
     }
     if summary.plan.way.is_live() {
-        line("fstrim tells the drive that the old places are free".to_owned());
+        line("run fstrim to tell the drive that the old blocks are free".to_owned());
     }
     output
 }

@@ -371,7 +371,7 @@ fn what_must_not_be_rewritten_is_refused_with_a_clear_word() {
     let output = place.run(&first);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("no room") && said.contains("written: 0"), "{said}");
+    assert!(said.contains("free space for a new copy") && said.contains("written: 0"), "{said}");
     assert!(scene.content() == content);
     // Read-only, at last: nothing can be undone after it.
     drop((room, file));

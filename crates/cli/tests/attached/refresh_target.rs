@@ -177,7 +177,7 @@ fn a_device_that_a_program_has_open_for_writing_is_refused() {
     drop(open);
     // A loop device claims nothing either, and belongs to no program.
     let upper = Loop::on(&device);
-    refuses(&place, &device, &[], 3, "lies on it as well");
+    refuses(&place, &device, &[], 3, "is a loop device on it");
     drop(upper);
     // Who only reads does no harm.
     let open = File::open(&device).unwrap();

@@ -107,7 +107,7 @@ fn write_until(
 const ALL: [Writer; 3] = [Writer::Buffered, Writer::Direct, Writer::Mapped];
 
 /// How a refresh ends that would take too long beside others.
-const OVERRUN: &str = "others use it so much";
+const OVERRUN: &str = "other load slows the rewrite";
 
 /// Refreshes while these write; nothing that they wrote is lost.
 fn loses_no_write(case: Case, writers: &[Writer], rounds: u32) {

@@ -75,7 +75,7 @@ impl Refresh {
         }
         if !options.resume && open > 0 {
             notes.push(format!(
-                "An earlier refresh ended with {open} windows left; --resume goes on with them."
+                "An earlier refresh ended with {open} windows left; --resume continues with them."
             ));
         }
         system::set_idle_io_priority();
@@ -145,7 +145,7 @@ impl Refresh {
             return Err(DriveError::new(
                 ErrorKind::Usage,
                 format!(
-                    "the earlier plan has windows of {}; say --window {} to go on with it, or leave \
+                    "the earlier plan has windows of {}; add --window {} to continue it, or leave \
                      --resume out",
                     ByteLength::new(planned),
                     planned
@@ -155,7 +155,8 @@ impl Refresh {
         if self.windows.is_empty() {
             return Err(DriveError::new(
                 ErrorKind::Usage,
-                "it has changed so much that nothing of the earlier plan holds; leave --resume out",
+                "the data has changed so much that no window of the earlier plan is left; leave \
+                 --resume out",
             ));
         }
         report_progress(observer, "resuming", 1, 1)?;
@@ -225,7 +226,7 @@ impl Refresh {
         let is_slow = |it: &&Evidence| matches!(it.verdict(fresh), Some(Verdict::Slow(_)));
         let rewrite: Vec<Span> = self.evidence.iter().filter(is_slow).map(|it| it.span).collect();
         if let Some(why) = self.survey.hidden_flash.as_ref().filter(|_| !rewrite.is_empty()) {
-            self.notes.push(format!("{why}, so nothing is said of flash."));
+            self.notes.push(format!("{why}, so no conclusion about flash is drawn."));
         }
         Ok((self.sum_by_verdict(fresh), rewrite, written))
     }
@@ -288,7 +289,7 @@ impl Refresh {
         &mut self,
         observer: &mut dyn ProgressObserver,
     ) -> Result<(BaselineSet, u64), DriveError> {
-        report_progress(observer, "writing files to compare with", 0, 1)?;
+        report_progress(observer, "writing baseline files", 0, 1)?;
         let window = self.options.window.bytes();
         let made: Result<Vec<WrittenBaseline>, String> = match self.survey.directory.as_deref() {
             Some(directory) => (0..baseline::FILES)
@@ -307,9 +308,9 @@ impl Refresh {
             Ok(made) => made,
             Err(why) => {
                 self.notes.push(format!(
-                    "There is no yardstick ({why}), so windows are held against the fastest tenth \
-                     of their own; where all are equally slow, none is found slow. --all rewrites \
-                     everything."
+                    "No baseline could be written ({why}), so windows are compared with the \
+                     fastest tenth among them; if all are equally slow, none is found slow. --all \
+                     rewrites everything."
                 ));
                 let typical = FreshReadTime::even(self.mean_of(&own));
                 (self.fresh, self.typical) = (Some(own_fresh), Some(typical));
@@ -325,8 +326,8 @@ impl Refresh {
         if let Some(why) = &self.survey.hidden_flash {
             if own_fresh > REWRITE_THRESHOLD * fresh {
                 self.notes.push(format!(
-                    "{why}, and what was written just now is read {:.1} times as fast as the fastest \
-                     tenth of this: a cache below may be why, so that alone counts for nothing.",
+                    "{why}, and freshly written data reads {:.1} times as fast as the fastest \
+                     tenth of this: a cache below may be the cause, so this alone does not count.",
                     own_fresh / fresh
                 ));
             }
@@ -355,7 +356,7 @@ impl Refresh {
                     continue;
                 }
                 let step =
-                    format!("looking again at what is {RECHECK_THRESHOLD} times slower than fresh");
+                    format!("rereading windows {RECHECK_THRESHOLD} times slower than fresh data");
                 report_progress(
                     observer,
                     &step,
@@ -397,7 +398,7 @@ impl Refresh {
             if !matches!(self.evidence[at].verdict(fresh), Some(Verdict::Slow(_))) {
                 continue;
             }
-            report_progress(observer, "finding out why", at, self.evidence.len())?;
+            report_progress(observer, "finding the cause", at, self.evidence.len())?;
             let span = self.evidence[at].span;
             for turn in 0..SMALL_READS {
                 let count = baselines.0.len();
@@ -455,15 +456,13 @@ fn fresh_windows(evidence: &[Evidence], fresh: f64) -> Option<Vec<Span>> {
 
 fn describe_method(method: RewriteMethod) -> &'static str {
     match method {
-        RewriteMethod::MoveExtents => "moved by ext4 to new blocks, while others go on using it",
-        RewriteMethod::Defragment => {
-            "written anew by btrfs, not compressed, while others go on using it"
-        }
-        RewriteMethod::CommitRange => "exchanged by xfs for a copy, while others go on using it",
+        RewriteMethod::MoveExtents => "moved by ext4 to new blocks while it stays in use",
+        RewriteMethod::Defragment => "rewritten by btrfs without compression while it stays in use",
+        RewriteMethod::CommitRange => "exchanged by xfs for a copy while it stays in use",
         RewriteMethod::Frozen => {
-            "written back to where it lies, with the file system frozen for moments"
+            "rewritten in place, with the file system frozen for moments (fsfreeze)"
         }
-        RewriteMethod::Alone => "written back to where it lies, on a device that nobody else uses",
+        RewriteMethod::Alone => "rewritten in place, on a device that nobody else uses",
     }
 }
 

@@ -116,9 +116,9 @@ impl Refresh {
             // The windows that were written stay so, and the summary reports them.
             summary.is_interrupted = error.kind() == ErrorKind::Cancelled;
             summary.stopped = Some(if summary.is_interrupted {
-                "interrupted while it was read again, when all was written".to_owned()
+                "interrupted during the final reading; all was written".to_owned()
             } else {
-                format!("all was written, but not read again: {}", describe_error(&error))
+                format!("all was written, but the final reading failed: {}", describe_error(&error))
             });
         }
         Ok(summary)
@@ -464,7 +464,7 @@ mod tests {
         rustix::fs::fallocate(&other, rustix::fs::FallocateFlags::empty(), 0, length).unwrap();
         let (mut refresh, plan) = refresh_of(&mounted, &file);
         let summary = refresh.execute(&plan, &mut |_: &str, _| true).unwrap();
-        assert!(summary.stopped.as_ref().unwrap().contains("no room"), "{summary:?}");
+        assert!(summary.stopped.as_ref().unwrap().contains("free space for a new copy"), "{summary:?}");
         assert_eq!(summary.windows_left, 4, "{summary:?}");
         drop(refresh);
         let (refresh, _) = refresh_of(&mounted, &file);

@@ -30,7 +30,7 @@ impl Defragment {
 
     fn extents(&self, window: Span) -> Result<Vec<Extent>, DriveError> {
         extents::of(&self.file, window, WriteBack::First)
-            .map_err(|error| io("cannot see where the data lies", error))
+            .map_err(|error| io("cannot read the extents of the data", error))
     }
 }
 
@@ -74,13 +74,13 @@ impl Strategy for Defragment {
                 }
                 Some(Errno::OPNOTSUPP | Errno::INVAL) => {
                     return Err(unsupported(
-                        "this btrfs cannot write a range anew without compression (Linux 6.16 can)",
+                        "this btrfs cannot rewrite a range without compression (Linux 6.16 can)",
                     ));
                 }
                 Some(Errno::PERM | Errno::ACCESS) => {
-                    return Err(unsupported("btrfs rewrites a file for its owner or root alone"));
+                    return Err(unsupported("btrfs rewrites a file only for its owner or root"));
                 }
-                _ => return Err(io("cannot have btrfs write it anew", error)),
+                _ => return Err(io("cannot have btrfs rewrite the data", error)),
             },
         }
         rustix::fs::fdatasync(&self.file).map_err(|error| io("cannot write back", error))?;

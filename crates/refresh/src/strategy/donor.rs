@@ -111,10 +111,10 @@ impl DonorAllocator {
         match fallocate(&file, FallocateFlags::empty(), 0, length) {
             Ok(()) => {}
             Err(Errno::NOSPC | Errno::DQUOT) => return Ok(None),
-            Err(error) => return Err(io("cannot make room for the data", error)),
+            Err(error) => return Err(io("cannot allocate space for a copy of the data", error)),
         }
         let extents = extents::of(&file, Span::new(0, length), WriteBack::First)
-            .map_err(|error| io("cannot see where the new room lies", error))?;
+            .map_err(|error| io("cannot read the extents of the new space", error))?;
         Ok(Some(Donor { file, span, extents }))
     }
 
@@ -123,7 +123,7 @@ impl DonorAllocator {
     fn would_fragment(&self, file: &File, window: Span) -> Result<bool, DriveError> {
         let donor = self.donor();
         let now = extents::of(file, window, WriteBack::Skip)
-            .map_err(|error| io("cannot see where the data lies", error))?;
+            .map_err(|error| io("cannot read the extents of the data", error))?;
         let there = Span::new(donor.place_of(window), window.length);
         // Two pieces are as good as one: a border costs one request in a window.
         Ok(count_fragments(&donor.extents, there) > count_fragments(&now, window).max(2))

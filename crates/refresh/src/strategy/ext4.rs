@@ -224,7 +224,7 @@ fn exchange_blocks(
                 return Err(unsupported(
                     "this file cannot be moved by its file system (it has no extents, as on ext2 \
                      and ext3 or with inline_data, or the file system has bigalloc, data=journal \
-                     or DAX); --frozen rewrites it where it lies",
+                     or DAX); --frozen rewrites it in place",
                 ));
             }
             _ => return Err(io("cannot exchange blocks", error)),
@@ -236,7 +236,7 @@ fn exchange_blocks(
 /// Returns true if a chunk is no longer data from beginning to end.
 fn has_changed(file: &File, chunk: Span) -> Result<bool, DriveError> {
     let found = extents::of(file, chunk, WriteBack::Skip)
-        .map_err(|error| io("cannot see where the data lies", error))?;
+        .map_err(|error| io("cannot read the extents of the data", error))?;
     let length = file.metadata().map_err(|error| io("cannot see its length", error))?;
     Ok(extents::data_runs(&found, length.len()) != [chunk])
 }

@@ -152,7 +152,7 @@ impl InPlaceRewrite {
     fn on_device(&self, part: Span) -> Result<Option<Span>, DriveError> {
         let Some(file) = &self.file else { return Ok(Some(part)) };
         let found = extents::of(file, part, WriteBack::Skip)
-            .map_err(|error| io("cannot see where the data lies", error))?;
+            .map_err(|error| io("cannot read the extents of the data", error))?;
         let Some(extent) = found.first() else { return Ok(None) };
         let covered = extent.span.overlap(part);
         let fits = extent.content == Content::Data

@@ -99,8 +99,8 @@ impl CommitRange {
     ) -> Result<CommitRange, DriveError> {
         if !has_fine_timestamps(&create_unnamed(directory, false)?)? {
             return Err(unsupported(
-                "this kernel's times of change are too coarse to notice every write to a file on \
-                 xfs (those of Linux 6.13 are not); --frozen rewrites it where it lies",
+                "this kernel's change times (ctime) are too coarse to detect every write to a file \
+                 on xfs (those of Linux 6.13 are not); --frozen rewrites it in place",
             ));
         }
         // Read-ahead would only take time here.
@@ -151,7 +151,7 @@ impl CommitRange {
     /// Makes one attempt. Blocks that have changed since they were copied are copied again first.
     fn try_exchange(&mut self, chunk: Span) -> Result<Attempt, DriveError> {
         let fresh = system::start_commit(&self.file)
-            .map_err(|error| io("cannot see when the file was changed last", error))?;
+            .map_err(|error| io("cannot read the change time of the file", error))?;
         self.mapped_by = match self.maps.find_writer().map_err(cannot_see_maps)? {
             Writer::Nobody => None,
             Writer::Program(words) => Some(words),
@@ -234,7 +234,7 @@ impl CommitRange {
                 Ok(Some(Attempt::Skipped(SkipReason::Changed)))
             }
             Some(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL) => Err(unsupported(
-                "xfs does not exchange blocks of this file; --frozen rewrites it where it lies",
+                "xfs does not exchange blocks of this file; --frozen rewrites it in place",
             )),
             _ => Err(io("cannot have xfs exchange blocks", error)),
         }
@@ -243,7 +243,7 @@ impl CommitRange {
     /// Returns true if a chunk is data from beginning to end.
     fn is_data(&self, chunk: Span) -> Result<bool, DriveError> {
         let found = extents::of(&self.file, chunk, WriteBack::Skip)
-            .map_err(|error| io("cannot see where the data lies", error))?;
+            .map_err(|error| io("cannot read the extents of the data", error))?;
         let length = self.file.metadata().map_err(|error| io("cannot see its length", error))?;
         // Extents are whole blocks, and may reach beyond both ends.
         let runs = extents::data_runs(&found, length.len());
@@ -289,7 +289,7 @@ fn read(file: &File, part: Span, to: &mut Buffer) -> Result<bool, DriveError> {
 }
 
 fn cannot_see_maps(error: std::io::Error) -> DriveError {
-    io("cannot see who has the file mapped", error)
+    io("cannot find the programs that have the file mapped", error)
 }
 
 /// Returns the pause before the next attempt.

@@ -44,8 +44,8 @@ pub fn refuse_deadlock(
 ) -> Result<(), DriveError> {
     let shown = path;
     let mounts = mounts::all().map_err(|error| {
-        let what = "cannot see what is mounted, and so not what a freeze would hold up; nothing \
-                    was changed";
+        let what = "cannot read the list of mounts, and so not tell what a freeze would block; \
+                    nothing was changed";
         DriveError::with_source(ErrorKind::Refused, what, error)
     })?;
     let frozen = Some(frozen);
@@ -56,11 +56,11 @@ pub fn refuse_deadlock(
     let resolved = |path: &Path| path.ancestors().find_map(|it| fs::canonicalize(it).ok());
     let mount_id = |path: &Path| resolved(path).and_then(|path| mount_below(&path));
     let mut all: Vec<RequiredFile> = required.to_vec();
-    let streams = [(1, "what is printed"), (2, "what is said")];
+    let streams = [(1, "standard output"), (2, "standard error")];
     all.extend(streams.map(|(stream, what)| RequiredFile {
         what: what.to_owned(),
         path: PathBuf::from(format!("/proc/self/fd/{stream}")),
-        advice: "send it to a file elsewhere, such as in /run",
+        advice: "redirect it to another file system, such as /run",
     }));
     for it in &all {
         let is_file = fs::metadata(&it.path)
@@ -81,8 +81,8 @@ pub fn refuse_deadlock(
 
 fn deadlock_error(frozen: &Path, it: &RequiredFile) -> DriveError {
     refused(format!(
-        "the file system of {} would have to be frozen, and {} lies on it ({}): whoever writes \
-         there would wait for ever; {}; nothing was changed",
+        "the file system of {} would have to be frozen, and {} lies on it ({}): a write there \
+         would wait for ever; {}; nothing was changed",
         frozen.display(),
         it.what,
         it.path.display(),

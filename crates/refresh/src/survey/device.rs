@@ -31,8 +31,8 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
         )),
         Some(libc::EROFS) => unsupported(format!("{shown} is read-only; nothing was changed")),
         Some(libc::EPERM) if mount.is_some() => unsupported(format!(
-            "this kernel does not let a mounted device be written to (bdev_allow_write_mounted); \
-             unmount {shown}"
+            "this kernel forbids writes to mounted devices (bdev_allow_write_mounted); unmount \
+             {shown} first"
         )),
         _ => io(format!("cannot open {shown} for writing"), error),
     })?;
@@ -51,8 +51,8 @@ pub(super) fn of_device(path: &Path, raw: u64) -> Result<Survey, DriveError> {
         }
         None => {
             notes.push(
-                "It is not mounted, so nothing tells what of it is free; blocks of zeros are left \
-                 out. fstrim before that has free space read as zeros."
+                "It is not mounted, so its free space is not known; blocks of zeros are left out. \
+                 An fstrim before unmounting makes free space read as zeros."
                     .to_owned(),
             );
             notes.push(
@@ -96,7 +96,8 @@ fn used_space(directory: &File, length: u64, notes: &mut Vec<String>) -> Vec<Spa
     let all = Region { offset: ByteLength::ZERO, length: ByteLength::new(length) };
     let Ok(mut free) = free_space(directory, all) else {
         notes.push(
-            "The file system does not say what is free; blocks of zeros are left out.".to_owned(),
+            "The file system does not report its free space; blocks of zeros are left out."
+                .to_owned(),
         );
         return vec![Span::new(0, length)];
     };

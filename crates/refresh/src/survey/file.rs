@@ -28,7 +28,8 @@ pub(super) fn of_file(path: &Path, consents: Consents) -> Result<Survey, DriveEr
     if let Some(why) = file_system.obstacle() {
         return Err(unsupported(format!("{shown} {why}; nothing was changed")));
     }
-    let about = rustix::fs::fstatvfs(&to_read).map_err(|error| io("cannot look", error))?;
+    let about = rustix::fs::fstatvfs(&to_read)
+        .map_err(|error| io("cannot examine the file system", error))?;
     if about.f_flag.contains(StatVfsMountFlags::RDONLY) {
         return Err(unsupported(format!(
             "{shown} lies on a file system that is mounted read-only; nothing was changed"
@@ -48,7 +49,7 @@ pub(super) fn of_file(path: &Path, consents: Consents) -> Result<Survey, DriveEr
         return Err(DriveError::new(ErrorKind::Usage, format!("{shown} is empty")));
     }
     let extents = extents::of(&file, Span::new(0, length), WriteBack::First).map_err(|error| {
-        let what = format!("{} does not say where {shown} lies", file_system.name());
+        let what = format!("{} does not report the extents of {shown}", file_system.name());
         DriveError::with_source(ErrorKind::Unsupported, what, error)
     })?;
     let (method, why) = choose_method(path, &file, file_system, flags, consents)?;
@@ -62,9 +63,8 @@ pub(super) fn of_file(path: &Path, consents: Consents) -> Result<Survey, DriveEr
     let directory = parent_directory(path, found.dev()).map_err(cannot)?;
     if directory.is_none() && !matches!(method, RewriteMethod::Frozen | RewriteMethod::Defragment) {
         return Err(unsupported(format!(
-            "{shown} is mounted by itself, away from its file system, and data is moved by way of \
-             another file of the same directory; name it by its path on its own file system; \
-             nothing was changed"
+            "{shown} is mounted by itself (a bind mount), and moving data needs a temporary file \
+             beside it; name it by its path on its own file system; nothing was changed"
         )));
     }
     let layers = layers_of(&file, file_system, place.as_ref());
@@ -116,7 +116,8 @@ fn layers_of(file: &File, file_system: FileSystem, place: Option<&Place>) -> Vec
 
 /// Returns the identifier of the file system of a file.
 fn file_system_id(file: &File) -> Result<String, DriveError> {
-    let about = rustix::fs::fstatvfs(file).map_err(|error| io("cannot look", error))?;
+    let about =
+        rustix::fs::fstatvfs(file).map_err(|error| io("cannot examine the file system", error))?;
     Ok(format!("{:x}", about.f_fsid))
 }
 
@@ -124,7 +125,7 @@ fn cannot_write(path: &Path, error: std::io::Error) -> DriveError {
     let shown = path.display();
     match error.raw_os_error() {
         Some(libc::ETXTBSY) => {
-            refused(format!("{shown} is a program that runs, or swap; nothing was changed"))
+            refused(format!("{shown} is a running program, or swap; nothing was changed"))
         }
         Some(libc::EROFS) => unsupported(format!(
             "{shown} lies on a file system that is mounted read-only; nothing was changed"
@@ -145,7 +146,8 @@ fn choose_method(
     let method = match file_system {
         FileSystem::Btrfs if consents.frozen => {
             return Err(unsupported(format!(
-                "{} lies on btrfs, which does not say where on the device; leave --frozen out",
+                "{} lies on btrfs, which does not report its place on the device; leave --frozen \
+                 out",
                 path.display()
             )));
         }
@@ -181,16 +183,16 @@ fn why_xfs_does_not_exchange(path: &Path, file: &File) -> Result<Option<String>,
                 .to_owned(),
         ));
     }
-    let cannot = |error| io("cannot see who has the file mapped", error);
+    let cannot = |error| io("cannot find the programs that have the file mapped", error);
     match FileMappings::of(file).map_err(cannot)?.find_writer().map_err(cannot)? {
         Writer::Nobody => Ok(None),
-        Writer::Program(words) => {
-            Ok(Some(format!("{words}, which xfs does not notice in time when it exchanges ranges")))
-        }
+        Writer::Program(words) => Ok(Some(format!(
+            "{words}, and xfs notices its stores too late when it exchanges ranges"
+        ))),
         Writer::NotAllVisible => Err(unsupported(format!(
-            "not all programs can be seen from here (as nobody, or in a container), so one of them \
-             may have {} mapped, and what it stores could be lost; refresh it as root on the host \
-             itself, or with --frozen; nothing was changed",
+            "not all programs are visible from here (without root, or in a container), so one of \
+             them may have {} mapped, and its stores could be lost; run refresh as root on the \
+             host itself, or with --frozen; nothing was changed",
             path.display()
         ))),
     }

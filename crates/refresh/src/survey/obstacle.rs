@@ -25,18 +25,18 @@ pub(super) fn refuse_flags(path: &Path, flags: u32) -> Result<(), DriveError> {
     let refuse = |why: &str| Err(refused(format!("{shown} {why}; nothing was changed")));
     if flags & FLAG_ENCRYPTED != 0 {
         return refuse(
-            "is encrypted by its file system, which moves no blocks of such files; a copy that \
-             replaces it is written anew",
+            "is encrypted by its file system, which moves no blocks of such files; replace it by a \
+             copy instead",
         );
     }
     if flags & FLAG_VERITY != 0 {
         return refuse("is sealed (fs-verity)");
     }
     if flags & FLAG_IMMUTABLE != 0 {
-        return refuse("is immutable (chattr -i takes that away)");
+        return refuse("is immutable (chattr -i clears that)");
     }
     if flags & FLAG_APPEND != 0 {
-        return refuse("can only be appended to (chattr -a takes that away)");
+        return refuse("is append-only (chattr -a clears that)");
     }
     Ok(())
 }
@@ -44,16 +44,16 @@ pub(super) fn refuse_flags(path: &Path, flags: u32) -> Result<(), DriveError> {
 /// Returns an error for active swap: the kernel writes to a swap file by its place on the device, past
 /// its file system.
 pub(super) fn refuse_swap(path: &Path, file: &File) -> Result<(), DriveError> {
-    let ours = file.metadata().map_err(|error| io("cannot look", error))?;
-    let names = swaps().map_err(|error| io("cannot see what is swapped to", error))?;
+    let ours = file.metadata().map_err(|error| io("cannot examine the file", error))?;
+    let names = swaps().map_err(|error| io("cannot read the list of active swap", error))?;
     for name in names {
         let Ok(theirs) = fs::metadata(name) else { continue };
         let is_same = (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino())
             || (theirs.file_type().is_block_device() && theirs.rdev() == ours.rdev());
         if is_same {
             return Err(refused(format!(
-                "{} is in use as swap, which is written to past the file system; swapoff first; \
-                 nothing was changed",
+                "{} is in use as swap, which the kernel writes without the file system; run \
+                 swapoff first; nothing was changed",
                 path.display()
             )));
         }
@@ -80,8 +80,8 @@ pub(super) fn refuse_extents(
     if shared > 0 && method.is_live() {
         if !consents.shared {
             return Err(refused(format!(
-                "{shown} shares {} with snapshots or copies (reflinks); written anew they would \
-                 take that much more room. With --shared that is done; nothing was changed",
+                "{shown} shares {} with snapshots or copies (reflinks); a rewrite would take as \
+                 much additional space. --shared allows that; nothing was changed",
                 ByteLength::new(shared)
             )));
         }
@@ -98,17 +98,14 @@ pub(super) fn refuse_extents(
         let holes = ByteLength::new(holes);
         if !consents.sparse {
             return Err(refused(format!(
-                "{shown} is sparse: {holes} of it are holes. With --sparse the data between them \
-                 is refreshed, and holes stay holes; nothing was changed"
+                "{shown} is sparse: {holes} of it are holes. --sparse refreshes the data between \
+                 them and keeps the holes; nothing was changed"
             )));
         }
         notes.push(format!("{holes} of holes stay holes."));
     }
     if unwritten > 0 {
-        notes.push(format!(
-            "{} that nothing was written to are left out.",
-            ByteLength::new(unwritten)
-        ));
+        notes.push(format!("{} of unwritten extents are left out.", ByteLength::new(unwritten)));
     }
     let encoded = bytes(&|it| it.content == Content::Encoded);
     if encoded > 0 {
@@ -135,7 +132,7 @@ mod tests {
             (FLAG_ENCRYPTED, "encrypted"),
             (FLAG_VERITY, "sealed"),
             (FLAG_IMMUTABLE, "immutable"),
-            (FLAG_APPEND, "appended"),
+            (FLAG_APPEND, "append-only"),
         ] {
             let error = refuse_flags(path, flags).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Refused);
