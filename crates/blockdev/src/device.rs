@@ -107,7 +107,7 @@ pub fn user_of(path: &Path, number: DeviceNumber, system: &System) -> io::Result
         return Ok(Some(user));
     }
     // The kernel is asked last: it knows of mounts in other mount namespaces too.
-    Ok((system.claimed)(path).then(|| "the kernel has it mounted or otherwise taken".to_owned()))
+    Ok((system.claimed)(path).then(|| "it is mounted or claimed in the kernel".to_owned()))
 }
 
 /// Describes a user that could write to the device, its disk or a partition of it without having claimed
@@ -219,7 +219,7 @@ fn disk_of(number: DeviceNumber, system: &System) -> io::Result<Option<DeviceNum
     let disk = directory.parent().unwrap_or(&directory);
     let text = fs::read_to_string(disk.join("dev"))?;
     let number = DeviceNumber::parse(&text)
-        .ok_or_else(|| io::Error::other(format!("{} has no number", disk.display())))?;
+        .ok_or_else(|| io::Error::other(format!("{} has no device number", disk.display())))?;
     Ok(Some(number))
 }
 
@@ -242,7 +242,7 @@ fn listed_user_of(
         return Ok(Some(format!("held by {}", holders.join(", "))));
     }
     Ok(match loop_on(number, except, system)? {
-        Some(name) => Some(format!("what {name} lies on")),
+        Some(name) => Some(format!("the backing device of {name}")),
         None => btrfs_on(number, system)?.map(|id| format!("a member of the btrfs {id}")),
     })
 }
@@ -408,7 +408,7 @@ mod tests {
         fs::write(backing.join("backing_file"), "/some/file\n").unwrap();
         assert_eq!(user(), None);
         fs::write(backing.join("backing_file"), "/dev/sda2\n").unwrap();
-        assert_eq!(user().unwrap(), "its partition sda2 is what loop3 lies on");
+        assert_eq!(user().unwrap(), "its partition sda2 is the backing device of loop3");
         fs::write(backing.join("backing_file"), "/some/file\n").unwrap();
         let member = root.path().join("sys/fs/btrfs/f00d/devices/sda");
         fs::create_dir_all(&member).unwrap();
@@ -431,7 +431,7 @@ mod tests {
         let backing = root.path().join("sys/block/loop3/loop");
         fs::create_dir_all(&backing).unwrap();
         fs::write(backing.join("backing_file"), "/dev/sda\n").unwrap();
-        assert_eq!(user().unwrap(), "the disk it is a partition of is what loop3 lies on");
+        assert_eq!(user().unwrap(), "the disk it is a partition of is the backing device of loop3");
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl Layer {
                 Some("is reached over a network")
             }
             LayerKind::Disk if has_prefix(&["zram", "ram"]) => Some("lies in memory"),
-            LayerKind::Disk if has_prefix(&["bcache"]) => Some("has a cache before it"),
+            LayerKind::Disk if has_prefix(&["bcache"]) => Some("has a cache in front of it"),
             LayerKind::Disk | LayerKind::Usb => {
                 let maker = format!("{} {}", text("device/vendor"), text("device/model"));
                 if is_of_hypervisor(&maker) {
@@ -135,7 +135,7 @@ fn is_of_hypervisor(maker: &str) -> bool {
 pub fn why_flash_is_hidden(layers: &[Layer]) -> Option<String> {
     let system = System::real();
     if layers.is_empty() {
-        return Some("It is not known on which drive it lies".to_owned());
+        return Some("The drive below is not known".to_owned());
     }
     layers.iter().find_map(|layer| Some(format!("{} {}", layer.name, layer.obstacle(&system)?)))
 }

@@ -297,7 +297,7 @@ impl Smart {
         parts.extend(self.temperature.map(|degrees| format!("{degrees} C")));
         parts.extend(self.percentage_used.map(|used| format!("{used} % of its rated life used")));
         parts.extend(self.written.map(|bytes| format!("{bytes} written")));
-        parts.extend(self.hours_on.map(|hours| format!("on for {hours} h")));
+        parts.extend(self.hours_on.map(|hours| format!("powered on for {hours} h")));
         parts.extend(self.media_errors.map(|errors| format!("{errors} media errors")));
         parts.extend(
             self.passed
@@ -318,22 +318,20 @@ impl Smart {
                     share => format!("about {share:.1}"),
                 };
                 format!(
-                    "{share} % of its rated endurance, as SMART has it ({used} % used up by \
+                    "{share} % of its rated endurance, according to SMART ({used} % used up by \
                      {written} so far)"
                 )
             }
             // Percentages are counted up only when they are complete.
             (Some(0), Some(written)) if written > ByteLength::ZERO => format!(
-                "less than {:.2} % of its rated endurance, as SMART has it (not yet 1 % used up by \
-                 {written} so far)",
+                "less than {:.2} % of its rated endurance, according to SMART (not yet 1 % used up \
+                 by {written} so far)",
                 (bytes.bytes() as f64 / written.bytes() as f64).max(0.01)
             ),
             (Some(0), _) => {
-                "what share of its endurance that is cannot be told: SMART counts 0 % used so far"
-                    .to_owned()
+                "an unknown share of its rated endurance: SMART counts 0 % used so far".to_owned()
             }
-            _ => "what share of its endurance that is cannot be told: SMART does not count it"
-                .to_owned(),
+            _ => "an unknown share of its rated endurance: SMART does not count it".to_owned(),
         }
     }
 }
@@ -354,7 +352,7 @@ mod tests {
                 "temperature": 41,
             },
         }));
-        let words = "41 C, 4 % of its rated life used, 954 GiB written, on for 1200 h, \
+        let words = "41 C, 4 % of its rated life used, 954 GiB written, powered on for 1200 h, \
                      0 media errors, health passed";
         assert_eq!(smart.words().replace("953.67 GiB", "954 GiB"), words);
         // 4 % for 1.024 TB: 10.24 GB are a hundredth of that.

@@ -69,7 +69,7 @@ impl Drive for RealDrive {
         if length == ByteLength::ZERO || !length.is_multiple_of(alignment) {
             return Err(DriveError::new(
                 ErrorKind::Usage,
-                format!("an area of {length} is not a number of blocks of {alignment}"),
+                format!("an area of {length} is not a multiple of {alignment}"),
             ));
         }
         if let Some(device) = self.medium.device() {
@@ -88,8 +88,8 @@ impl Drive for RealDrive {
             return Err(DriveError::new(
                 ErrorKind::NoSpace,
                 format!(
-                    "a file of {length} does not fit at {}: {} are free, and {} have to stay so; \
-                     choose a smaller file size or another place",
+                    "a file of {length} does not fit at {}: {} are free, of which {} must stay \
+                     free; choose a smaller file size or another place",
                     self.medium.named().display(),
                     space.free,
                     space.reserve
@@ -197,7 +197,7 @@ impl Drive for RealDrive {
             return Err(DriveError::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "{}: a drive cannot be made new through a file on it",
+                    "{}: a drive cannot be purged through a file on it",
                     self.medium.named().display()
                 ),
             ));
@@ -265,8 +265,8 @@ impl Drive for RealDrive {
 const BUFFERED: &str = "the file system does not support direct I/O: figures are those of the page cache, which is \
      written out and dropped before each phase that reads";
 
-const NO_DISCARD: &str = "the file system is mounted without discard: the drive does not hear of trimmed space until \
-     the next fstrim";
+const NO_DISCARD: &str = "the file system is mounted without discard: the drive is not told of \
+                          trimmed space until the next fstrim";
 
 const LANES_CAPPED: &str = "workloads that are run request by request have at most 64 requests in flight each: a higher \
      depth counts as 64";
@@ -305,7 +305,7 @@ fn write_through(handle: &Handle, request: &Request, buffer: &[u8]) -> Result<()
     handle.write_through(buffer, request.offset).map_err(|error| match error.kind() {
         io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput => DriveError::with_source(
             ErrorKind::Unsupported,
-            format!("{} takes no writes that are durable at once", handle.shown.display()),
+            format!("{} does not support durable writes (RWF_DSYNC)", handle.shown.display()),
             error,
         ),
         _ => handle.transfer_error(request, buffer.len(), Err(error)),

@@ -55,7 +55,7 @@ impl RealDrive {
         }
         let above = match (&self.no_uring, self.prefers_aio) {
             (None, false) => "io_uring, polled where that pays",
-            (None, true) => "Linux AIO (requests to it may wait, so io_uring would need threads)",
+            (None, true) => "Linux AIO (io_uring would hand requests to worker threads here)",
             (Some(_), _) => "threads",
         };
         match self.polls_at_depth_one(Mix::READ) {
@@ -212,8 +212,8 @@ fn threads_caveat(why: &str, depth: u32) -> String {
 #[cfg(target_os = "linux")]
 fn inline_completion_caveat(threads: u32) -> String {
     format!(
-        "the drive carries requests out within the call that sends them, so that no more of them \
-         are under way than there are processors to send them: {threads} at depths above that"
+        "the drive executes each request within the call that submits it, so that no more are in \
+         flight than there are processors: {threads} at depths above that"
     )
 }
 

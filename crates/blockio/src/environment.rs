@@ -124,7 +124,7 @@ fn file_system_caveat(name: &str) -> Option<String> {
             "is reached over a network or from a host: its figures are not a drive's"
         }
         "btrfs" | "zfs" | "bcachefs" | "f2fs" | "nilfs2" => {
-            "never overwrites in place: it scatters what is overwritten itself, above the drive"
+            "never overwrites in place: it scatters overwritten data itself, above the drive"
         }
         name if name == "fuse" || name.starts_with("fuse.") => {
             "is served by a process: its figures are not a drive's"
@@ -145,7 +145,7 @@ fn device_caveat(name: &str, rotational: bool) -> Option<String> {
     } else if name.starts_with("loop") {
         Some(format!("{name} is a file on another file system, whose cache may answer"))
     } else if rotational {
-        Some(format!("the kernel calls {name} a rotating disk"))
+        Some(format!("the kernel reports {name} as a rotating disk"))
     } else {
         None
     }

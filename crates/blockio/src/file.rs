@@ -159,7 +159,7 @@ impl OwnFile {
         DriveError::new(
             ErrorKind::Unsupported,
             format!(
-                "the file system at {} cannot take a part of a file out of use",
+                "the file system at {} cannot punch holes in a file, which a trim needs",
                 self.handle.shown.display()
             ),
         )

@@ -77,15 +77,15 @@ impl Candidate {
         let found: Vec<&str> = self.found.iter().filter_map(|one| one.as_deref().ok()).collect();
         let mut words = vec![format!("{}: {}", self.named.display(), self.identity)];
         words.push(match found[..] {
-            [] => "found on it: nothing known; it may hold data all the same".to_owned(),
+            [] => "found on it: no known signature; it may hold data all the same".to_owned(),
             _ => format!("found on it: {}", found.join("; ")),
         });
         let unknown = self.found.iter().filter_map(|one| one.as_ref().err());
-        words.extend(unknown.map(|why| format!("what is on it is not fully known: {why}")));
+        words.extend(unknown.map(|why| format!("its contents are not fully known: {why}")));
         if !self.sees_all {
             words.push(
-                "who has it open is not fully known: not all programs are seen from here (a \
-                 container?), such as those of virtual machines"
+                "the programs that have it open are not fully known: some, such as virtual \
+                 machines, may be hidden from here (a container?)"
                     .to_owned(),
             );
         }
@@ -126,8 +126,8 @@ impl Candidate {
     /// Returns the message for a run without consent to lose the data.
     pub fn consent_message(&self) -> String {
         format!(
-            "{} is a block device, and this experiment destroys all that it holds; where that is \
-             meant, add --destroy-data, and confirm with {}",
+            "{} is a block device, and this experiment destroys all that it holds; if that is \
+             intended, add --destroy-data, and confirm with {}",
             self.named.display(),
             self.expected_confirmation()
         )
@@ -148,7 +148,7 @@ impl Permit {
         if !is_same || Identity::of(number, &system) != identity {
             return Err(DriveError::new(
                 ErrorKind::Refused,
-                format!("{} is another drive than the one that was confirmed", named.display()),
+                format!("{} is not the drive that was confirmed", named.display()),
             ));
         }
         let user = ssdlab_blockdev::listed_user_of_any(number, &system);
@@ -209,7 +209,7 @@ impl OpenDevice {
         if self.is_writable {
             return Ok(());
         }
-        let what = format!("{} was opened for reading alone", self.named.display());
+        let what = format!("{} was opened for reading only", self.named.display());
         Err(DriveError::new(ErrorKind::Refused, what))
     }
 
@@ -238,7 +238,7 @@ fn open(_: &Path, _: bool) -> io::Result<File> {
 
 fn opening_error(path: &Path, error: io::Error) -> DriveError {
     match error.kind() {
-        io::ErrorKind::ResourceBusy => in_use(path, "the kernel has it mounted or otherwise taken"),
+        io::ErrorKind::ResourceBusy => in_use(path, "it is mounted or claimed in the kernel"),
         io::ErrorKind::PermissionDenied => no_permission(path),
         _ => {
             let what = format!("cannot open {}", path.display());
@@ -296,7 +296,7 @@ fn refuse_if_forbidden(path: &Path, _: &Path) -> Result<(), DriveError> {
 
 fn no_permission(path: &Path) -> DriveError {
     let shown = path.display();
-    let what = format!("no permission to use {shown}: raw block devices are root's, as a rule");
+    let what = format!("no permission to use {shown}: raw block devices usually need root");
     DriveError::new(ErrorKind::Refused, what)
 }
 
@@ -312,7 +312,7 @@ fn refuse_if_unfit(path: &Path, identity: &Identity) -> Result<(), DriveError> {
         return unfit("is read-only");
     }
     if identity.is_zoned {
-        return unfit("is a zoned device, which takes no writes at random");
+        return unfit("is a zoned device, which takes no random writes");
     }
     Ok(())
 }
@@ -386,6 +386,6 @@ mod tests {
         let words = candidate().words().join("\n");
         assert!(words.contains("S3RIAL") && words.contains("found on it: ext4"), "{words}");
         assert!(words.contains("not fully known: wipefs is not installed"), "{words}");
-        assert!(words.contains("who has it open is not fully known"), "{words}");
+        assert!(words.contains("that have it open are not fully known"), "{words}");
     }
 }

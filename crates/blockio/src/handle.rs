@@ -184,7 +184,7 @@ pub(super) fn set_direct(_: &File) -> io::Result<()> {
 /// Returns an error: a file that was created for unbuffered I/O cannot be changed.
 #[cfg(windows)]
 pub(super) fn clear_direct(_: &File) -> io::Result<()> {
-    let why = "the file system takes neither blocks of 512 nor of 4096 bytes past the cache";
+    let why = "the file system supports direct I/O neither in blocks of 512 nor of 4096 bytes";
     Err(io::Error::new(io::ErrorKind::Unsupported, why))
 }
 

@@ -77,8 +77,10 @@ pub(super) fn run(
 ) -> Result<Vec<LaneResult>, DriveError> {
     let threads: u32 = lanes.iter().map(|lane| lane.depth.min(THREADS_MAX)).sum();
     if threads > IN_FLIGHT_MAX {
-        let message =
-            format!("{threads} requests in flight over all jobs, and {IN_FLIGHT_MAX} can be here");
+        let message = format!(
+            "{threads} requests in flight over all jobs are too many; {IN_FLIGHT_MAX} are possible \
+             here"
+        );
         return Err(DriveError::new(ErrorKind::Usage, message));
     }
     let expected: Option<ByteLength> = lanes.iter().map(|lane| lane.expected).sum();

@@ -156,7 +156,7 @@ impl RealDrive {
         let access = choose_access(&target, &file, &options)?;
         let mut environment = Environment::of(&file.handle.file, &system);
         if let Some(path) = file.path() {
-            let why = "the file system does not let go of an open file's name";
+            let why = "the file system cannot unlink an open file";
             let caveat = format!("{why}: a run that is killed leaves {} behind", path.display());
             environment.caveats.push(caveat);
         }
@@ -248,7 +248,7 @@ impl RealDrive {
             return Err(DriveError::new(
                 ErrorKind::Usage,
                 format!(
-                    "the region from {} to {} does not lie on multiples of {alignment} within {}",
+                    "the region from {} to {} is not aligned to {alignment} within {}",
                     region.offset,
                     region.end(),
                     self.length

@@ -67,7 +67,7 @@ impl RealDrive {
             code: "faster-than-link",
             text: format!(
                 "Reads reached {:.0} MB/s, more than the link carries ({}, {:.0} MB/s): something \
-                 on this side of it has answered, and not the drive.",
+                 on the host's side of the link answered, not the drive.",
                 self.plausibility.fastest / 1e6,
                 link.name,
                 carried / 1e6
@@ -133,9 +133,8 @@ fn compare_speeds(zeros: &[f64], others: &[f64]) -> Option<Remark> {
         code: "compresses",
         text: format!(
             "Zeros are written {:.1} times faster than data without a pattern: the drive, or \
-             something before it, compresses or leaves out what is easy. Figures here are those \
-             of data that cannot be compressed; tools that write zeros or one block over and over \
-             would show more.",
+             something above it, compresses or skips such data. The figures here are for \
+             incompressible data; tools that write zeros or repeat one block would show more.",
             mean(zeros) / mean(others)
         ),
     })

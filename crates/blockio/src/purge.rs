@@ -51,7 +51,7 @@ impl PurgeMethod {
         match self {
             PurgeMethod::Nothing => Err(cannot(device, "it is taken as it is (--purge none)")),
             PurgeMethod::Discard => match device.identity.queue("discard_max_bytes") {
-                Some(0) => Err(cannot(device, "it takes no discards")),
+                Some(0) => Err(cannot(device, "it does not support discard")),
                 _ => Ok(()),
             },
             PurgeMethod::NvmeFormat => check_nvme(device, programs),
@@ -77,12 +77,12 @@ impl PurgeMethod {
 }
 
 fn cannot(device: &OpenDevice, why: &str) -> DriveError {
-    let what = format!("{} cannot be made new: {why}", device.named.display());
+    let what = format!("{} cannot be purged: {why}", device.named.display());
     DriveError::new(ErrorKind::Unsupported, what)
 }
 
 fn failed(device: &OpenDevice, why: String) -> DriveError {
-    let what = format!("making {} new failed: {why}", device.named.display());
+    let what = format!("the purge of {} failed: {why}", device.named.display());
     DriveError::new(ErrorKind::Io, what)
 }
 
@@ -107,7 +107,7 @@ pub(super) fn discard(device: &OpenDevice, region: Region) -> Result<(), DriveEr
         if unsafe { libc::ioctl(device.handle.file.as_raw_fd(), BLKDISCARD, range.as_ptr()) } != 0 {
             let error = std::io::Error::last_os_error();
             if error.raw_os_error() == Some(libc::EOPNOTSUPP) {
-                return Err(cannot(device, "it takes no discards"));
+                return Err(cannot(device, "it does not support discard"));
             }
             let what = format!("discard of {length} on {}", device.named.display());
             return Err(super::handle::io_error(what, error));
@@ -120,7 +120,7 @@ pub(super) fn discard(device: &OpenDevice, region: Region) -> Result<(), DriveEr
 /// Returns an error: only Linux supports discards here.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn discard(device: &OpenDevice, _: Region) -> Result<(), DriveError> {
-    Err(cannot(device, "this system has no discards"))
+    Err(cannot(device, "discard is not supported on this system"))
 }
 
 fn refuse_part(device: &OpenDevice, what: &str) -> Result<(), DriveError> {
@@ -128,7 +128,7 @@ fn refuse_part(device: &OpenDevice, what: &str) -> Result<(), DriveError> {
     if !identity.is_partition {
         return Ok(());
     }
-    let why = format!("{what} reaches all of {}, not only this partition", identity.disk);
+    let why = format!("{what} erases all of {}, not only this partition", identity.disk);
     let words = format!("{} is not erased: {why}", device.named.display());
     Err(DriveError::new(ErrorKind::Refused, words))
 }
@@ -146,7 +146,7 @@ fn check_nvme(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError
         .map_err(|why| cannot(device, &format!("{why} (package nvme-cli)")))?;
     let data = output.json().filter(|_| output.status.success());
     let Some(data) = data else {
-        let why = format!("nvme does not describe it ({})", output.last_line());
+        let why = format!("nvme id-ctrl failed ({})", output.last_line());
         return Err(cannot(device, &why));
     };
     let number = |name: &str| data.get(name).and_then(Value::as_u64);
@@ -218,7 +218,7 @@ fn check_ata(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError>
     }
     for (word, why) in [
         ("locked", "it is locked by a password"),
-        ("enabled", "it has a password already; take that away first"),
+        ("enabled", "it has a password already; remove that first (hdparm --security-disable)"),
         (
             "frozen",
             "its security is frozen; suspend the machine to RAM and wake it, then try again",
@@ -247,7 +247,7 @@ fn erase_ata(device: &OpenDevice, programs: &Programs) -> Result<(), DriveError>
     let left = match hdparm("--security-disable") {
         Ok(()) => String::new(),
         Err(_) => format!(
-            "; it still has the password '{PASSWORD}', which hdparm --security-disable takes away"
+            "; it still has the password '{PASSWORD}'; remove it with hdparm --security-disable"
         ),
     };
     Err(failed(device, format!("{why}{left}")))

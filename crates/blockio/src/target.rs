@@ -163,8 +163,8 @@ fn block_device(path: &Path, number: DeviceNumber, system: &System) -> DriveErro
         Ok(None) => DriveError::new(
             ErrorKind::Unsupported,
             format!(
-                "{}: this is not done on a raw block device; give a directory of a file system \
-                 on it",
+                "{}: this does not run on a raw block device; name a directory of a file system on \
+                 it",
                 path.display()
             ),
         ),
@@ -180,7 +180,7 @@ fn block_device(path: &Path, number: DeviceNumber, system: &System) -> DriveErro
 fn new_file(path: &Path) -> Result<Target, DriveError> {
     let usage = |why: String| Err(DriveError::new(ErrorKind::Usage, why));
     if fs::symlink_metadata(path).is_ok() {
-        return usage(format!("{} is a symbolic link to what does not exist", path.display()));
+        return usage(format!("{} is a broken symbolic link", path.display()));
     }
     let (Some(file_name), false) = (path.file_name(), ends_as_directory(path)) else {
         return usage(format!("there is no directory {}", path.display()));

@@ -45,7 +45,7 @@ pub fn refuse_unused_options(
         Gate::Passed(_) => return Ok(()),
         Gate::ReadOnly(_) => "this run only reads it",
         Gate::NotADevice if target.is_simulated() => "a simulated drive holds nobody's data",
-        Gate::NotADevice => "this run writes a file of its own, which is new",
+        Gate::NotADevice => "this run writes only a new file of its own",
     };
     let option = if consent.destroy_data {
         "--destroy-data"
@@ -142,8 +142,8 @@ pub fn gate(
         // If the device is in use, report that first.
         Candidate::examine(path).map_err(LabError::from)?;
         return Err(LabError::Unsupported(format!(
-            "{} is not done on a raw block device ({} are); give a directory of a file system on \
-             {}",
+            "{} does not run on a raw block device (only {} do); name a directory of a file system \
+             on {}",
             experiment.name(),
             experiment::names_for_block_devices().join(", "),
             path.display()
@@ -181,7 +181,8 @@ fn refusal(why: String) -> Failure {
 fn ask_confirmation(candidate: &Candidate) -> Result<String, Failure> {
     if !io::stdin().is_terminal() {
         return Err(refusal(format!(
-            "nobody can be asked about {candidate}: stdin is no terminal; give {} with --confirm",
+            "cannot ask for confirmation of {candidate}: stdin is not a terminal; give {} with \
+             --confirm",
             candidate.expected_confirmation()
         )));
     }
@@ -217,14 +218,14 @@ pub fn open(
         PurgeMethod::Discard | PurgeMethod::Nothing => return Ok(drive),
         PurgeMethod::NvmeFormat => "NVMe Format with user data erase",
         PurgeMethod::AtaSecureErase => {
-            "ATA Security Erase. It sets the password 'ssdlab' first, which the erase takes away; \
-             after a power failure meanwhile, hdparm --security-disable ssdlab does"
+            "ATA Security Erase. It first sets the password 'ssdlab', which the erase removes; if \
+             power fails in between, remove it with hdparm --security-disable ssdlab"
         }
     };
     drive.check_purge().map_err(LabError::from)?;
     terminal.note(&format!(
-        "Where the protocol has a new drive it is made new by {how}. That may take minutes to \
-         hours, cannot be interrupted, and must not be: leave the machine on."
+        "Where the protocol calls for a new drive, it is purged by {how}. That may take minutes to \
+         hours, and cannot and must not be interrupted: leave the machine on."
     ));
     Ok(drive)
 }

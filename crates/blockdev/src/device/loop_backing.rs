@@ -34,13 +34,13 @@ pub(super) fn user(number: DeviceNumber, system: &System) -> io::Result<Option<S
             None => unclaimed_writer(below, system)?.map(in_use),
             listed => listed,
         };
-        let is_claimed = || (system.claimed)(&path).then(|| "taken by the kernel".to_owned());
+        let is_claimed = || (system.claimed)(&path).then(|| "claimed in the kernel".to_owned());
         if let Some(user) = user.or_else(is_claimed) {
-            return Ok(Some(format!("what it lies on, {shown}, is {user}")));
+            return Ok(Some(format!("its backing device {shown} is {user}")));
         }
         number = disk_of(below, system)?.unwrap_or(below);
     }
-    Err(io::Error::other("too many loop devices lie on one another"))
+    Err(io::Error::other("too many loop devices are stacked on one another"))
 }
 
 /// Adds the backing of a loop device, and in turn the backing of that, as far as they are loop devices.
@@ -59,7 +59,7 @@ pub(super) fn add_backing(
         targets.devices.extend(related_in(below, system)?);
         number = disk_of(below, system)?.unwrap_or(below);
     }
-    Err(io::Error::other("too many loop devices lie on one another"))
+    Err(io::Error::other("too many loop devices are stacked on one another"))
 }
 
 /// Returns the file behind the loop device of this name. If the kernel does not report the inode, the
@@ -85,7 +85,7 @@ fn user_of_file(path: &Path, own: &str, system: &System) -> io::Result<Option<St
     let blocks = system.sys.join("block");
     for name in names_in(&blocks)?.into_iter().filter(|name| name != own) {
         if read_backing(&blocks.join(&name))?.is_some_and(|other| is_same(&other, path)) {
-            return Ok(Some(format!("what {name} lies on, too")));
+            return Ok(Some(format!("the backing file of {name}, too")));
         }
     }
     if swaps(system)?.iter().any(|swap| is_same(swap, path)) {
@@ -160,9 +160,9 @@ mod tests {
     #[test]
     fn a_file_that_another_loop_device_lies_on_is_in_use_by_any_name() {
         assert_eq!(user_of_second(["a", "b"], "", ""), None);
-        let words = "its file @/other-name is what loop1 lies on, too";
+        let words = "its file @/other-name is the backing file of loop1, too";
         assert_eq!(user_of_second(["a", "other-name"], "", "").unwrap(), words);
-        let words = "its file @/gone (deleted) is what loop1 lies on, too";
+        let words = "its file @/gone (deleted) is the backing file of loop1, too";
         assert_eq!(user_of_second(["gone (deleted)"; 2], "", "").unwrap(), words);
         assert_eq!(user_of_second(["gone (deleted)", "b"], "", ""), None);
     }
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_loop_device_on_a_device_is_as_free_as_that_one() {
         let mounted = "36 35 7:1 / /mnt rw - ext4 /dev/loop1 rw\n";
-        let words = "what it lies on, /dev/loop1, is mounted at /mnt";
+        let words = "its backing device /dev/loop1 is mounted at /mnt";
         assert_eq!(user_of_second(["a", "/dev/loop1"], mounted, "").unwrap(), words);
         // The loop device itself does not count.
         assert_eq!(user_of_second(["a", "/dev/loop1"], "", ""), None);

@@ -120,7 +120,7 @@ fn what_something_lies_on_is_refused() {
         return skipped(test, "no loop device can lie on another here");
     };
     let above = Above(above);
-    all_refuse(&place, &device, &device.device, &["is in use: what loop", "lies on"]);
+    all_refuse(&place, &device, &device.device, &["is in use: the backing device of loop"]);
     drop(above);
     // One that a program has open as a virtual machine's does, which claims nothing.
     let open = OpenOptions::new().read(true).write(true).open(&device.device).unwrap();
@@ -239,7 +239,7 @@ fn without_the_flag_or_with_a_wrong_confirmation_nothing_is_written() {
         run(&place, name, &[]).fails(3, &no_flag);
         run(&place, name, &["--confirm", name]).fails(3, &no_flag);
         // Nobody can be asked.
-        let done = run(&place, name, &["--destroy-data"]).fails(3, &["stdin is no terminal"]);
+        let done = run(&place, name, &["--destroy-data"]).fails(3, &["stdin is not a terminal"]);
         assert_eq!(done.stderr.contains("found on it: swap"), signature, "{}", done.stderr);
         for wrong in ["", "yes", "/dev/loop", "loop0", "/dev/vda"] {
             let given = ["--destroy-data", "--confirm", wrong];
@@ -332,7 +332,9 @@ fn experiments_on_files_do_not_take_a_device() {
     let before = device.digest();
     let consent = ["--destroy-data", "--confirm", &device.device];
     let arguments = [&["run", "fragmentation", &device.device], &consent[..]].concat();
-    place.run(&arguments).fails(4, &["not done on a raw block device", "blocksize", "directory"]);
+    place
+        .run(&arguments)
+        .fails(4, &["does not run on a raw block device", "blocksize", "directory"]);
     assert_eq!(device.digest(), before);
 }
 
@@ -422,7 +424,7 @@ fn the_share_of_the_rated_endurance_is_said_before_anything_is_written() {
     let unit = if unit == "GiB" { 1u64 << 30 } else { 1 << 20 };
     let share = amount.parse::<f64>().unwrap() * unit as f64 / 51.2e9 * 40.0;
     let (_, said) = told.stderr.split_once("For the drive: about ").expect(&told.stderr);
-    let (said, words) = said.split_once(" % of its rated endurance, as SMART has it").unwrap();
+    let (said, words) = said.split_once(" % of its rated endurance, according to SMART").unwrap();
     let said: f64 = said.parse().unwrap();
     // Three decimals are said, and two digits of the amount.
     assert!(

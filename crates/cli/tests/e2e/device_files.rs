@@ -79,7 +79,7 @@ fn a_loop_device_over_what_is_in_use_is_refused() {
     let Some(second) = attach(&device.backing, &[]).map(Above) else {
         return skipped(test, "a file takes no second loop device here");
     };
-    refused(&second.0, &["is in use: its file", "is what loop", "lies on, too"]);
+    refused(&second.0, &["is in use: its file", "is the backing file of loop", ", too"]);
     refused(&device.device, &["is in use: its file"]);
     drop(second);
     assert!(did("mkfs.ext4", &["-q", "-F", &device.device]));
@@ -89,7 +89,7 @@ fn a_loop_device_over_what_is_in_use_is_refused() {
     };
     assert!(did("mount", &["-o", "ro,noload", &device.device, &point]));
     let mounted = MountedAt(&point);
-    refused(&above.0, &["is in use: what it lies on", "is mounted at"]);
+    refused(&above.0, &["is in use: its backing device", "is mounted at"]);
     drop(mounted);
     // Where nothing uses what it lies on, it is as good as another.
     let consent = ["--destroy-data", "--confirm", &above.0, "--quiet"];

@@ -96,7 +96,7 @@ fn a_file_system_without_room_cannot() {
     };
     let more = ["--allow-buffered"];
     run(&place, &mounted.0, &more)
-        .fails(4, &["does not fit", "have to stay so", "smaller file size"]);
+        .fails(4, &["does not fit", "must stay free", "smaller file size"]);
     assert!(names_in(&mounted.0).is_empty());
 }
 

@@ -464,7 +464,10 @@ mod tests {
         rustix::fs::fallocate(&other, rustix::fs::FallocateFlags::empty(), 0, length).unwrap();
         let (mut refresh, plan) = refresh_of(&mounted, &file);
         let summary = refresh.execute(&plan, &mut |_: &str, _| true).unwrap();
-        assert!(summary.stopped.as_ref().unwrap().contains("free space for a new copy"), "{summary:?}");
+        assert!(
+            summary.stopped.as_ref().unwrap().contains("free space for a new copy"),
+            "{summary:?}"
+        );
         assert_eq!(summary.windows_left, 4, "{summary:?}");
         drop(refresh);
         let (refresh, _) = refresh_of(&mounted, &file);
