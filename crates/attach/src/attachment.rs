@@ -54,7 +54,7 @@ impl Route {
         let place = directory.display();
         match std::fs::metadata(directory) {
             Ok(found) if !found.is_dir() => Err(AttachError::Usage(format!(
-                "{option} {place} is no directory; name an empty one, which is to take the drive"
+                "{option} {place} is not a directory; name an empty directory for the drive"
             ))),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(AttachError::Usage(format!(
                 "there is no directory {place}; make it first: mkdir {place}"
@@ -87,13 +87,13 @@ impl ImageFile {
         let path = self.path.display();
         if found.nlink() == 0 {
             return Err(AttachError::Lost(format!(
-                "the image {path} was removed while its drive was attached: what was on it is gone"
+                "the image {path} was removed while its drive was attached: its data is lost"
             )));
         }
         if found.len() < *length {
             return Err(AttachError::Lost(format!(
-                "the image {path} was cut short while its drive was attached, from {length} to {} \
-                 bytes: what was behind that is gone",
+                "the image {path} was truncated while its drive was attached, from {length} to {} \
+                 bytes: the data beyond that is lost",
                 found.len()
             )));
         }
@@ -225,8 +225,9 @@ impl Attachment {
                 let place = server.uri().to_owned();
                 if server.is_public() {
                     self.notes.push(format!(
-                        "Warning: whoever reaches {place} over the network can read and overwrite this drive: it \
-                         asks for no password, and nothing is encrypted. --nbd :PORT serves this machine alone."
+                        "Warning: anyone who reaches {place} over the network can read and \
+                         overwrite this drive: it asks for no password, and nothing is encrypted. \
+                         --nbd :PORT serves this machine only."
                     ));
                 }
                 let connected = server.counter();
@@ -263,7 +264,7 @@ impl Attachment {
                 let cannot = |error| AttachError::io("clean up", directory, error);
                 if stale_mounts::unmount_stale(&full).map_err(cannot)? {
                     self.notes.push(format!(
-                        "Unmounted {}, which a drive had left whose program was killed.",
+                        "Unmounted {}, left behind by a drive whose program was killed.",
                         directory.display()
                     ));
                 }
@@ -553,8 +554,8 @@ impl Shared {
         );
         let detached = ended.unwrap_or_else(PoisonError::into_inner).0.clone();
         detached.unwrap_or_else(|| {
-            let message = "its image is still being closed, and that goes on; 'ssdlab status' does not \
-                         find it any more when it is done";
+            let message = "its image is still being closed in the background; when that is done, \
+                           'ssdlab status' no longer finds it";
             Detached::Failed(message.to_owned())
         })
     }

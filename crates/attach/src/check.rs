@@ -109,8 +109,8 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
             Ok(model) => Ok(model),
             Err(why) => {
                 report.problems.push(format!(
-                    "the tables that were saved at the end are of no use ({why}): nothing is lost \
-                     with them, the drive will recover from its flash instead"
+                    "the tables saved at the end cannot be used ({why}): that loses nothing, the \
+                     drive will recover from its flash instead"
                 ));
                 let mut store = Store::new(image.clone());
                 let survey = store.survey().map_err(cannot)?;
@@ -163,22 +163,22 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
     report.unreadable -= damaged.len() as u64;
     if report.lost > 0 {
         report.problems.push(format!(
-            "{} units hold other data than was written, the first is unit {}: reading them fails; \
-             writing them anew mends them",
+            "{} units do not hold the data that was written, the first is unit {}: reads of them \
+             fail until they are rewritten",
             report.lost, report.lost_units[0]
         ));
     }
     if report.damaged > 0 {
         report.problems.push(format!(
-            "{} units lie where the spare area is damaged: a drive that has to recover does not find \
-             them; writing them anew mends that",
+            "{} units lie where the OOB area is damaged: a recovery would not find them; rewriting \
+             them repairs that",
             report.damaged
         ));
     }
     if misplaced > 0 {
         report.problems.push(format!(
-            "{misplaced} units lie where the spare area names another: the image was changed from \
-             outside"
+            "{misplaced} units lie where the OOB area names another unit: the image was changed \
+             from outside"
         ));
     }
     Ok(report)
@@ -192,7 +192,7 @@ pub fn check_image(image: Image) -> Result<Report, AttachError> {
 pub fn repair(path: &Path) -> Result<(), AttachError> {
     let image = Image::open(path)?;
     if image.is_read_only() {
-        let message = "cannot be written to, and so not be repaired; copy it to where it can";
+        let message = "is not writable, and so cannot be repaired; copy it to a writable place";
         return Err(AttachError::image(path, message));
     }
     let options = Options { accept_loss: true, ..Options::default() };
@@ -234,7 +234,7 @@ mod tests {
         let report = check(&path).expect("a report");
         assert_eq!((report.damaged, report.lost, report.unreadable), (0, 0, 0), "{report:?}");
         let [problem] = &report.problems[..] else { panic!("{report:?}") };
-        assert!(problem.contains("spare area of 1 program units"), "{problem}");
+        assert!(problem.contains("OOB area of 1 program units"), "{problem}");
         // Both copies lose it.
         let image = Image::open(&path).expect("an image");
         image.file().write_all_at(&[0x5a; 4], other).expect("room");
@@ -242,7 +242,7 @@ mod tests {
         let report = check(&path).expect("a report");
         let units = u64::from(layout.units_per_program);
         assert_eq!((report.damaged, report.lost), (units, units), "{report:?}");
-        assert!(report.problems.iter().any(|it| it.contains("spare area is damaged")));
+        assert!(report.problems.iter().any(|it| it.contains("OOB area is damaged")));
         // After the unit is written anew, all is well.
         engine = Engine::open(Image::open(&path).expect("an image"), options).expect("a drive").0;
         let _ = engine.write(HostInstant::now(), 0, &[7; 1 << 20], false).expect("a write");

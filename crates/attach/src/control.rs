@@ -190,7 +190,7 @@ fn read_record(path: &Path) -> Result<Option<Record>, AttachError> {
     }
     let Ok(record) = serde_json::from_str::<Record>(&text) else { return Ok(None) };
     if path.file_stem().is_none_or(|stem| *stem != *record.pid.to_string()) {
-        return untrusted(format!("is the record of process {}, by what it says", record.pid));
+        return untrusted(format!("says that it is the record of process {}", record.pid));
     }
     Ok(Some(record))
 }
@@ -249,7 +249,7 @@ pub fn find(name: Option<&str>) -> Result<Record, AttachError> {
         records.into_iter().rev().filter(is_it).partition(is_alive);
     // Records of killed programs come after attached drives.
     alive.into_iter().chain(dead).next().ok_or_else(|| {
-        AttachError::Usage(format!("{name} is no drive that is attached, nor the image of one"))
+        AttachError::Usage(format!("{name} is neither an attached drive nor the image of one"))
     })
 }
 
@@ -277,7 +277,7 @@ pub fn detach(record: &Record) -> Result<Detached, AttachError> {
     serde_json::from_str(&answer).map_err(|_| {
         let message = if answer.is_empty() { "nothing" } else { &answer };
         AttachError::System(format!(
-            "process {}, which has {}, answered {message} when it was to detach it",
+            "process {}, which has {} attached, answered {message} to the request to detach it",
             record.pid,
             record.image.display()
         ))
@@ -316,9 +316,9 @@ pub fn ask(record: &Record, ask: ControlRequest) -> Result<String, AttachError> 
             Err(error) if has_hung_up(&error) => String::new(),
             Err(error) if is_timeout(&error) => {
                 return Err(AttachError::System(format!(
-                    "process {}, which has {}, has not answered for {} seconds; it is there, and \
-                     does what it was asked for when it can. 'ssdlab status' says whether it still \
-                     has it",
+                    "process {}, which has {} attached, has not answered for {} seconds; it still \
+                     runs, and carries out the request when it can. 'ssdlab status' shows whether \
+                     the drive is still attached",
                     record.pid,
                     record.image.display(),
                     patience.as_secs()
@@ -411,9 +411,14 @@ pub(crate) fn clean_up_after_image(image: &Path) -> Result<Vec<String>, AttachEr
         let (pid, place) = (record.pid, &record.place);
         said.push(match clean_up(&record) {
             Ok(()) => {
-                format!("Process {pid} had it at {place} and was killed; removed what it left.")
+                format!(
+                    "Process {pid}, which had it at {place}, was killed; cleaned up what it left."
+                )
             }
-            Err(error) => format!("Process {pid}, which was killed, has left {place}: {error}"),
+            Err(error) => format!(
+                "Process {pid} was killed, and {place}, which it left, cannot be cleaned up: \
+                 {error}"
+            ),
         });
     }
     Ok(said)

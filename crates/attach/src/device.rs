@@ -88,7 +88,7 @@ impl LoopDevice {
         let path = run("losetup", &arguments)?;
         allow_discard(&path);
         let file = backing_file(&path).ok_or_else(|| {
-            AttachError::System(format!("the kernel does not say what {path} is on"))
+            AttachError::System(format!("the kernel does not report the backing file of {path}"))
         })?;
         Ok(LoopDevice { path, file, mounted: None, is_read_only })
     }
@@ -110,10 +110,12 @@ impl LoopDevice {
         is_blank: bool,
     ) -> Result<(), AttachError> {
         if file_system.is_empty() || !file_system.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(AttachError::Usage(format!("'{file_system}' is no file system")));
+            return Err(AttachError::Usage(format!(
+                "'{file_system}' is not the name of a file system"
+            )));
         }
         if is_blank && self.is_read_only {
-            let message = "the drive is only read and holds nothing that could be mounted";
+            let message = "the drive is attached read-only and holds nothing that could be mounted";
             return Err(AttachError::System(message.to_owned()));
         }
         if is_blank {
@@ -277,8 +279,8 @@ const ENOTCONN_MESSAGE: &str = "Transport endpoint is not connected";
 fn stale_device_advice() -> String {
     let dead = stale_loop_devices();
     if dead.is_empty() {
-        return "another mount or loop device of this system is dead; `ssdlab detach IMAGE` removes \
-                what a drive has left whose program was killed"
+        return "another mount or loop device of this system is stale (its process died); run \
+                `ssdlab detach IMAGE` to clean up"
             .to_owned();
     }
     let names: Vec<String> =

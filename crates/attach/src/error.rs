@@ -27,7 +27,7 @@ pub enum AttachError {
         path: PathBuf,
     },
     /// A file exists that would be replaced.
-    #[error("{} exists; name a new file, or say --force to replace it", .path.display())]
+    #[error("{} exists; name a new file, or add --force to replace it", .path.display())]
     Exists {
         /// The file.
         path: PathBuf,
@@ -48,8 +48,8 @@ pub enum AttachError {
     },
     /// A drive that has to be mounted holds something else than a file system.
     #[error(
-        "the drive holds {found}; attach it without --mount and look, or make a file system of it \
-         yourself: mkfs.{file_system} of the device that `attach` prints"
+        "the drive holds {found}; attach it without --mount to examine it, or to make a file \
+         system yourself: mkfs.{file_system} on the device that `attach` prints"
     )]
     Holds {
         /// Description of what it holds.
@@ -67,7 +67,8 @@ pub enum AttachError {
     },
     /// The drive has a mechanism that an image cannot keep.
     #[error(
-        "a drive with {what} cannot be attached yet: {instead}, or use ssdlab run, which takes it as it is"
+        "a drive with {what} cannot be attached yet: {instead}, or use ssdlab run, which supports \
+         it"
     )]
     Unsupported {
         /// The mechanism, and the key that asks for it.

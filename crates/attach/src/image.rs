@@ -186,7 +186,7 @@ impl Image {
         if length < layout.end {
             return Err(AttachError::image(
                 path,
-                format!("the image is cut short: {length} of {} bytes are there", layout.end),
+                format!("the image is truncated: {length} of {} bytes are there", layout.end),
             ));
         }
         let slots =
@@ -199,7 +199,7 @@ impl Image {
             let which = if at == 0 { "first" } else { "second" };
             damage
                 .found
-                .push(format!("the {which} copy of its header is damaged; the other holds"));
+                .push(format!("the {which} copy of its header is damaged; the other is intact"));
         }
         if slots.damaged > 0 {
             // The damaged slot may be the newest. The saved tables count only if there is no newer state.
@@ -212,8 +212,8 @@ impl Image {
         }
         if slots.is_generation_lost {
             damage.refused.push(
-                "both copies of one of its states are damaged, perhaps of the latest: nobody knows what was \
-                 promised last"
+                "both copies of one of its states are damaged, perhaps the latest: it is not known \
+                 what was last reported as durable"
                     .to_owned(),
             );
         }

@@ -51,12 +51,12 @@ pub(crate) fn names(device: &str) -> String {
         users
             .extend(mount_points(&file).into_iter().map(|at| format!("{part} is mounted at {at}")));
         let holders = names_in(&Path::new("/sys/class/block").join(&part).join("holders"));
-        users.extend(holders.into_iter().map(|holder| format!("{holder} is made of {part}")));
+        users.extend(holders.into_iter().map(|holder| format!("{part} is held by {holder}")));
         if swaps.iter().any(|swap| swap == Path::new(&file)) {
             users.push(format!("{part} is swap space"));
         }
     }
-    if users.is_empty() { "the kernel has it taken".to_owned() } else { users.join(", ") }
+    if users.is_empty() { "the kernel has claimed it".to_owned() } else { users.join(", ") }
 }
 
 fn names_in(directory: &Path) -> Vec<String> {

@@ -261,7 +261,7 @@ fn where_nobody_knows_what_is_lost_the_drive_is_opened_by_a_repair_alone() {
         ("states", vec![layout.state, layout.state + 4096]),
         ("states", vec![layout.state + 2 * 4096, layout.state + 3 * 4096]),
         ("dump", [last(layout.dump), last(dump)].concat()),
-        ("spare area", layout.records_at(0).to_vec()),
+        ("OOB area", layout.records_at(0).to_vec()),
     ];
     for (what, places) in both {
         let mut image = written.image.clone();

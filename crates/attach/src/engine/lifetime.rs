@@ -355,11 +355,12 @@ fn open_model(mut image: Image, options: Options, path: &Path) -> Result<OpenedD
         if let Ok(mut model) = restore(&image, store).map_err(cannot)? {
             model.store().repair_erases(&parts).map_err(cannot_write)?;
             if !parts.is_empty() {
-                let what = "a copy of some entries of the block table is damaged; the other holds";
+                let what = "a copy of some entries of the block table is damaged; the other is \
+                            intact";
                 damage.found.push(what.to_owned());
             }
             if !are_trims_intact {
-                damage.found.push("the log of trims is damaged; it is written anew".to_owned());
+                damage.found.push("the log of trims is damaged; it is rewritten".to_owned());
             }
             let clock = Instant::from_nanos(state.clock);
             return Ok(OpenedDrive {
@@ -401,8 +402,8 @@ fn check_loss(damage: &Damage, options: Options, path: &Path) -> Result<(), Atta
         Some(lost) if !options.accept_loss => Err(AttachError::image(
             path,
             format!(
-                "{lost}; keep a copy of the image, then `ssdlab check --repair` opens the drive with what is \
-                 left, in which units may hold older data"
+                "{lost}; copy the image, then run `ssdlab check --repair` to open the drive with \
+                 what is left, where units may hold older data"
             ),
         )),
         _ => Ok(()),

@@ -136,7 +136,7 @@ impl Header {
         let Some((.., bytes)) = copies.iter().find(|(.., bytes)| bytes.starts_with(&MAGIC)) else {
             return Err(wrong(
                 "this is not the image of a drive; ssdlab create makes one (a drive saved by \
-                 ssdlab precondition is another thing)",
+                 ssdlab precondition is not an image)",
             ));
         };
         let version = word(bytes, 8);

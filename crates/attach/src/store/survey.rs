@@ -206,20 +206,20 @@ impl Store {
         let trims = TrimLog::read(self.image.file(), &self.layout, promised)?;
         if trims.damaged > 0 {
             survey.damage.found.push(format!(
-                "a copy of {} batches of the log of trims is damaged; the other copy holds",
+                "a copy of {} batches of the log of trims is damaged; the other copy is intact",
                 trims.damaged
             ));
         }
         if trims.is_cut_short && self.image.state().is_clean {
             survey.damage.found.push(
-                "both copies of a batch of the log of trims are damaged; the drive writes it anew from its \
-                 tables when it is attached"
+                "both copies of a batch of the log of trims are damaged; the drive rewrites it \
+                 from its tables when it is attached"
                     .to_owned(),
             );
         } else if trims.is_cut_short {
             survey.damage.refused.push(format!(
-                "both copies of a batch of the log of trims are damaged: {} of {} batches that were promised \
-                 are left, and what later ones trimmed would come back",
+                "both copies of a batch of the log of trims are damaged: {} of {} batches reported \
+                 as durable are left, and data that later ones trimmed would come back",
                 trims.log.end().batches,
                 promised.batches
             ));
@@ -238,8 +238,8 @@ impl Store {
     ) -> io::Result<()> {
         if is_missing {
             survey.damage.refused.push(
-                "both heads of the latest dump of the write buffer are damaged: units that were promised are \
-                 lost, and nobody knows which"
+                "both heads of the latest dump of the write buffer are damaged: units reported as \
+                 durable are lost, and it is not known which"
                     .to_owned(),
             );
         }
@@ -247,13 +247,14 @@ impl Store {
         let damaged = self.choose_saved(found, &dump)?;
         if damaged > 0 {
             survey.damage.found.push(format!(
-                "{damaged} units in the latest dump of the write buffer are damaged: reading them fails; \
-                 writing them anew mends them"
+                "{damaged} units in the latest dump of the write buffer are damaged: reads of them \
+                 fail until they are rewritten"
             ));
         }
         if dump.damaged_head.is_some() && dump.dump.generation <= self.image.state().dump {
             survey.damage.found.push(
-                "a copy of the head of the latest dump of the write buffer is damaged; the other copy holds"
+                "a copy of the head of the latest dump of the write buffer is damaged; the other \
+                 copy is intact"
                     .to_owned(),
             );
         }
@@ -266,13 +267,14 @@ impl Store {
     fn report_record_damage(&self, survey: &mut Survey, promised: &Promised) {
         if promised.one_sided > 0 {
             survey.damage.found.push(format!(
-                "a copy of the spare area of {} program units is damaged; the other copy holds",
+                "a copy of the OOB area of {} program units is damaged; the other copy is intact",
                 promised.one_sided
             ));
         }
         if !survey.parts.is_empty() {
             survey.damage.found.push(format!(
-                "a copy of {} entries of the block table is damaged; the other copy or the spare areas hold",
+                "a copy of {} entries of the block table is damaged; the other copy or the OOB \
+                 areas are intact",
                 survey.parts.len()
             ));
         }
@@ -284,8 +286,8 @@ impl Store {
         // If the saved tables are intact, they say which data is lost with these program units.
         if lost > 0 && !self.image.state().is_clean {
             survey.damage.refused.push(format!(
-                "both copies of the spare area of {lost} program units are damaged: older data of what they \
-                 hold would come back"
+                "both copies of the OOB area of {lost} program units are damaged: older data of \
+                 their units would come back"
             ));
         }
     }

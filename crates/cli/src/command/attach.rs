@@ -75,9 +75,9 @@ fn wait_for_users(attachment: &Attachment, terminal: &Terminal) {
         if !std::mem::replace(&mut is_retry, true) {
             let reason = error_chain(&error).join(": ");
             terminal.note(&format!(
-                "{reason}\nIt stays attached until nobody uses it, and then ends. What was written so far is \
-                 in the image. A second signal ends the program at once: what is written until then and \
-                 not synced is lost."
+                "{reason}\nIt stays attached until nobody uses it, and is then detached. All \
+                 writes so far are in the image. A second signal ends the program at once: later \
+                 writes that were not synced are lost."
             ));
         }
         let until = Instant::now() + USER_POLL_INTERVAL;
@@ -108,7 +108,7 @@ fn opened_text(opened: Opened) -> String {
             ("The drive was not detached in order and has recovered", recovery)
         }
         Opened::WithoutTables(recovery) => {
-            let why = "The tables that were saved when the drive was detached are of no use, and it has \
+            let why = "The tables saved when the drive was detached could not be used, and it has \
                        recovered from its flash";
             (why, recovery)
         }

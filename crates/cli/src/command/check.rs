@@ -38,7 +38,7 @@ fn report_text(report: &Report) -> String {
     if report.unreadable > 0 {
         text += &format!(
             "  {} program units were being written or erased at the end: nothing in them was \
-             promised to anybody\n",
+             reported as durable\n",
             report.unreadable
         );
     }
@@ -49,7 +49,7 @@ fn report_text(report: &Report) -> String {
         text += &format!("PROBLEM  {problem}\n");
     }
     if report.problems.is_empty() {
-        text += "  all that was written is there\n";
+        text += "  all written data is there\n";
     }
     text
 }

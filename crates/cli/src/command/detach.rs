@@ -18,8 +18,8 @@ pub fn detach(arguments: &AttachedArguments, terminal: &Terminal) -> Result<(), 
     if !control::is_alive(&record) {
         control::clean_up(&record)?;
         terminal.note(&format!(
-            "The program that had {} had ended; cleaned up what it left. The drive recovers when it \
-             is attached again.",
+            "The program that had {} attached had ended; cleaned up what it left. The drive \
+             recovers when it is attached again.",
             record.image.display()
         ));
         return Ok(());
@@ -54,7 +54,10 @@ fn wait_for_end(record: &Record) -> Result<(), Failure> {
     let until = Instant::now() + DETACH_TIMEOUT;
     while control::is_alive(record) {
         if Instant::now() > until {
-            let message = format!("{} does not end; process {} has it", record.place, record.pid);
+            let message = format!(
+                "{} is not detached yet; process {} still has it",
+                record.place, record.pid
+            );
             return Err(Failure::new(Exit::Failed, anyhow::Error::msg(message)));
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -170,7 +170,7 @@ fn status_text(status: &Value, before: Option<&Value>) -> String {
             hits / (hits + misses).max(1.0) * 100.0,
         );
     }
-    out += "blocks by the share of their units that is valid\n";
+    out += "blocks by their share of valid units\n";
     let shares: Vec<f64> = (0..10).map(|it| n(&format!("/blocks_by_valid_share/{it}"))).collect();
     let most = shares.iter().copied().fold(1.0, f64::max);
     for (tenth, count) in shares.iter().enumerate() {

@@ -75,7 +75,7 @@ fn a_device_that_something_is_made_of_stays() {
     let flags = rustix::fs::OFlags::EXCL.bits() as i32;
     let holder = OpenOptions::new().read(true).custom_flags(flags).open(&attached.at).unwrap();
     let said = refusal(&place);
-    assert!(said.contains(&attached.at) && said.contains("taken"), "{said}");
+    assert!(said.contains(&attached.at) && said.contains("claimed"), "{said}");
     drop(holder);
     attached.detach();
 }

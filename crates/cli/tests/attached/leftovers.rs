@@ -54,7 +54,7 @@ fn the_dead_mount_of_a_killed_program_goes_with_detach_and_with_the_next_attach(
     assert!(!is_mounted(&place, "point") && records(&place).is_empty());
     place.attach(&options).kill();
     let attached = place.attach(&options);
-    assert!(attached.said().contains("was killed; removed what it left"), "{}", attached.said());
+    assert!(attached.said().contains("was killed; cleaned up what it left"), "{}", attached.said());
     assert!(fs::metadata(place.path(&attached.at)).unwrap().len() > 0);
     assert_eq!(records(&place).len(), 1);
     attached.kill();
@@ -82,7 +82,7 @@ fn the_loop_device_of_a_killed_program_goes_with_the_next_attach() {
     assert!(lies_in_run());
     attached.kill();
     let attached = place.attach(&["--nbd", "unix:socket", "--time", "fast"]);
-    assert!(attached.said().contains("removed what it left"), "{}", attached.said());
+    assert!(attached.said().contains("cleaned up what it left"), "{}", attached.said());
     assert!(!lies_in_run());
     attached.detach();
 }

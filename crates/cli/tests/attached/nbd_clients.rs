@@ -31,7 +31,7 @@ fn libnbd_reads_what_it_wrote() {
     tool("nbdcopy", &[&uri, to.to_str().unwrap()]);
     assert!(std::fs::read(&to).unwrap() == data);
     attached.detach();
-    assert!(place.done(&["check", "disk.ssd"]).contains("all that was written is there"));
+    assert!(place.done(&["check", "disk.ssd"]).contains("all written data is there"));
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn an_image_that_others_remove_or_cut_is_not_said_to_hold_everything() {
         (|path: &Path| std::fs::remove_file(path).unwrap(), "was removed"),
         (
             |path: &Path| File::options().write(true).open(path).unwrap().set_len(1 << 20).unwrap(),
-            "was cut short",
+            "was truncated",
         ),
     ] as [(fn(&Path), &str); 2]
     {

@@ -208,7 +208,7 @@ impl History {
             );
             lines.push(String::new());
         }
-        lines.push("blocks by the share of their units that is valid".to_owned());
+        lines.push("blocks by their share of valid units".to_owned());
         let shares: Vec<f64> =
             (0..10).map(|it| n(&format!("/blocks_by_valid_share/{it}"))).collect();
         let most = shares.iter().copied().fold(1.0, f64::max);
