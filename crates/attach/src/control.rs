@@ -171,7 +171,7 @@ fn read_record(path: &Path) -> Result<Option<Record>, AttachError> {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
-            return untrusted("is a link, and no record".to_owned());
+            return untrusted("is a symbolic link and not a record".to_owned());
         }
         Err(error) => return Err(AttachError::io("read", path, error)),
     };
@@ -458,7 +458,7 @@ mod tests {
         assert!(read_record(&other).unwrap_err().to_string().contains("process 17"));
         fs::remove_file(&other).unwrap();
         std::os::unix::fs::symlink(&path, &other).unwrap();
-        assert!(read_record(&other).unwrap_err().to_string().contains("is a link"));
+        assert!(read_record(&other).unwrap_err().to_string().contains("is a symbolic link"));
         fs::write(&path, "half of a rec").unwrap();
         assert!(read_record(&path).unwrap().is_none());
         if rustix::process::geteuid().is_root() {

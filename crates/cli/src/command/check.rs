@@ -43,7 +43,7 @@ fn report_text(report: &Report) -> String {
         );
     }
     if report.saved > 0 {
-        text += &format!("  {} units saved of the write buffer\n", report.saved);
+        text += &format!("  {} units of the write buffer saved\n", report.saved);
     }
     for problem in &report.problems {
         text += &format!("PROBLEM  {problem}\n");

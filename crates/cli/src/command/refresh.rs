@@ -247,7 +247,7 @@ fn plan_text(plan: &Plan) -> String {
             plan.way_words
         ));
         if let Some(expected) = plan.speed_expected {
-            line(format!("expected after that: {}", mb_per_second(expected)));
+            line(format!("expected after the rewrite: {}", mb_per_second(expected)));
         }
         line(match plan.share_of_life {
             Some(share) => format!("share of the drive's life: {share:.4} %"),

@@ -155,7 +155,7 @@ impl CommitRange {
         self.mapped_by = match self.maps.find_writer().map_err(cannot_see_maps)? {
             Writer::Nobody => None,
             Writer::Program(words) => Some(words),
-            Writer::NotAllVisible => Some("not all programs can be seen".to_owned()),
+            Writer::NotAllVisible => Some("not all programs are visible".to_owned()),
         };
         if self.mapped_by.is_some() {
             return Ok(Attempt::Skipped(SkipReason::Mapped));
