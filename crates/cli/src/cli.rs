@@ -47,11 +47,12 @@ Examples:
           the simulated drives there are
 
 Exit codes: 0 done, 1 failed, 2 wrong use or bad configuration, 3 refused so
-that no data is harmed, 4 this drive or system cannot, 130 interrupted.";
+that no data is harmed, 4 not supported by this drive or system, 130
+interrupted.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
-The script asks ssdlab itself, which has to be in the path. Make it anew after
-an update.
+The script calls ssdlab, which has to be in the PATH. Print it again after an
+update.
 
 Examples:
   ssdlab completions bash > ~/.local/share/bash-completion/completions/ssdlab
@@ -83,7 +84,7 @@ pub struct Cli {
 /// Options of every subcommand.
 #[derive(Args, Debug)]
 pub struct Common {
-    /// Say nothing on stderr but warnings and errors
+    /// Print only warnings and errors on stderr
     #[arg(long, global = true, display_order = 900)]
     pub quiet: bool,
     /// Use of colour; auto uses it on a terminal, unless NO_COLOR is set
@@ -119,7 +120,7 @@ pub enum Command {
     #[command(after_help = drive::PRECONDITION_EXAMPLES)]
     Precondition(PreconditionArguments),
     #[cfg(target_os = "linux")]
-    /// Make the image of a new simulated drive, to attach it
+    /// Create the image of a new simulated drive, for attach
     #[command(after_help = attach::CREATE_EXAMPLES)]
     Create(CreateArguments),
     #[cfg(target_os = "linux")]
@@ -127,15 +128,15 @@ pub enum Command {
     #[command(after_help = attach::ATTACH_EXAMPLES)]
     Attach(AttachArguments),
     #[cfg(target_os = "linux")]
-    /// Detach a drive in order
+    /// Detach a drive cleanly
     #[command(after_help = attach::DETACH_EXAMPLES)]
     Detach(AttachedArguments),
     #[cfg(target_os = "linux")]
-    /// Show the inside of a drive that is attached
+    /// Show the internal state of an attached drive
     #[command(after_help = attach::STATUS_EXAMPLES)]
     Status(StatusArguments),
     #[cfg(target_os = "linux")]
-    /// Cut power of an attached drive, or look for cuts that lose data
+    /// Cut the power of an attached drive, or find cuts that lose data
     #[command(args_conflicts_with_subcommands = true)]
     PowerCut {
         /// Action instead of a cut.
@@ -152,14 +153,14 @@ pub enum Command {
     /// Show the layers between a file system and its drives
     #[command(after_help = machine::LAYERS_EXAMPLES)]
     Layers(LayersArguments),
-    /// Find what makes SSDs slow or unsafe here, and what mends it
+    /// Find what makes SSDs slow or unsafe here, and how to fix it
     #[command(after_help = machine::DOCTOR_EXAMPLES)]
     Doctor(DoctorArguments),
-    /// Say how much over-provisioning a workload deserves
+    /// Recommend an amount of over-provisioning for a workload
     #[command(after_help = maintenance::ADVISE_EXAMPLES)]
     Advise(AdviseArguments),
     #[cfg(target_os = "linux")]
-    /// Rewrite what of a file or device has become slow to read
+    /// Rewrite data of a file or device that has become slow to read
     #[command(after_help = maintenance::REFRESH_EXAMPLES)]
     Refresh(RefreshArguments),
     /// List experiments, simulated drives, stacks or kept runs
@@ -181,10 +182,10 @@ pub enum Command {
     /// Write an experiment as a fio job or script for other machines
     #[command(after_help = run::EXPORT_EXAMPLES)]
     Export(ExportArguments),
-    /// Read what fio measured (its JSON) as a report
+    /// Make a report of fio's results (its JSON output)
     #[command(after_help = reports::IMPORT_EXAMPLES)]
     Import(ImportArguments),
-    /// Hold simulated drives against what others measured of real ones
+    /// Compare simulated drives with published figures of real ones
     #[command(after_help = reports::TRUTH_EXAMPLES)]
     Truth(TruthArguments),
     /// Make a profile of a drive
@@ -193,7 +194,7 @@ pub enum Command {
         #[command(subcommand)]
         what: ProfileCommand,
     },
-    /// Print the script that completes words in a shell
+    /// Print the completion script of a shell
     #[command(after_help = COMPLETIONS_EXAMPLES)]
     Completions {
         /// The shell
@@ -201,7 +202,7 @@ pub enum Command {
     },
     /// Print the manual page, or write all of them to a directory
     Man {
-        /// Directory for ssdlab.1, ssdlab-run.1 and so on; it is created where there is none
+        /// Directory for ssdlab.1, ssdlab-run.1 and so on; created if it does not exist
         directory: Option<PathBuf>,
     },
 }

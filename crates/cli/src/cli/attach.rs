@@ -25,9 +25,9 @@ Examples:
   ssdlab attach disk.ssd --nbd unix:/tmp/disk.sock
           an NBD server: nbdinfo 'nbd+unix:///?socket=/tmp/disk.sock'
 
-The program stays until Ctrl-C, SIGTERM or 'ssdlab detach', and then unmounts
-and detaches in order. If it is killed, the device fails requests, and what was
-flushed is in the image.";
+The program runs until Ctrl-C, SIGTERM or 'ssdlab detach', and then unmounts
+and detaches cleanly. If it is killed, the device fails requests; the image
+holds the data that was flushed.";
 
 pub(super) const DETACH_EXAMPLES: &str = "\
 Examples:
@@ -56,9 +56,9 @@ pub struct CreateArguments {
     /// The drive: a simulated one (sim:PROFILE), with changes
     #[arg(add = ArgValueCompleter::new(Simulated))]
     pub target: String,
-    /// The image to make
+    /// Image to create
     pub image: PathBuf,
-    /// Replace the image that is there; nothing else is replaced
+    /// Replace an existing image; other files are never replaced
     #[arg(long)]
     pub force: bool,
     /// Random seed.
@@ -71,10 +71,10 @@ pub struct CreateArguments {
 pub struct AttachArguments {
     /// The image; see ssdlab create
     pub image: PathBuf,
-    /// Give a file in this directory instead of a block device
+    /// Attach it as a file in this directory instead of a block device
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["nbd", "mount"])]
     pub file: Option<PathBuf>,
-    /// Serve NBD at unix:PATH or HOST:PORT (this machine alone where no host is named) instead
+    /// Serve it over NBD instead, at unix:PATH or HOST:PORT (without a host: for this machine only)
     #[arg(long, value_name = "ADDRESS", conflicts_with = "mount")]
     pub nbd: Option<String>,
     /// Make it a ublk device instead, which needs the kernel's ublk_drv
@@ -84,7 +84,7 @@ pub struct AttachArguments {
     /// Mount the block device here
     #[arg(long, value_name = "DIRECTORY")]
     pub mount: Option<PathBuf>,
-    /// File system to make for that, if there is none on the drive
+    /// File system to make for --mount, if there is none on the drive
     #[arg(long, value_name = "NAME", default_value = "ext4", requires = "mount", conflicts_with_all = ["file", "nbd"])]
     pub fs: String,
     /// Time that requests take
@@ -93,16 +93,16 @@ pub struct AttachArguments {
     /// Change nothing in the drive or the image: writes fail
     #[arg(long, conflicts_with_all = ["power_cut_after", "drop_trim", "lie_about_flush"])]
     pub read_only: bool,
-    /// Answer flushes without doing anything, as drives do that lie
+    /// Answer flushes without doing anything, as a drive that lies about them does
     #[arg(long)]
     pub lie_about_flush: bool,
-    /// Take trims and do nothing
+    /// Accept trims and ignore them
     #[arg(long)]
     pub drop_trim: bool,
-    /// Cut power when N writes and trims were taken
+    /// Cut power after N accepted writes and trims
     #[arg(long, value_name = "N")]
     pub power_cut_after: Option<u64>,
-    /// Record what is asked of the drive, as an iolog of fio's (version 3)
+    /// Record the requests to the drive as a fio iolog (version 3)
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
 }
@@ -110,9 +110,9 @@ pub struct AttachArguments {
 /// Time that requests to an attached drive take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AttachTime {
-    /// As long as on the drive
+    /// Latencies of the simulated drive
     Real,
-    /// As long as this machine needs
+    /// As fast as this machine can
     Fast,
 }
 
@@ -130,10 +130,10 @@ pub struct StatusArguments {
     /// The attached drive.
     #[command(flatten)]
     pub drive: AttachedArguments,
-    /// Show it again and again, on a terminal as a full screen, until q or Ctrl-C
+    /// Keep updating the output until q or Ctrl-C, on a terminal as a full screen
     #[arg(long)]
     pub watch: bool,
-    /// Seconds between, with --watch
+    /// Seconds between updates, with --watch
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, requires = "watch")]
     pub interval: f64,
     /// Print JSON; with --watch a line each time
@@ -149,7 +149,7 @@ pub struct StatusArguments {
 pub struct CheckArguments {
     /// The image
     pub image: PathBuf,
-    /// Let the drive recover, and close the image in order
+    /// Let the drive recover, and close the image cleanly
     #[arg(long)]
     pub repair: bool,
     /// Print JSON

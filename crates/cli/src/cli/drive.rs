@@ -24,11 +24,12 @@ Examples:
   ssdlab run fragmentation 'raid1(sim:./aged.ssd;sim:./aged.ssd),sync=none'";
 
 pub(super) const EXPLORE_EXAMPLES: &str = "\
-A history is a text file with a request a line: 'write units 3 to 5', 'write
-unit 9 with FUA', 'write unit 9 but for the last sector', 'trim unit 4', 'read
-unit 4', 'flush', 'rest for 150ms'. A request is sent when those before it are
-answered; with ', at once' behind it right after the one before was sent, with
-', 30us later' so long after that. Exit code 1 means that a rule was broken.
+A history is a text file with one request per line: 'write units 3 to 5',
+'write unit 9 with FUA', 'write unit 9 but for the last sector', 'trim unit 4',
+'read unit 4', 'flush', 'rest for 150ms'. A request is sent when all requests
+before it are answered. A suffix changes that: ', at once' sends it right after
+the one before, ', 30us later' that long after the one before was sent. Exit
+code 1 means that a rule was broken.
 
 Examples:
   ssdlab power-cut explore
@@ -42,23 +43,23 @@ pub struct PreconditionArguments {
     /// The drive: a simulated one (sim:PROFILE), with changes
     #[arg(default_value = "sim:", add = ArgValueCompleter::new(Simulated))]
     pub target: String,
-    /// The state to bring it into
+    /// State of the saved drive
     #[arg(long, value_enum, default_value_t = PreconditionState::Steady)]
     pub state: PreconditionState,
-    /// Amount to write, as times the capacity (2x) or as a length; to a steady drive nothing
-    /// unless said, otherwise 1x
+    /// Amount to write, as a multiple of the capacity (2x) or a length [default: nothing to a
+    /// steady drive, 1x otherwise]
     #[arg(long, value_name = "AMOUNT")]
     pub written: Option<String>,
-    /// The writes that a steady drive was under: share of the writes and share of the drive, at
-    /// its beginning, that they went to; uniform unless said (needs collection.policy=fifo)
+    /// Skew of the writes to a steady drive: share of the writes, and share of the drive, at its
+    /// beginning, that took them (needs collection.policy=fifo) [default: uniform]
     #[arg(long, value_name = "WRITES:DRIVE")]
     pub hot: Option<String>,
-    /// Content of the pseudo-SLC cache of a steady drive, if it has blocks of its own; nothing
-    /// unless said
+    /// Content of the pseudo-SLC cache of a steady drive, if it has blocks of its own [default:
+    /// empty]
     #[arg(long, value_enum, value_name = "CACHE")]
     pub cache: Option<PreconditionCache>,
-    /// Time without power after that, such as 365d, so that the drive's data gets old (needs
-    /// retention.retry in the profile or with --set)
+    /// Time without power afterwards, such as 365d, which ages the data (needs retention.retry in
+    /// the profile or with --set)
     #[arg(long, value_name = "TIME")]
     pub stored_for: Option<String>,
     /// Change a parameter of the profile; may be repeated
@@ -72,7 +73,7 @@ pub struct PreconditionArguments {
     /// File to save the drive in
     #[arg(short, long, value_name = "PATH")]
     pub output: PathBuf,
-    /// Replace the saved drive that is there; nothing else is replaced
+    /// Replace an existing saved drive; other files are never replaced
     #[arg(long)]
     pub force: bool,
     /// Random seed.
@@ -105,11 +106,12 @@ pub enum PreconditionCache {
 /// Actions with power cuts.
 #[derive(Debug, Subcommand)]
 pub enum PowerCut {
-    /// Try every cut of short histories on a small drive of a profile's kind
+    /// Try every power cut of short histories on a small drive of a profile's kind
     ///
-    /// Power is cut wherever a program or an erase begins or is over, and between each two of
-    /// these, and again while the drive recovers. Afterwards all that was flushed or written with
-    /// FUA has to be there, and each unit to be old or new. When that is not so, the shortest history that shows it is printed.
+    /// Power is cut at the beginning and the end of each program and erase, between each two of
+    /// these moments, and again while the drive recovers. Afterwards all that was flushed or
+    /// written with FUA has to be there, and each mapping unit has to hold its old or its new data.
+    /// Otherwise the shortest history that shows the failure is printed.
     #[command(after_help = EXPLORE_EXAMPLES)]
     Explore(ExploreArguments),
 }
@@ -117,8 +119,8 @@ pub enum PowerCut {
 /// Arguments of `power-cut explore`.
 #[derive(Args, Debug)]
 pub struct ExploreArguments {
-    /// The drive: a simulated one (sim:PROFILE), with changes. A drive of a few hundred units with
-    /// its mechanisms is cut from power, not one of its size
+    /// The drive: a simulated one (sim:PROFILE), with changes. The cuts are tried on a drive of a
+    /// few hundred mapping units with the same mechanisms, not on one of its size
     #[arg(default_value = "sim:", add = ArgValueCompleter::new(Simulated))]
     pub target: String,
     /// File with the history; without it, random ones are tried
@@ -127,7 +129,7 @@ pub struct ExploreArguments {
     /// Number of random histories
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub histories: u32,
-    /// Requests of each
+    /// Requests in each random history
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub requests: u32,
     /// Random seed.
@@ -139,7 +141,7 @@ pub struct ExploreArguments {
     /// Have the drive answer flush and FUA at once, durable or not
     #[arg(long)]
     pub lie_about_flush: bool,
-    /// Plant a mistake in the drive, to see that it is found
+    /// Inject a defect into the drive, to see that it is found
     #[arg(long, value_enum, value_name = "MISTAKE")]
     pub fault: Option<FaultName>,
     /// Write the shortest history that breaks a rule to this file
@@ -155,11 +157,11 @@ pub struct ExploreArguments {
 pub enum FaultName {
     /// Recovery takes the copy that comes last on the flash, not the newest
     IgnoreNumbers,
-    /// Recovery takes what it cannot read for erased
+    /// Recovery treats as erased what it cannot read
     ForgetUnreadable,
-    /// Recovery does not look at the records of trims
+    /// Recovery ignores the records of trims
     ForgetTrims,
-    /// Recovery does not look at the table of bad blocks (needs wear.life)
+    /// Recovery ignores the table of bad blocks (needs wear.life)
     ForgetBadBlocks,
     /// Recovery does not write again what capacitors saved
     ForgetSaved,

@@ -17,8 +17,8 @@ Examples:
 pub(super) const DOCTOR_EXAMPLES: &str = "\
 Without --fix nothing is changed, and without --proof nothing is written.
 
-Exit codes: 0 nothing to say, 10 a notice at worst, 11 a warning, 12 a problem;
-below 10 and 130 as everywhere. What is unknown does not count.
+Exit codes: 0 nothing found, 10 a notice at worst, 11 a warning, 12 a problem;
+below 10 and 130 as for every command. Unknown outcomes do not count.
 
 Examples:
   ssdlab doctor
@@ -27,10 +27,10 @@ Examples:
           one file system, with the drives below it
   ssdlab doctor --json
   ssdlab doctor --capture machine.tar.gz
-          all that was looked at, to be looked at elsewhere
+          a copy of all that the checks read, to examine it elsewhere
   ssdlab doctor --from machine.tar.gz
   ssdlab doctor /home --proof
-          with a file that is written, deleted, trimmed and looked for
+          also tests TRIM, with a file that is written, deleted and trimmed
   ssdlab doctor --fix automatic-trim
   ssdlab doctor --undo";
 
@@ -58,25 +58,25 @@ pub struct DoctorArguments {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Show what is fine in full, too
+    /// Show checks that are fine in full, too
     #[arg(long)]
     pub all: bool,
     /// Look at a machine that was captured instead of this one
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,
-    /// Write all that is looked at to a file (.tar.gz), or to stdout with '-', and say no more. It
-    /// holds names, serial numbers and mount points of this machine
+    /// Write everything that the checks read to a file (.tar.gz), or to stdout with '-', and print
+    /// no verdicts. It holds names, serial numbers and mount points of this machine
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from", "json", "all", "prometheus"])]
     pub capture: Option<PathBuf>,
     /// Also write the outcomes and the figures of drives to a file for Prometheus' textfile collector
     #[arg(long, value_name = "FILE")]
     pub prometheus: Option<PathBuf>,
-    /// Also put it to the test: write a file to the target's file system, delete it, trim, and
-    /// look for it below the file system (needs root)
+    /// Also test TRIM: write a file to the target's file system, delete it, trim, and look for its
+    /// data below the file system (needs root)
     #[arg(long, requires = "target", conflicts_with_all = ["from", "capture"])]
     pub proof: bool,
-    /// Mend what a check has found, where that can be taken back: trim (USB bridges),
-    /// automatic-trim, atime, barriers or swappiness. What changes is shown first
+    /// Fix what a check has found: trim (USB bridges), automatic-trim, atime, barriers or
+    /// swappiness. The changes are shown first, and --undo reverts them
     #[arg(
         long,
         value_name = "CHECK",
@@ -84,7 +84,7 @@ pub struct DoctorArguments {
         add = ArgValueCandidates::new(fixes)
     )]
     pub fix: Option<String>,
-    /// Take the newest fix back
+    /// Undo the newest fix
     #[arg(
         long,
         conflicts_with_all = ["target", "from", "capture", "fix", "proof", "json", "prometheus"]

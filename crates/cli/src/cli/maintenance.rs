@@ -15,16 +15,16 @@ Examples:
   ssdlab advise sim:,collection.policy=fifo --hot 80%:20% --spare 7%,28%
   ssdlab advise sim:micron-5200 --workload database.fio
   ssdlab advise /var/lib/postgresql --like sim:micron-5200
-          how to get the over-provisioning on the layers that are there";
+          also how to set it up on the layers of this machine";
 
 #[cfg(target_os = "linux")]
 pub(super) const REFRESH_EXAMPLES: &str = "\
-Without --yes on a terminal, what it would do is shown, and a question asked.
-Away from a terminal nothing is rewritten without --yes.
+On a terminal it shows what it would do and asks, unless --yes is given.
+Without a terminal it rewrites nothing without --yes.
 
-What lies on ext4 and btrfs is moved by the file system itself, while others go
-on writing to it. Anything else, and a block device, is written back to where
-it lies while its file system is frozen for moments, or not mounted.
+Files on ext4 and btrfs are moved by the file system itself, while programs go
+on writing to them. Other files, and block devices, are rewritten in place
+while their file system is frozen briefly, or not mounted.
 
 Examples:
   ssdlab refresh /var/lib/mysql/shop/orders.ibd --dry-run
@@ -40,11 +40,11 @@ Exit codes: 0 done, also when there was nothing to do; 3 refused, 4 cannot;
 /// Arguments of `advise`.
 #[derive(Args, Debug)]
 pub struct AdviseArguments {
-    /// The drive: a simulated one (sim:PROFILE), with changes; or a path or block device, whose
-    /// layers are looked at and nothing else
+    /// The drive: a simulated one (sim:PROFILE), with changes; or a path or block device, of which
+    /// only the layers are examined
     #[arg(default_value = "sim:", add = ArgValueCompleter::new(Operands))]
     pub drive: String,
-    /// The simulated drive whose figures stand for those of a path
+    /// Simulated drive that stands in for the one behind a path
     #[arg(
         long,
         value_name = "sim:PROFILE",
@@ -55,8 +55,8 @@ pub struct AdviseArguments {
     /// Amounts of over-provisioning to try, as shares of the flash [default: 7%,10%,15%,20%,28%,35%,50%]
     #[arg(long, value_name = "SHARES", value_delimiter = ',')]
     pub spare: Vec<String>,
-    /// Places of writes: share of the writes and share of the drive, at its beginning, that they go
-    /// to; uniform unless said (needs collection.policy=fifo)
+    /// Skew of the writes: share of the writes, and share of the drive, at its beginning, that
+    /// takes them (needs collection.policy=fifo) [default: uniform]
     #[arg(long, value_name = "WRITES:DRIVE")]
     pub hot: Option<String>,
     /// The workload: a job file of fio's, with one job that writes
@@ -72,13 +72,13 @@ pub struct AdviseArguments {
     /// Bytes of a request, such as 128K [default: those of the drive's mapping unit]
     #[arg(long, value_name = "LENGTH")]
     pub block_size: Option<String>,
-    /// Reads in a hundred requests
+    /// Reads as a percentage of the requests
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=99))]
     pub read_percent: u8,
     /// Requests in flight
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub depth: u32,
-    /// Erase cycles that the flash is good for [default: the profile's, or 1000]
+    /// Erase cycles that the flash is rated for [default: the profile's, or 1000]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub cycles: Option<u32>,
     /// Random seed.
@@ -107,26 +107,26 @@ pub struct RefreshArguments {
     /// Rewrite without asking
     #[arg(long, conflicts_with = "dry_run")]
     pub yes: bool,
-    /// Say what would be done, and do nothing of it. To know what fresh data reads like, two files
-    /// of 16 MiB may be written; they are gone afterwards
+    /// Show what would be done, and rewrite nothing. To measure how fast fresh data is read, two
+    /// files of 16 MiB may be written; they are removed afterwards
     #[arg(long)]
     pub dry_run: bool,
-    /// Read and write no more than this in a second, together, such as 50M
+    /// Limit of reads and writes together, in bytes a second, such as 50M
     #[arg(long, value_name = "LENGTH")]
     pub rate: Option<String>,
-    /// The longest that a file system may be frozen at a time
+    /// Longest single freeze of the file system
     #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = humantime::parse_duration)]
     pub max_freeze: std::time::Duration,
-    /// Go on where an earlier refresh was interrupted
+    /// Resume a refresh that was interrupted
     #[arg(long, conflicts_with = "all")]
     pub resume: bool,
     /// Rewrite everything, slow or not
     #[arg(long)]
     pub all: bool,
-    /// Also what snapshots or copies share, which then takes room of its own
+    /// Rewrite also data that snapshots or copies share, which then takes space of its own
     #[arg(long)]
     pub shared: bool,
-    /// Also a file with holes: the data between them; holes stay holes
+    /// Rewrite also a file with holes: only its data; holes stay holes
     #[arg(long)]
     pub sparse: bool,
     /// Rewrite in place while the file system is frozen (fsfreeze), also where the file system could
@@ -136,7 +136,7 @@ pub struct RefreshArguments {
     /// Amount of data that is judged and rewritten at a time
     #[arg(long, value_name = "LENGTH", default_value = "4M")]
     pub window: String,
-    /// Leave the drive to cool from this temperature on, in degrees Celsius
+    /// Temperature in degrees Celsius from which on the drive is left to cool
     #[arg(long, value_name = "DEGREES", default_value_t = ssdlab_refresh::health::TEMPERATURE_MAX)]
     pub heat: f64,
     /// Directory for journals [default: ssdlab/refresh in the user's state directory]

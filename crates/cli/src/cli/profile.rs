@@ -7,9 +7,9 @@ use ssdlab_units::text::{parse_duration, parse_length};
 use ssdlab_units::{ByteLength, Nanoseconds};
 
 pub(super) const NEW_EXAMPLES: &str = "\
-Random writes are those of a drive in use, as data sheets of drives for data
-centers have them. Client drives are rated for their cache: leave them out, and
-give the cache and what reviews measured beyond it.
+--random-write is the rate of a drive in use, as data sheets of data center
+drives give it. Client drives are rated for their cache: leave it out for them,
+and give the cache and the speed that reviews measured beyond it.
 
 Examples:
   ssdlab profile new 'Some NVMe 960' --capacity 960GB --sequential-read 6500 \\
@@ -86,32 +86,32 @@ pub struct NewProfileArguments {
     /// Interface of the drive
     #[arg(long, value_enum, default_value_t = Interface::Nvme)]
     pub interface: Interface,
-    /// Capacitors keep what is in the write buffer when power fails
+    /// Power-loss protection: capacitors save the write buffer when power fails
     #[arg(long)]
     pub power_loss_protection: bool,
-    /// Capacity of its cache of flash with one bit a cell, such as 113GB
+    /// Capacity of its pseudo-SLC cache, such as 113GB
     #[arg(long, value_name = "LENGTH", value_parser = length, requires = "cache_write")]
     pub cache: Option<ByteLength>,
     /// Speed of writes to that cache, in MB/s
     #[arg(long, value_name = "MB/S", requires = "cache")]
     pub cache_write: Option<f64>,
-    /// Drive writes per day that it is rated for
+    /// Rated drive writes per day (DWPD)
     #[arg(long, value_name = "TIMES", conflicts_with = "tbw")]
     pub dwpd: Option<f64>,
-    /// For how many years it is
+    /// Years that the DWPD are rated for
     #[arg(long, value_name = "YEARS", default_value_t = 5, requires = "dwpd", value_parser = clap::value_parser!(u16).range(1..=20))]
     pub warranty: u16,
-    /// Terabytes written (TBW) that it is rated for in all, such as 600TB
+    /// Rated terabytes written (TBW), such as 600TB
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub tbw: Option<ByteLength>,
-    /// Its DRAM, such as 1GiB; 0 if it has none [default: enough for all of the map]
+    /// Capacity of its DRAM, such as 1GiB; 0 if it has none [default: enough for all of the map]
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub dram: Option<ByteLength>,
-    /// The host's memory that a drive without DRAM keeps a part of its map in (HMB)
-    /// [default: 64M over NVMe, none over SATA]
+    /// Host memory buffer (HMB) for a part of the map of a drive without DRAM [default: 64M over
+    /// NVMe, none over SATA]
     #[arg(long, value_name = "LENGTH", value_parser = length, requires = "dram")]
     pub host_memory: Option<ByteLength>,
-    /// The file to make; else the profile is printed
+    /// File to write; without it the profile is printed
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }

@@ -37,7 +37,7 @@ Examples:
           as a run of 'job'; json+ has whole histograms, json only percentiles
   ssdlab run job mix.fio sim:toshiba-xg5
   ssdlab compare last~1 last
-          what fio has measured beside what the model says";
+          results of fio beside those of the model";
 
 /// Things that can be listed.
 #[derive(Debug, Subcommand)]
@@ -54,19 +54,19 @@ pub enum List {
         #[arg(long)]
         json: bool,
     },
-    /// The simulated drives, or every parameter of one with where it comes from
+    /// The simulated drives, or the parameters of one with their sources
     Profiles {
         /// Show the parameters of this one, or of a file such as ./my.toml
         #[arg(add = ArgValueCompleter::new(Profiles))]
         name: Option<String>,
-        /// Show all parameters, also those that it does not set; of the default profile where none is
-        /// named
+        /// Show all parameters, also those that the profile does not set; without a name, of the
+        /// default profile
         #[arg(long)]
         keys: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
-        /// Print the profile as a file, to begin your own with
+        /// Print the profile as TOML, to start your own from
         #[arg(long, conflicts_with_all = ["json", "keys"], requires = "name")]
         toml: bool,
     },
@@ -138,14 +138,14 @@ pub struct ImportArguments {
     /// Store of runs.
     #[command(flatten)]
     pub store: StoreArguments,
-    /// Do not keep it
+    /// Do not keep the report
     #[arg(long, conflicts_with = "store")]
     pub no_store: bool,
 }
 
 pub(super) const TRUTH_EXAMPLES: &str = "\
-Every figure that the project knows is run on its profile: published, model,
-error, and whether a number of the profile was fitted to it or nothing was.
+Every published figure that the project knows is simulated with its profile:
+published value, model, error, and whether the profile was fitted to it.
 
 Examples:
   ssdlab truth samsung-970-evo-500 intel-660p-1000 --html truth.html";
@@ -153,9 +153,9 @@ Examples:
 /// Arguments of `truth`.
 #[derive(Args, Debug)]
 pub struct TruthArguments {
-    /// Drives that figures are known of [default: all]
+    /// Drives with published figures [default: all]
     pub drives: Vec<String>,
-    /// A file of figures of your own (TOML); several times for several
+    /// File of figures of your own (TOML); may be repeated
     #[arg(long, value_name = "FILE")]
     pub file: Vec<PathBuf>,
     /// Random seed.

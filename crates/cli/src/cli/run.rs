@@ -45,8 +45,7 @@ Examples:
   ssdlab export latency 'D:\\new.dat' --set area=8G --format powershell \\
           -o latency.ps1
 
-A script refuses a device that is in use, and any other until its name was
-typed.";
+A script refuses a device that is in use, and asks for the name of any other.";
 
 /// Arguments of `run`.
 #[derive(Args, Debug)]
@@ -77,12 +76,12 @@ pub struct RunArguments {
     /// Do not keep this run
     #[arg(long, conflicts_with = "store")]
     pub no_store: bool,
-    /// Record the inside of simulated SSDs over the run: pictures of their blocks, for the page (--html,
-    /// 'ssdlab serve') and a few of them for the terminal
+    /// Record the state of the blocks of simulated SSDs over the run, for the page (--html, 'ssdlab
+    /// serve') and, at a few moments, for the terminal
     #[arg(long)]
     pub record_inside: bool,
-    /// Have the target created as a new file, which is removed at the end; without it, a path that is
-    /// not there is an error
+    /// Create the target as a new file, and remove it at the end; without this option, a path that
+    /// does not exist is an error
     #[arg(long)]
     pub create_file: bool,
     /// Go on where the file system has no direct I/O; the page cache is then measured as well
@@ -92,18 +91,18 @@ pub struct RunArguments {
     /// engine that its job names
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t = EngineArgument::Auto)]
     pub engine: EngineArgument,
-    /// Let the processors go to sleep while a real drive is measured, as they do without ssdlab; waking
-    /// up is then measured as if the drive had taken it
+    /// Let processors enter idle states while a real drive is measured, as they do without ssdlab;
+    /// the time to wake up then counts as the drive's latency
     #[arg(long)]
     pub let_processors_sleep: bool,
-    /// Agree that all that the block device holds is destroyed; it still has to be confirmed
+    /// Agree to destroy all data on the block device; it still has to be confirmed
     #[arg(long)]
     pub destroy_data: bool,
-    /// The serial or the path of the block device, once more, instead of typing it when asked
+    /// Serial or path of the block device, instead of typing it when asked
     #[arg(long, value_name = "SERIAL|PATH")]
     pub confirm: Option<String>,
-    /// Purge method used where the experiment begins with a new drive [default: a block device by
-    /// discard; a simulated drive is replaced by another from the factory, in no time]
+    /// Purge method used where the experiment begins with a new drive [default: discard for a block
+    /// device; a simulated drive is replaced by a new one, in no time]
     #[arg(long, value_enum, value_name = "HOW")]
     pub purge: Option<PurgeArgument>,
 }
@@ -128,15 +127,15 @@ pub enum EngineArgument {
 /// Purge methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum PurgeArgument {
-    /// By a discard of all of it
+    /// Discard of all of the drive
     Discard,
-    /// By a format that begins its map anew and erases nothing (simulated drives only)
+    /// Format that starts a new map and erases nothing (simulated drives only)
     Format,
-    /// By NVMe Format with user data erase (needs nvme-cli)
+    /// NVMe Format with user data erase (needs nvme-cli)
     NvmeFormat,
-    /// By ATA Security Erase (needs hdparm); it sets a password, which the erase takes away
+    /// ATA Security Erase (needs hdparm); it sets a password, which the erase removes
     AtaSecureErase,
-    /// Not at all: it is taken as it is
+    /// No purge: the drive is taken as it is
     None,
 }
 
@@ -151,7 +150,7 @@ pub struct ExportArguments {
     /// The form of the script
     #[arg(long, value_enum, default_value_t = ExportForm::Sh)]
     pub format: ExportForm,
-    /// Size of the target; must be given for a device, and is by default what the protocol needs for a file
+    /// Size of the target; required for a device, and for a file by default what the protocol needs
     #[arg(long, value_name = "SIZE")]
     pub capacity: Option<String>,
     /// Changes of the protocol.

@@ -65,8 +65,8 @@ pub struct Seed {
 /// Changes of a protocol.
 #[derive(Args, Debug)]
 pub struct ProtocolArguments {
-    /// Take seconds: the whole protocol on a simulated drive made small, where it follows the size of the
-    /// drive; a shortened one otherwise, and on real drives
+    /// Finish in seconds: the whole protocol on a smaller simulated drive, if its length follows
+    /// the capacity; otherwise, and on real drives, a shortened protocol
     #[arg(long)]
     pub quick: bool,
     /// Change a parameter of the protocol; may be repeated

@@ -18,8 +18,8 @@ version, profile, protocol, settings and seed: --resume makes only those that
 --out lacks, and the files it writes are the same to the bit.
 
 On real drives runs follow one another in random order, with rests between
-them. A block device needs --destroy-data and --confirm, and the gate of 'run'
-is passed before each run.
+them. A block device needs --destroy-data and --confirm, and is checked
+before each run as by 'run'.
 
 Examples:
   ssdlab sweep steady sim:,scale=1/64 --quick --vary spare=7%,15%,28% --seeds 2
@@ -41,8 +41,8 @@ pub struct SweepArguments {
     /// The drives, one or several [default: sim:]. Before them, for 'job' and 'replay', the file to run
     #[arg(value_name = "[FILE] [TARGET]", num_args = 0.., add = ArgValueCompleter::new(Operands))]
     pub operands: Vec<String>,
-    /// A key and its values; may be repeated, for all combinations. Where values contain commas, part them by
-    /// semicolons
+    /// Key and its values; may be repeated, for all combinations. Separate values that contain
+    /// commas by semicolons
     #[arg(
         long,
         value_name = "KEY=VALUE,...",
@@ -53,24 +53,24 @@ pub struct SweepArguments {
     /// Runs of each point, with the seeds from --seed on
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     pub seeds: u32,
-    /// Make so many points of all combinations, chosen as a Latin hypercube
+    /// Number of points to choose from all combinations, as a Latin hypercube
     #[arg(long, value_name = "N")]
     pub points: Option<usize>,
-    /// Draw the points at random instead
+    /// Choose the points at random instead
     #[arg(long, requires = "points")]
     pub random: bool,
-    /// Runs that are made at a time, on simulated drives [default: the processors there are]
+    /// Runs in parallel, on simulated drives [default: number of processors]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
     /// Keep the result of each run in this directory, and write sweep.json, runs.csv, means.csv and sweep.html
     /// to it
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Go on with the runs that --out holds already
+    /// Keep the runs that --out holds already, and make the others
     #[arg(long, requires = "out")]
     pub resume: bool,
-    /// Show this figure, by its name in runs.csv or that of its column; may be repeated [default: the columns of
-    /// the experiment's first table]
+    /// Figure to show, by its name in runs.csv or that of its column; may be repeated [default: the
+    /// columns of the experiment's first table]
     #[arg(long, value_name = "NAME")]
     pub measure: Vec<String>,
     /// Changes of the protocol.
