@@ -14,11 +14,11 @@ DISABLE = f"systemctl disable --now {TIMER};"
 # swappiness, its file, the units that are wanted, the calls; and words that have to be said.
 STEPS = {
     "swappiness-fine": (2, "60", "", "", "", "nothing to fix"),
-    "swappiness": (None, "10", ON, "", "", "takes it back"),
+    "swappiness": (None, "10", ON, "", "", "reverts it"),
     "swappiness-undone": (0, "60", "", "", "", "swappiness"),
     "timer-failed": (1, "60", "", "", ENABLE, "Failed to connect to bus"),
     "timer-failed-undone": (0, "60", "", "", DISABLE, "automatic-trim"),
-    "timer": (None, "60", "", TIMER, ENABLE, "takes it back"),
+    "timer": (None, "60", "", TIMER, ENABLE, "reverts it"),
     "timer-again": (2, "60", "", TIMER, "", "nothing to fix"),
     "timer-undone": (0, "60", "", "", DISABLE, "automatic-trim"),
     "nothing-undone": (2, "60", "", "", "", "nothing to take back"),

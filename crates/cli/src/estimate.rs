@@ -51,8 +51,8 @@ pub fn announce(
         terminal.note(&format!("This run writes {amount} in all, to {whereto}."));
         if plan.writing > Nanoseconds::ZERO {
             terminal.note(
-                "Some of that is written for a time, not up to an amount: it is more on a drive \
-                 that is faster than a short try has shown.",
+                "Some of that is written for a fixed time: it is more on a drive that is faster \
+                 than a short probe has shown.",
             );
         }
     }
@@ -93,7 +93,7 @@ pub fn announce_simulated(
             count => format!(", {} on {count} processors", approximate_duration(expected)),
         };
         let way_out = match shorter {
-            true => "; --quick takes the same protocol through a smaller drive of the same kind",
+            true => "; --quick runs the same protocol on a smaller drive of the same kind",
             false => "",
         };
         let text = format!(
@@ -167,15 +167,15 @@ fn duration_text(plan: &Plan, probed: Option<f64>) -> String {
     let rests = Duration::from(plan.rests);
     let speed = format!("{:.0} MB/s", bytes_per_second / 1e6);
     let basis = match probed {
-        Some(_) => format!("at the {speed} that a short try has shown"),
-        None => format!("assuming {speed}, for a short try has failed"),
+        Some(_) => format!("at the {speed} of a short probe"),
+        None => format!("assuming {speed}, since a short probe failed"),
     };
     let resting = if rests.is_zero() {
         String::new()
     } else {
-        format!(", {} of it rests", approximate_duration(rests))
+        format!(", {} of it at rest", approximate_duration(rests))
     };
-    let sooner = if plan.until_steady > 0 { ", less where it is steady sooner" } else { "" };
+    let sooner = if plan.until_steady > 0 { ", less if it is steady sooner" } else { "" };
     format!("It takes about {} {basis}{resting}{sooner}.", approximate_duration(whole))
 }
 
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn what_ends_when_it_is_steady_may_end_sooner() {
         let plan = Plan { reading: Nanoseconds::from_secs(60), until_steady: 1, ..Plan::default() };
-        assert!(duration_text(&plan, None).contains("less where it is steady sooner"));
+        assert!(duration_text(&plan, None).contains("less if it is steady sooner"));
     }
 
     #[test]
@@ -252,7 +252,7 @@ mod tests {
         let words = duration_text(&plan, Some(100e6));
         assert_eq!(
             words,
-            "It takes about 35s at the 100 MB/s that a short try has shown, 30s of it rests."
+            "It takes about 35s at the 100 MB/s of a short probe, 30s of it at rest."
         );
         assert!(duration_text(&plan, None).contains("assuming 400 MB/s"));
     }

@@ -90,7 +90,7 @@ impl OutputFile {
             let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
             first.starts_with(b"#") && first.ends_with(b", by ssdlab")
         };
-        refuse_foreign_file(path, "--hdr", "log of ssdlab's", is_log)?;
+        refuse_foreign_file(path, "--hdr", "latency log of ssdlab", is_log)?;
         OutputFile::reserve(path, "--hdr", "latencies.hlog")
     }
 
@@ -100,7 +100,7 @@ impl OutputFile {
             let mut lines = head.split(|byte| *byte == b'\n').take(4);
             lines.any(|line| line[..].windows(18).any(|part| part == b"Written by ssdlab "))
         };
-        refuse_foreign_file(path, "--output", "script of ssdlab's", is_script)?;
+        refuse_foreign_file(path, "--output", "script of ssdlab", is_script)?;
         OutputFile::reserve(path, "--output", "run.sh")
     }
 
@@ -110,7 +110,7 @@ impl OutputFile {
             let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
             first.starts_with(b"# ") && first.windows(12).any(|part| part == b": power cut ")
         };
-        refuse_foreign_file(path, "--output", "history of ssdlab's", is_history)?;
+        refuse_foreign_file(path, "--output", "history of ssdlab", is_history)?;
         OutputFile::reserve(path, "--output", "history.txt")
     }
 
@@ -145,7 +145,7 @@ impl Drop for OutputFile {
 /// Refuses to replace a file that does not hold ssdlab's metrics for Prometheus.
 pub fn refuse_foreign_metrics(path: &Path) -> Result<(), Failure> {
     let is_metrics = |head: &[u8]| head.starts_with(b"# HELP ssdlab_");
-    refuse_foreign_file(path, "--prometheus", "file of figures of ssdlab's", is_metrics)
+    refuse_foreign_file(path, "--prometheus", "metrics file of ssdlab", is_metrics)
 }
 
 /// Refuses to replace a plain file that is not empty and does not begin as a `kind` does.

@@ -81,7 +81,7 @@ impl<'a> CsvDirectory<'a> {
         };
         // Only files of ssdlab are replaced; `columns.csv` identifies a directory of them.
         let is_ours = |head: &[u8]| head.starts_with(csv::COLUMNS.as_bytes());
-        refuse_foreign_file(&path.join("columns.csv"), "--csv", "file of ssdlab's", is_ours)?;
+        refuse_foreign_file(&path.join("columns.csv"), "--csv", "table of ssdlab", is_ours)?;
         let directory =
             CsvDirectory { path, _made: CreatedDirectories::create(path).map_err(failed)? };
         // Create a file to see if that is possible: permission bits alone do not tell.
@@ -96,7 +96,7 @@ impl<'a> CsvDirectory<'a> {
             && let Some(other) = files.iter().find(|file| self.path.join(&file.name).exists())
         {
             let message = format!(
-                "--csv {}: {} is there, and not of ssdlab's; name a new directory",
+                "--csv {}: {} exists and was not written by ssdlab; name a new directory",
                 self.path.display(),
                 other.name
             );

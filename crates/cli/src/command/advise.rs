@@ -74,7 +74,11 @@ fn parse_load(arguments: &AdviseArguments) -> Result<Load, Failure> {
     let block_size =
         arguments.block_size.as_deref().map(parse_length).transpose().map_err(wrong)?;
     if block_size == Some(ByteLength::ZERO) {
-        return Err(Failure::usage("--block-size: a request has bytes".to_owned()));
+        return Err(Failure::usage(
+            "--block-size: a request of 0 bytes is not possible; give a \
+                                   length such as 4K"
+                .to_owned(),
+        ));
     }
     let pattern = match arguments.pattern {
         AdvisePattern::Random if block_size.is_none() => {
@@ -109,9 +113,9 @@ fn parse_over_provisioning(words: &[String]) -> Result<Vec<f64>, Failure> {
 /// Returns the steps that create over-provisioning on the given storage layers, in order.
 fn over_provisioning_steps(stack: Option<&Stack>) -> Vec<String> {
     let mut steps = vec![
-        "Save the data, and make the drive new (nvme format, ATA security erase, or blkdiscard of \
-         all of it): space that was ever written counts as used until it is trimmed; zeros do not \
-         help."
+        "Back up the data, and purge the drive (nvme format, ATA security erase, or blkdiscard of \
+         all of it): space that was ever written counts as used until it is trimmed; writing zeros \
+         does not help."
             .to_owned(),
     ];
     let all = stack.map(|stack| stack.top.self_and_below()).unwrap_or_default();
@@ -119,56 +123,55 @@ fn over_provisioning_steps(stack: Option<&Stack>) -> Vec<String> {
     let is_known = stack.is_some();
     if !is_known || has(|kind| matches!(kind, LayerKind::Nvme)) {
         steps.push(
-            "NVMe: make a smaller namespace where the controller manages them (nvme delete-ns, \
-             create-ns --nsze, attach-ns); the rest is the controller's for good."
+            "NVMe: make a smaller namespace, if the controller can manage namespaces (nvme \
+             delete-ns, create-ns --nsze, attach-ns); the rest stays with the controller."
                 .to_owned(),
         );
     }
     if !is_known || has(|kind| matches!(kind, LayerKind::Sata)) {
         steps.push(
-            "SATA: shrink what the drive shows with a host protected area (hdparm -N p<sectors>), \
+            "SATA: reduce the visible capacity with a host protected area (hdparm -N p<sectors>), \
              or leave the end unpartitioned."
                 .to_owned(),
         );
     }
     steps.push(
-        "Otherwise leave the end of the drive unpartitioned; of space that was used before, \
-         blkdiscard --offset and --length give it back."
+        "Otherwise leave the end of the drive unpartitioned; if it was used before, trim it with \
+         blkdiscard --offset and --length."
             .to_owned(),
     );
     if has(|kind| matches!(kind, LayerKind::Md { .. } | LayerKind::MapperRaid)) {
         steps.push(
-            "RAID: partition the members smaller before the array is made, and make it with \
-             --assume-clean on drives that are new, since its first synchronisation writes all of \
-             a member."
+            "RAID: make smaller partitions for the members first, and create the array with \
+             --assume-clean on drives that are new, since its first resync writes all of a member."
                 .to_owned(),
         );
     }
     if has(|kind| matches!(kind, LayerKind::Linear | LayerKind::Striped)) {
         steps.push(
-            "LVM: extents of the volume group that no volume has are over-provisioning once they were \
-             trimmed (issue_discards=1, or a volume over them, blkdiscard, and lvremove)."
+            "LVM: free extents of the volume group are over-provisioning once they were trimmed \
+             (issue_discards=1, or make a volume of them, blkdiscard, and lvremove)."
                 .to_owned(),
         );
     }
     if has(|kind| matches!(kind, LayerKind::Thin | LayerKind::ThinPool)) {
         steps.push(
-            "LVM thin: what the pool has not given out is over-provisioning; fstrim returns more."
+            "LVM thin: unallocated space of the pool is over-provisioning; fstrim returns more."
                 .to_owned(),
         );
     }
     if has(|kind| matches!(kind, LayerKind::Crypt)) {
         steps.push(
-            "Encryption: make the container over less than the drive, or allow it discards; without \
-             them the drive takes all of it for data."
+            "Encryption: make the container smaller than the drive, or allow it discards; without \
+             them the drive counts all of it as data."
                 .to_owned(),
         );
     }
     for layer in &all {
         if layer.is_drive() && layer.limits.takes_discards() == Some(false) {
             steps.push(format!(
-                "{} takes no discards here: nothing that was written is ever given back, so the \
-                 over-provisioning has to be made before the first write.",
+                "{} takes no discards here: space that was written never becomes free again, so \
+                 the over-provisioning has to be made before the first write.",
                 layer.name
             ));
         }
@@ -196,8 +199,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_step_is_always_to_make_the_drive_new() {
+    fn the_first_step_is_always_to_purge_the_drive() {
         let steps = over_provisioning_steps(None);
-        assert!(steps[0].contains("make the drive new") && steps.len() >= 4);
+        assert!(steps[0].contains("purge the drive") && steps.len() >= 4);
     }
 }

@@ -21,21 +21,21 @@ pub fn doctor(arguments: &DoctorArguments, terminal: &Terminal) -> Result<Exit, 
     let target = arguments.target.as_deref();
     if arguments.yes && arguments.fix.is_none() && !arguments.undo {
         return Err(Failure::usage(
-            "--yes agrees to a change, and without --fix or --undo there is none".to_owned(),
+            "--yes agrees to a change: give --fix or --undo with it".to_owned(),
         ));
     }
     if let Some(path) = &arguments.prometheus {
         refuse_foreign_metrics(path)?;
     }
     if let Some(path) = &arguments.capture {
-        refuse_foreign_file(path, "--capture", "machine that was captured", |_| {
+        refuse_foreign_file(path, "--capture", "captured machine", |_| {
             Captured::open(path).is_ok()
         })?;
         return capture(path, target, terminal);
     }
     #[cfg(not(target_os = "linux"))]
     if arguments.undo || arguments.fix.is_some() {
-        let message = "only what was found on Linux is mended".to_owned();
+        let message = "--fix and --undo work on Linux only".to_owned();
         return Err(Failure::new(Exit::Unsupported, anyhow::Error::msg(message)));
     }
     #[cfg(target_os = "linux")]
@@ -88,8 +88,9 @@ fn capture(path: &Path, target: Option<&str>, terminal: &Terminal) -> Result<Exi
     }
     ssdlab_rundir::write_atomic_with(path, true, |file| captured.write(file)).map_err(failed)?;
     terminal.note(&format!(
-        "Written to {}, for you alone to read. It holds names, serial numbers, mount points, /etc/fstab \
-         and what cron is told of fstrim: look through it before giving it away (tar -xOzf {0} \
+        "Wrote {}, which only you can read. It holds names, serial numbers, mount points, \
+         /etc/fstab and cron's lines about fstrim: look through it before sharing it (tar -xOzf \
+         {0} \
          capture.json).",
         path.display()
     ));

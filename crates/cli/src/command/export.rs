@@ -42,13 +42,13 @@ pub fn export(arguments: &ExportArguments, terminal: &Terminal) -> Result<(), Fa
     let name = experiment.name();
     if script.space >= LARGEST_FILE {
         return Err(Failure::usage(format!(
-            "{name} uses the whole of its drive: how large may the file be? --capacity BYTES"
+            "{name} fills its drive: give the size of the file with --capacity BYTES"
         )));
     }
     let text = script.render(form).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
     if script.tag.text().is_none() {
-        let message = "the settings are too long or too odd for a description of fio's: results can \
-                     be imported as jobs, but not as a run of the experiment";
+        let message = "the settings do not fit into the description of a fio job: results can be \
+                       imported as jobs, but not as a run of the experiment";
         terminal.warn(&[message.to_owned()], "set fewer of them");
     }
     match &arguments.output {
@@ -66,7 +66,7 @@ fn script_target(arguments: &ExportArguments) -> Result<ScriptTarget, Failure> {
     let name = &arguments.target;
     if name.starts_with("sim:") || name.contains("(sim:") {
         return Err(Failure::usage(format!(
-            "{name}: a simulated drive is nowhere but here; name a device or a file of the other \
+            "{name}: a simulated drive exists only in ssdlab; name a device or a file of the other \
              machine"
         )));
     }
@@ -81,7 +81,8 @@ fn script_target(arguments: &ExportArguments) -> Result<ScriptTarget, Failure> {
         (None, false) => LARGEST_FILE,
         (None, true) => {
             return Err(Failure::usage(format!(
-                "{name}: how large is it? --capacity BYTES (blockdev --getsize64, or diskinfo)"
+                "{name}: give its size with --capacity BYTES (blockdev --getsize64 or diskinfo \
+                 shows it)"
             )));
         }
     };

@@ -27,7 +27,7 @@ pub fn layers(arguments: &LayersArguments, terminal: &Terminal) -> Result<(), Fa
         return terminal.print(&super::json(&Layers { schema: "ssdlab.layers/1", stacks }));
     }
     if stacks.is_empty() {
-        terminal.note("No file system here lies on a block device that can be seen.");
+        terminal.note("No file system on a visible block device was found.");
     }
     let ascii = arguments.ascii || terminal.ascii;
     let trees: Vec<String> = stacks.iter().map(|stack| stack.to_text(ascii)).collect();

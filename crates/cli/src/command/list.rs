@@ -18,7 +18,7 @@ const TARGET_CHANGES: [(&str, &str); 4] = [
     ("trim=off", "a drive that ignores TRIM"),
     (
         "spare=28%",
-        "over-provisioning as a share of the physical capacity; what can be written follows",
+        "over-provisioning as a share of the physical capacity; the usable capacity follows",
     ),
     ("spare_of_logical=7%", "the same, as a share of the logical capacity"),
     ("scale=1/64", "a smaller drive with the same rates, latencies and shares"),
@@ -221,13 +221,15 @@ fn parameters(name: &str, all: bool, as_json: bool, terminal: &Terminal) -> Resu
         .collect();
     let table = lay_out(&heads, &rows, terminal);
     terminal.print(&format!("{}: {}\n\n{table}", profile.name(), profile.summary()))?;
-    terminal
-        .note(&format!("\nChange one in the target: sim:{name},flash.page_read=60us. Besides:"));
+    terminal.note(&format!("\nChange one in the target: sim:{name},flash.page_read=60us. Also:"));
     for (change, meaning) in TARGET_CHANGES {
         terminal.note(&format!("  {change:<20} {meaning}"));
     }
     if !all {
-        terminal.note("--keys says what each parameter is, and shows those that it does not set.");
+        terminal.note(
+            "--keys explains each parameter, and shows those that the profile does not \
+                       set.",
+        );
     }
     Ok(())
 }
@@ -279,7 +281,7 @@ fn stacks(as_json: bool, terminal: &Terminal) -> Result<(), Failure> {
     terminal.print(text.trim_end_matches('\n'))?;
     terminal.print("\n")?;
     terminal.note(
-        "\nWrite the members between parentheses, parted by ';', and options behind them:\n\
+        "\nWrite the members in parentheses, separated by ';', and options after them:\n\
          'raid1(sim:toshiba-xg5,spare=28%;sim:toshiba-xg5),sync=none'. Members may be stacks.",
     );
     Ok(())

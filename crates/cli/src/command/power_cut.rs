@@ -21,8 +21,8 @@ pub fn power_cut(arguments: &ExploreArguments, terminal: &Terminal) -> Result<Ex
     let target = &arguments.target;
     let Target::Simulated { name, profile } = Target::seeded(target, arguments.seed.number)? else {
         return Err(Failure::usage(format!(
-            "'{target}' is not a new simulated drive, and only from such power can be cut; name a \
-             profile, as in sim:toshiba-xg5"
+            "'{target}' is not a new simulated drive, which power cuts need; name a profile, as in \
+             sim:toshiba-xg5"
         )));
     };
     let request = Request {
@@ -97,7 +97,7 @@ fn exploration_text(exploration: &Exploration, arguments: &ExploreArguments) -> 
         text.push_str("          answers flush and FUA at once, durable or not\n");
     }
     if let Some(fault) = &exploration.fault {
-        let _ = writeln!(text, "          with a mistake planted: {fault}");
+        let _ = writeln!(text, "          with an injected defect: {fault}");
     }
     if exploration.cuts > 0 {
         let what = match (&arguments.history, exploration.histories) {
@@ -110,8 +110,8 @@ fn exploration_text(exploration: &Exploration, arguments: &ExploreArguments) -> 
         };
         let _ = writeln!(
             text,
-            "Tried     {what}: {} cuts,\n          wherever a program or an erase begins or is over, and \
-             between each\n          two; each time once more after further writes; and {} cuts\n          \
+            "Tried     {what}: {} cuts,\n          at the beginning and end of each program and \
+             erase, and between each\n          two; each time once more after further writes; and {} cuts\n          \
              more while the drive recovered from one of these",
             exploration.cuts, exploration.cuts_in_recovery
         );
@@ -176,12 +176,12 @@ fn failure_text(
     if let Some(after) = broken.cut_again_after_ns {
         let _ = writeln!(
             text,
-            "       power is back, and cut again after {}, while the drive recovers",
+            "       power returns, and is cut again after {}, while the drive recovers",
             Nanoseconds::new(after)
         );
     }
     if broken.went_on {
-        text.push_str("       the drive is opened again, and still right; then\n");
+        text.push_str("       the drive is opened again, and its data is still right; then\n");
         let units = exploration.drive.logical_units;
         for (unit, number) in [0, units / 2, units - 1].iter().zip(broken.history.len() + 1..) {
             let _ = writeln!(text, "  {number:3}  write unit {unit}, at once");

@@ -137,8 +137,8 @@ pub fn run(arguments: &RunArguments, terminal: &Terminal) -> Result<(), Failure>
     let mut request = RunRequest::new(arguments)?;
     if arguments.record_inside && matches!(request.target, Target::Path(_)) {
         return Err(Failure::usage(
-            "--record-inside takes pictures of a simulated SSD; a real one does not show its inside. \
-             Leave it out, or name a simulated drive (sim:PROFILE)"
+            "--record-inside records the blocks of a simulated SSD, which a real one does not \
+             show; leave it out, or name a simulated drive (sim:PROFILE)"
                 .to_owned(),
         ));
     }

@@ -27,7 +27,7 @@ pub fn serve(arguments: &ServeArguments, terminal: &Terminal) -> Result<(), Fail
     let listen = arguments.listen;
     if !listen.ip().is_loopback() && given.is_none() {
         let message = format!(
-            "other machines can reach {listen}, so that the page needs a token: give it with \
+            "other machines can reach {listen}, so the page needs a token: give it with \
              --token-file or {TOKEN_VARIABLE}"
         );
         return Err(Failure::new(Exit::Refused, anyhow::Error::msg(message)));
@@ -90,7 +90,8 @@ fn token(arguments: &ServeArguments) -> Result<Option<Token>, Failure> {
     };
     let wrong = || {
         Failure::usage(format!(
-            "the token in {from} is to have {MIN_TOKEN_LENGTH} characters or more: letters, digits, '-', \
+            "the token in {from} must have {MIN_TOKEN_LENGTH} characters or more: letters, digits, \
+             '-', \
              '_' and '.'; 'openssl rand -hex 16' makes one"
         ))
     };
@@ -104,7 +105,7 @@ fn read_token(path: &Path) -> Result<String, Failure> {
     if std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(path).map_err(cannot)?) & 0o077 != 0
     {
         let message =
-            format!("others can read {0}: 'chmod 600 {0}' keeps it to you", path.display());
+            format!("other users can read {0}: 'chmod 600 {0}' prevents that", path.display());
         return Err(Failure::new(Exit::Refused, anyhow::Error::msg(message)));
     }
     std::fs::read_to_string(path).map_err(cannot)
@@ -114,16 +115,14 @@ fn read_token(path: &Path) -> Result<String, Failure> {
 fn parse_every(words: &[String]) -> Result<Option<Duration>, Failure> {
     let [time, what] = words else { return Ok(None) };
     if what != "doctor" {
-        let message = format!("--every {time} {what}: 'doctor' is all that can be done so often");
+        let message = format!("--every {time} {what}: only 'doctor' can be scheduled");
         return Err(Failure::usage(message));
     }
     let interval = humantime::parse_duration(time).map_err(|error| {
         Failure::usage(format!("--every {time}: {error}; write it as 1d or 6h"))
     })?;
     if interval < MIN_RECORD_INTERVAL {
-        return Err(Failure::usage(format!(
-            "--every {time}: drives are asked once a minute at most"
-        )));
+        return Err(Failure::usage(format!("--every {time}: the shortest interval is 1m")));
     }
     Ok(Some(interval))
 }

@@ -80,7 +80,7 @@ pub fn sweep(arguments: &SweepArguments, terminal: &Terminal) -> Result<Exit, Fa
     progress.finish();
     if let Err(why) = sweep.select_figures(&arguments.measure) {
         // The runs are kept even if the choice of a figure is wrong.
-        terminal.warn(&[format!("--measure: {why}")], "the figures are chosen by rule");
+        terminal.warn(&[format!("--measure: {why}")], "the default figures are shown");
     }
     let circumstances = ReportContext {
         started,
@@ -171,9 +171,8 @@ fn refuse_unused_consent(design: &Design, arguments: &SweepArguments) -> Result<
         return Ok(());
     }
     Err(Failure::usage(
-        "--destroy-data and --confirm are for a block device, and none is among the targets; leave them \
-         out"
-        .to_owned(),
+        "--destroy-data and --confirm need a block device among the targets; leave them out"
+            .to_owned(),
     ))
 }
 
@@ -195,7 +194,7 @@ impl RealOpener {
         };
         if kind == TargetKind::Device && arguments.destroy_data && arguments.confirm.is_none() {
             return Err(Failure::usage(
-                "a sweep passes the gate before each run, so that it cannot ask each time; give the \
+                "a sweep checks the device before each run, and cannot ask each time; give the \
                  device's serial or path with --confirm"
                     .to_owned(),
             ));
@@ -323,8 +322,8 @@ fn deliver(
     let failed = sweep.failed().count();
     let (_, all) = sweep.counts();
     let way_out = match arguments.out.as_deref() {
-        Some(_) => "; the same command with --resume goes on",
-        None => "; with --out DIR, --resume could go on",
+        Some(_) => "; the same command with --resume continues it",
+        None => "; with --out DIR, --resume could continue it",
     };
     let ended = match (sweep.interrupted, failed) {
         (true, _) => Err(Failure::new(

@@ -247,7 +247,7 @@ fn rounds_that_a_script_ran_in_one_go_are_judged_when_they_are_imported() {
     let place = Place::new();
     let target = place.path("new.dat");
     let export = ["export", "overprovision", target.to_str().unwrap()];
-    place.run(&export).fails(2, &["how large may the file be", "--capacity"]);
+    place.run(&export).fails(2, &["give the size of the file", "--capacity"]);
     let short = ["area=80GB", "time=1s", "limit=2s"].map(|set| ["--set", set]).concat();
     let whole = ["--capacity", "128M", "-o", "script.sh"];
     place.run(&[&export[..], &short, &whole].concat()).with_code(0);
@@ -299,7 +299,7 @@ fn what_a_script_cannot_be_made_of_is_said() {
         .run(&["export", "barrier", "/dev/sdx", "--capacity", "32G"])
         .fails(4, &["fio alone cannot"]);
     place.run(&["export", "blocksize", "/dev/sdx"]).fails(2, &["--capacity"]);
-    place.run(&["export", "blocksize", "sim:"]).fails(2, &["nowhere but here"]);
+    place.run(&["export", "blocksize", "sim:"]).fails(2, &["exists only in ssdlab"]);
     let latency = ["export", "latency", "/dev/sdx", "--capacity", "32G", "--format"];
     place.run(&[&latency[..], &["fio"]].concat()).fails(2, &["--format sh"]);
     let script = place.run(&[&latency[..], &["powershell"]].concat()).with_code(0).stdout;

@@ -541,13 +541,17 @@ fn what_would_be_open_to_others_is_refused() {
         std::fs::set_permissions(&file, mode).unwrap();
     };
     mode(0o644);
-    fails(&["--listen", "0.0.0.0:0", "--token-file", &file], 3, &["others can read", "chmod 600"]);
+    fails(
+        &["--listen", "0.0.0.0:0", "--token-file", &file],
+        3,
+        &["other users can read", "chmod 600"],
+    );
     let short = place.file("short", "0123456789");
     std::fs::set_permissions(&short, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     fails(&["--token-file", &short], 2, &["16 characters or more"]);
     fails(&["--token-file", "nowhere"], 2, &["cannot read nowhere"]);
-    fails(&["--every", "1d", "fragmentation"], 2, &["'doctor' is all"]);
-    fails(&["--every", "1s", "doctor"], 2, &["once a minute"]);
+    fails(&["--every", "1d", "fragmentation"], 2, &["only 'doctor'"]);
+    fails(&["--every", "1s", "doctor"], 2, &["shortest interval"]);
     fails(&["--from", "nowhere.tar.gz"], 2, &["nowhere.tar.gz"]);
     mode(0o600);
     let serving = Serving::start(&place, &["--token-file", &file]);

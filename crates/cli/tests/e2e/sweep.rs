@@ -181,7 +181,7 @@ fn what_is_wrong_is_said_before_anything_runs() {
     wrong(&["--seeds", "1"], &["nothing is varied"]);
     wrong(&["--vary", "spare=0%,99%"], &["none of the points can be run", "above 0%"]);
     wrong(&["--vary", "spare=7%,8%", "--points", "0"], &["--points 0"]);
-    wrong(&["--vary", "spare=7%,8%", "--destroy-data"], &["none is among the targets"]);
+    wrong(&["--vary", "spare=7%,8%", "--destroy-data"], &["need a block device among the targets"]);
     let many: Vec<String> = (1..400).map(|it| it.to_string()).collect();
     let depth = format!("depth={}", many.join(","));
     let blocks = format!("flash.page_read={}", many.join(","));

@@ -24,9 +24,9 @@ pub fn fix(
     let changes: String = fix.changes.iter().map(Change::describe).collect();
     ask_consent("This is going to be changed:", &changes, yes, terminal)?;
     fix.apply(&system)?;
-    terminal.note("Done. 'ssdlab doctor --undo' takes it back.");
+    terminal.note("Done. 'ssdlab doctor --undo' reverts it.");
     for command in &fix.then {
-        terminal.note(&format!("It holds from the next start on; now, without one: {command}"));
+        terminal.note(&format!("It takes effect at the next boot; to apply it now: {command}"));
     }
     Ok(())
 }
@@ -35,14 +35,14 @@ pub fn fix(
 pub fn undo(yes: bool, terminal: &Terminal) -> Result<Exit, Failure> {
     let system = SystemRoot::of_this_machine();
     let last = fix::newest_fix(&system)?;
-    let head = format!("The fix of {} is going to be taken back:", last.check);
+    let head = format!("The fix of {} is going to be undone:", last.check);
     // Changes are undone in reverse order.
     let changes: String = last.changes.iter().rev().map(Change::describe_undo).collect();
     ask_consent(&head, &changes, yes, terminal)?;
     let undone = fix::undo(&system)?;
     match undone.left.is_empty() {
-        true => terminal.note("It is as it was."),
-        false => terminal.note(&format!("It is as it was, but {}.", undone.left.join("; "))),
+        true => terminal.note("The fix was undone."),
+        false => terminal.note(&format!("The fix was undone, but {}.", undone.left.join("; "))),
     }
     Ok(Exit::Done)
 }
@@ -60,7 +60,7 @@ fn ask_consent(head: &str, changes: &str, yes: bool, terminal: &Terminal) -> Res
     let _ = write!(stderr, "{head}\n{changes}");
     if !io::stdin().is_terminal() {
         return Err(Failure::usage(
-            "nobody can be asked, as stdin is no terminal: agree with --yes".to_owned(),
+            "cannot ask, because stdin is not a terminal: agree with --yes".to_owned(),
         ));
     }
     let _ = write!(stderr, "Go on? [y/N] ");

@@ -34,7 +34,7 @@ pub fn prove(diagnosis: &mut Diagnosis, terminal: &Terminal) -> Result<(), Failu
     }
     // The first finding is the verdict of the experiment.
     let Some(finding) = outcome.report.findings.first() else {
-        let message = "trim-check has found nothing at all".to_owned();
+        let message = "trim-check reported no finding".to_owned();
         return Err(Failure::new(Exit::Failed, anyhow::Error::msg(message)));
     };
     let proof = match finding.code.as_str() {
@@ -61,7 +61,7 @@ fn run(directory: &Path, terminal: &Terminal) -> Result<Outcome, Failure> {
     let plan = experiment.plan(&settings, &drive.description())?;
     drive.prepare(plan.space).map_err(LabError::from)?;
     terminal.note(&format!(
-        "Writing a file to {}, deleting it, trimming, and looking at where it lay: some seconds.",
+        "Writing a file to {}, deleting it, trimming, and reading its old place: some seconds.",
         directory.display()
     ));
     let mut progress = Progress::new(terminal, interrupt, None);
