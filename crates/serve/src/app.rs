@@ -117,7 +117,7 @@ async fn check_access(State(app): Shared, request: Request, next: Next) -> Respo
     match app.access.check(&method, headers, is_token_page || is_asset) {
         Err(Refusal::Host) => Problem::new(
             StatusCode::MISDIRECTED_REQUEST,
-            "this server does not answer under that name; 'ssdlab serve --name' gives it another one",
+            "this server does not answer to that host name; add it with 'ssdlab serve --name'",
         )
         .into_response(),
         Err(Refusal::Origin) => Problem::new(
@@ -128,9 +128,12 @@ async fn check_access(State(app): Shared, request: Request, next: Next) -> Respo
         .into_response(),
         Err(Refusal::Token) => pages::token::token_required(&request).into_response(),
         Ok(()) if matches!(method, Method::GET | Method::HEAD) => next.run(request).await,
-        Ok(()) => tokio::time::timeout(CHANGE_TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
-            Problem::new(StatusCode::REQUEST_TIMEOUT, "the request took too long").into_response()
-        }),
+        Ok(()) => {
+            tokio::time::timeout(CHANGE_TIMEOUT, next.run(request)).await.unwrap_or_else(|_| {
+                Problem::new(StatusCode::REQUEST_TIMEOUT, "the request took too long")
+                    .into_response()
+            })
+        }
     }
 }
 

@@ -91,7 +91,8 @@ impl View {
                                 button type="submit" { "Forget the token" }
                             }
                         } @else {
-                            p { "Only reading. " a href="/token" { "Give the token" } " to change things." }
+                            p { "Read-only. " a href="/token" { "Give the token" }
+                                " to make changes." }
                         }
                     }
                 }

@@ -36,8 +36,8 @@ pub(crate) struct RunRequest {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(
-        "{0:?} is no simulated drive with a built-in profile: only those are run from the page. \
-         'ssdlab run' in a terminal takes files, saved drives and real drives"
+        "{0:?} is no simulated drive with a built-in profile: only those can be started from the \
+         page. 'ssdlab run' in a terminal takes files, saved drives and real drives"
     )]
     NotSimulated(String),
     #[error(

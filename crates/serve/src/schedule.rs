@@ -35,7 +35,7 @@ pub(crate) async fn record_figures(
 /// Records the figures if that is due; returns the time until it is due again.
 fn record_if_due(app: &App, every: Duration) -> Result<Duration, String> {
     let failed =
-        |error: &dyn std::error::Error| format!("wear and temperature were not noted: {error}");
+        |error: &dyn std::error::Error| format!("wear and temperature were not recorded: {error}");
     let mut store = Store::open(&app.store).map_err(|error| failed(&error))?;
     let last = store.drive_figures_time().map_err(|error| failed(&error))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -251,7 +251,7 @@ fn an_experiment_is_started_watched_and_stopped() {
     let mut lines = BufReader::new(watcher).lines().map(Result::unwrap);
     let mut next = |begin: &str| lines.find(|line| line.starts_with(begin)).unwrap();
     next("event: message");
-    assert!(next("data: ").contains("goes on"));
+    assert!(next("data: ").contains("is running"));
     serving.post(&format!("{page}/stop"), "").with(303);
     next("event: over");
     assert!(next("data: ").contains("/runs/1"));
@@ -508,7 +508,7 @@ fn a_token_that_was_given_is_asked_for_everywhere() {
     command.env("SSDLAB_RUN", run_directory(&place)).env("SSDLAB_TOKEN", TOKEN);
     let serving = Serving::of(&mut command);
     for path in ["/", "/runs/1", "/metrics", "/machine", "/experiments/1/events"] {
-        serving.get(path).with(401).says(&["takes the token", "type=\"password\""]);
+        serving.get(path).with(401).says(&["needs the token", "type=\"password\""]);
     }
     serving.get("/style.css").with(200);
     serving.get_with_token("/").with(200).says(&["1 run."]);

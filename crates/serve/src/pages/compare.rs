@@ -31,7 +31,7 @@ pub(crate) async fn compare(
         return Err(wrong("choose two runs or more, of one experiment, to compare them"));
     }
     if names.len() > MAX_COMPARED {
-        return Err(wrong("fifty runs are compared at most"));
+        return Err(wrong("at most fifty runs can be compared"));
     }
     let comparison = run_blocking(move || {
         let missing = || Problem::not_found("no runs are kept yet");

@@ -39,7 +39,7 @@ pub(crate) async fn list(State(app): Shared, headers: HeaderMap) -> PageResult {
                         @if *is_alive {
                             a href={ "/drives/" (record.pid) } { (record.place) }
                         } @else {
-                            (record.place) span.faint { " is left of a program that was killed" }
+                            (record.place) span.faint { " is stale: its program was killed" }
                         }
                         br; span.faint { (record.image.display()) }
                     }
@@ -75,7 +75,7 @@ pub(crate) async fn watch(
     let body = html! {
         p.faint { (record.image.display()) }
         div #live data-events=(events) aria-live="off" { (fragment) }
-        noscript { p.faint { "Load this page again to see how it goes." } }
+        noscript { p.faint { "Load this page again to see the progress." } }
     };
     Ok(view.page(&record.place, &body).into_response())
 }
@@ -96,7 +96,7 @@ pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> PageR
 fn status(record: &Record) -> Result<Value, Problem> {
     let line = control::ask(record, ControlRequest::Status)?;
     serde_json::from_str(&line)
-        .map_err(|_| Problem::not_found("the drive gave no answer that makes sense"))
+        .map_err(|_| Problem::not_found("the answer of the drive cannot be read"))
 }
 
 /// Returns a picture of the drive's blocks; `None` if its program is too old to give one.
@@ -163,7 +163,8 @@ impl History {
             p.meta {
                 span { (text("/profile")) } span { (gib(n("/capacity_bytes"))) }
                 span { "attached for " (approximate_duration(n("/attached_s"))) }
-                span { @if status["real_time"] == true { "in the drive's own time" } @else { "as fast as it can" } }
+                span { @if status["real_time"] == true { "with the drive's own latencies" } @else
+                    { "as fast as this machine can" } }
             }
             dl.figures {
                 div { dt { "Write amplification" }
@@ -173,7 +174,7 @@ impl History {
                 div { dt { "Host read" } dd { (gib(n("/counters/host_read_units") * unit)) } }
                 div { dt { "Trimmed" } dd { (gib(n("/counters/host_trim_units") * unit)) } }
                 div { dt { "Free blocks" } dd { (n("/free_blocks")) " of " (n("/blocks")) } }
-                div { dt { "Erases of a block" }
+                div { dt { "Erases per block" }
                     dd { (n("/wear/erases_min")) " to " (n("/wear/erases_max")) } }
             }
             @if let Some(seen) = seen {

@@ -34,7 +34,8 @@ pub(crate) async fn list(
     let others: Vec<&RunProcess> = others.collect();
     let body = html! {
         @if runs.is_empty() && others.is_empty() {
-            p { "Nothing is under way. What 'ssdlab run' does in a terminal is shown here, too." }
+            p { "No experiment is running. Those that 'ssdlab run' starts in a terminal appear \
+                 here, too." }
         }
         @if !runs.is_empty() || !others.is_empty() {
             ul.cards {
@@ -52,7 +53,7 @@ pub(crate) async fn list(
         section {
             h2 { "Start an experiment on a simulated drive" }
             @if view.may_change { (form(&fields)) } @else {
-                p { "That takes " a href="/token?to=/experiments" { "the token" } "." }
+                p { "That needs " a href="/token?to=/experiments" { "the token" } "." }
             }
         }
     };
@@ -86,7 +87,7 @@ fn form(fields: &Fields) -> Markup {
             datalist #profiles {
                 @for (name, _) in profile::embedded() { option value={ "sim:" (name) } {} }
             }
-            label { "Parameters that differ, NAME=VALUE on a line each "
+            label { "Parameters to change, one NAME=VALUE per line "
                 textarea name="settings" rows="2" spellcheck="false" { (or("settings", "")) } }
             label { "Seed "
                 input type="text" name="seed" value=(or("seed", "1")) inputmode="numeric" size="6"; }
@@ -120,7 +121,9 @@ pub(crate) async fn start(State(app): Shared, headers: HeaderMap, body: Bytes) -
     .await;
     match started {
         Err(problem) if problem.status.is_client_error() => {
-            let body = html! { (problem.sentences_markup()) section { h2 { "The order" } (form(&fields)) } };
+            let body = html! {
+                (problem.sentences_markup()) section { h2 { "Your request" } (form(&fields)) }
+            };
             Ok((problem.status, view.page("Not started", &body)).into_response())
         }
         other => other,
@@ -141,7 +144,7 @@ pub(crate) async fn stop(State(app): Shared, Path(pid): Path<String>) -> PageRes
 }
 
 fn unknown_experiment() -> Problem {
-    Problem::not_found("no experiment of that process is known")
+    Problem::not_found("no experiment with that process ID is known")
 }
 
 fn parse_pid(pid: &str) -> Result<u32, Problem> {
@@ -171,7 +174,9 @@ pub(crate) async fn watch(
                 p { button type="submit" { "Stop, and keep what was measured" } }
             }
         }
-        @if !fragment.is_final { noscript { p.faint { "Load this page again to see how it goes." } } }
+        @if !fragment.is_final {
+            noscript { p.faint { "Load this page again to see the progress." } }
+        }
     };
     Ok(view.page(&title, &body).into_response())
 }
@@ -192,7 +197,7 @@ pub(crate) async fn events(State(app): Shared, Path(pid): Path<String>) -> PageR
 
 /// Returns the error for more watchers than the limit.
 pub(super) fn too_many_watchers() -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many watch already")
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are watching already")
 }
 
 /// Returns fragments as server-sent events: `message` for one that may change, `over` for the last.
@@ -253,8 +258,8 @@ fn run_markup(run: &LiveRun) -> Markup {
         }
         @let series = run.series();
         @if series.is_empty() && run.state == RunState::Running {
-            p.faint { "Curves come when the drive has been measured for a while; workloads that run side \
-                       by side have none." }
+            p.faint { "Curves appear after the drive has been measured for a while; workloads that \
+                       run in parallel have none." }
         }
         @if let Some(blocks) = run.blocks.as_ref().filter(|_| run.state == RunState::Running) {
             (blocks::section(&picture(blocks), "as they were recorded last"))
@@ -302,7 +307,7 @@ fn stored_run(app: &App, started: &RunProcess) -> Result<Option<i64>, Problem> {
 
 fn state_markup(run: &LiveRun) -> Markup {
     match run.state {
-        RunState::Running => html! { "goes on" },
+        RunState::Running => html! { "is running" },
         RunState::Lost => html! { "ended without a report: its program was killed" },
         RunState::Kept(id) => html! { "has ended: " a href={ "/runs/" (id) } { "run " (id) } },
     }
@@ -310,7 +315,7 @@ fn state_markup(run: &LiveRun) -> Markup {
 
 fn ended_text(ended: Option<&ProcessResult>) -> &'static str {
     match ended.map(|ended| ended.code) {
-        None => "goes on",
+        None => "is running",
         Some(Some(0)) => "has ended",
         Some(Some(130)) => "was stopped, and kept what it had measured",
         Some(Some(_)) => "has failed",

@@ -25,7 +25,7 @@ pub(crate) async fn show(State(app): Shared, headers: HeaderMap) -> PageResult {
     let body = html! {
         p.meta { span { (diagnosis.machine.system) } span { (verdict_counts(&diagnosis)) } }
         @if !diagnosis.machine.is_root {
-            p.faint { "Not looked at by root, who would be told more." }
+            p.faint { "Not run as root, which can find out more." }
         }
         @for target in &diagnosis.targets {
             @let stack = Stack { target: target.target.clone(), top: target.layers.clone() };
@@ -46,8 +46,9 @@ pub(crate) async fn show(State(app): Shared, headers: HeaderMap) -> PageResult {
             h2 { "Wear and temperature over time" }
             @let series = history_curves(&figures);
             @if series.is_empty() {
-                p.faint { "Nothing was noted twice yet. " code { "ssdlab serve --every 1d doctor" }
-                    " notes wear and temperature each day." }
+                p.faint { "Fewer than two readings have been recorded. "
+                    code { "ssdlab serve --every 1d doctor" }
+                    " records wear and temperature each day." }
             }
         }
         (report_html::curves(&history_curves(&figures)))

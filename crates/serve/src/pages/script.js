@@ -60,7 +60,7 @@
   });
   source.addEventListener("error", () => {
     lost.textContent = source.readyState === EventSource.CLOSED
-      ? "This page does not change by itself any more: load it again."
+      ? "This page is no longer updated: load it again."
       : "The server does not answer. This is what it showed last.";
   });
 })();

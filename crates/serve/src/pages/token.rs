@@ -18,14 +18,14 @@ pub(crate) fn token_required(request: &Request) -> Response {
         true => request.uri().path_and_query().map_or("/", |it| it.as_str()),
         false => "/",
     };
-    let message = if is_reading { "Looking takes the token" } else { "A change takes the token" };
+    let message = if is_reading { "Reading needs the token" } else { "A change needs the token" };
     form_response(StatusCode::UNAUTHORIZED, message, to)
 }
 
 fn form_response(status: StatusCode, message: &str, to: &str) -> Response {
     let view = View { part: "", may_change: false };
     let body = html! {
-        p { (message) " that 'ssdlab serve' printed when it began, or that it was started with." }
+        p { (message) " that 'ssdlab serve' printed at its start, or was started with." }
         form.lines method="post" action="/token" {
             input type="hidden" name="to" value=(to);
             label { "Token " input type="password" name="token" autocomplete="off" required; }
@@ -39,7 +39,7 @@ fn form_response(status: StatusCode, message: &str, to: &str) -> Response {
 pub(crate) async fn accept_link(State(app): Shared, RawQuery(query): RawQuery) -> Response {
     let fields = Fields::of_query(query);
     match fields.non_empty("token") {
-        None => form_response(StatusCode::OK, "Changes take the token", fields.get("to")),
+        None => form_response(StatusCode::OK, "Changes need the token", fields.get("to")),
         Some(token) => set_cookie(&app, &token, fields.get("to")),
     }
 }
@@ -57,7 +57,7 @@ pub(crate) async fn accept_form(State(app): Shared, headers: HeaderMap, body: By
 
 fn set_cookie(app: &crate::app::App, token: &str, to: &str) -> Response {
     if !app.access.token.matches(token) {
-        return form_response(StatusCode::UNAUTHORIZED, "That was another token than the one", to);
+        return form_response(StatusCode::UNAUTHORIZED, "That token differs from the one", to);
     }
     // Redirect only to pages of this server: to a path, and not to '//host'.
     let path = to.split(['?', '#']).next().unwrap_or_default();

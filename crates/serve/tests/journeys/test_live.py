@@ -43,7 +43,7 @@ def test_a_run_is_started_and_its_curve_grows_to_the_end(place, visit):
     user.heading("steady on sim:toshiba-xg5,scale=1/32")
     page.evaluate(NOTE_POINTS)
     expect(page.get_by_role("progressbar")).to_be_visible()
-    user.sees("It goes on.")
+    user.sees("It is running.")
     page.locator("#live").get_by_role("link", name="run 7").wait_for(timeout=200_000)
     points = page.evaluate("window.points")
     # It came in several pieces, each longer than the one before, until it was full and was thinned out.
@@ -65,7 +65,7 @@ def test_an_order_that_cannot_be_carried_out_is_explained(place, visit):
     for label, wrong, words in (
         ("Drive:", "/dev/sda", "is no simulated drive"),
         ("Drive:", "sim:none-like-it", "is no simulated drive"),
-        ("Parameters that differ", "nonsense", "is no parameter"),
+        ("Parameters to change", "nonsense", "is no parameter"),
         ("Seed", "one", "is no seed"),
     ):
         right = page.get_by_label(label).input_value()
@@ -74,7 +74,7 @@ def test_an_order_that_cannot_be_carried_out_is_explained(place, visit):
         user.click("Start", "button")
         user.heading("Not started")
         expect(page.locator(".refused")).to_contain_text(words)
-        # The order is there to be mended.
+        # The request is there to be corrected.
         expect(page.get_by_label(label)).to_have_value(wrong)
         expect(page.get_by_label("Quick")).not_to_be_checked()
         page.get_by_label(label).fill(right)
@@ -105,7 +105,7 @@ def test_a_run_of_a_terminal_is_watched(place, visit):
     until(lambda: user.go("/experiments") == 200 and link.count(), "the run")
     link.click()
     user.curves().first.wait_for(state="attached")
-    user.sees("It goes on.", "of the drive's time")
+    user.sees("It is running.", "of the drive's time")
     assert page.get_by_role("button", name="Stop").count() == 0, "it is the terminal's to stop"
     user.is_accessible()
     user.fits()
@@ -139,7 +139,7 @@ def test_a_run_that_was_killed_is_said_to_be_lost(place, visit):
     user = visit(place.serve())
     run = place.terminal(*LONG)
     until(lambda: user.go(f"/experiments/{run.pid}") == 200, "the run")
-    user.sees("It goes on.")
+    user.sees("It is running.")
     run.kill()
     run.wait()
     user.sees("It ended without a report: its program was killed.")
@@ -151,10 +151,10 @@ def test_a_page_says_when_its_server_is_gone(place, visit):
     user = visit(place.serve())
     run = place.terminal(*LONG)
     until(lambda: user.go(f"/experiments/{run.pid}") == 200, "the run")
-    user.sees("It goes on.")
+    user.sees("It is running.")
     user.sees_not("The server does not answer")
     user.server.end()
-    user.sees("The server does not answer. This is what it showed last.", "It goes on.")
+    user.sees("The server does not answer. This is what it showed last.", "It is running.")
     assert end(run) == 130
 
 
@@ -233,7 +233,7 @@ def test_wear_and_temperature_by_schedule(place, visit):
     user = visit(server)
     until(lambda: place.has_table("drive_figures"), "the first look at the drives")
     user.go("/machine")
-    user.sees("Nothing was noted twice yet", "ssdlab serve --every 1d doctor")
+    user.sees("Fewer than two readings have been recorded", "ssdlab serve --every 1d doctor")
     rows = [
         (time, "A drive", json.dumps({"temperature_celsius": degrees}))
         for time, degrees in ((1_700_000_000, 40), (1_700_086_400, 47))
@@ -241,7 +241,7 @@ def test_wear_and_temperature_by_schedule(place, visit):
     place.change("INSERT INTO drive_figures VALUES (?, ?, ?)", rows)
     user.go("/machine")
     user.sees("Temperature")
-    user.sees_not("Nothing was noted twice yet")
+    user.sees_not("Fewer than two readings have been recorded")
     assert user.is_described() >= 1
     answer = user.page.request.get(server.address + "/metrics")
     assert "ssdlab_runs_kept 6\n" in answer.text()

@@ -32,7 +32,7 @@ KINDS = {
     "/experiments": "Start an experiment",
     "/drives": "No drive is attached",
     "/machine": "The machine as a whole",
-    "/token": "Changes take the token",
+    "/token": "Changes need the token",
     "/nothing": "There is no such page",
 }
 
@@ -120,7 +120,7 @@ def test_all_can_be_read_and_done_without_javascript(place, visit):
     user.choose("Experiment", "steady")
     user.page.get_by_label("Quick").uncheck()
     user.click("Start", "button")
-    user.sees("Load this page again to see how it goes")
+    user.sees("Load this page again to see the progress")
     until(lambda: user.page.reload() and user.curves().count(), "a curve")
     # To load a page while another one comes is an error.
     with user.page.expect_navigation():

@@ -17,15 +17,15 @@ A_PICTURE = 100
 def test_an_empty_place_says_how_to_begin(empty_place, visit):
     user = visit(empty_place.serve())
     user.go("/")
-    user.sees("No runs are kept yet", "ssdlab run fragmentation", "Only reading")
+    user.sees("No runs are kept yet", "ssdlab run fragmentation", "Read-only")
     user.click("Attached drives")
     user.sees("No drive is attached", "ssdlab attach disk.ssd")
     user.click("Runs")
     user.click("Start an experiment")
     user.heading("Experiments")
-    user.sees("Nothing is under way")
+    user.sees("No experiment is running")
     user.click("the token")
-    user.sees("Changes take the token")
+    user.sees("Changes need the token")
 
 
 def test_runs_are_filtered(place, visit):
@@ -102,7 +102,7 @@ def test_nothing_is_changed_without_the_token(place, visit):
     user = visit(place.serve())
     for path in "/runs/1", "/experiments", "/":
         user.go(path)
-        user.sees("Only reading")
+        user.sees("Read-only")
         assert user.page.locator("form[method=post]").count() == 0
     # What a page of another program at this address might try.
     for path, body in (
@@ -115,7 +115,7 @@ def test_nothing_is_changed_without_the_token(place, visit):
     user.go("/")
     user.sees("6 runs")
     user.go("/experiments")
-    user.sees("Nothing is under way", "That takes the token")
+    user.sees("No experiment is running", "That needs the token")
 
 
 def test_the_token_is_refused_given_and_forgotten(place, visit):
@@ -125,7 +125,7 @@ def test_the_token_is_refused_given_and_forgotten(place, visit):
     user.click("the token")
     page.get_by_label("Token").fill("0123456789abcdef")
     user.click("Go on", "button")
-    user.sees("That was another token")
+    user.sees("That token differs")
     page.get_by_label("Token").fill(user.server.token)
     page.keyboard.press("Enter")
     user.heading("Experiments")
@@ -133,7 +133,7 @@ def test_the_token_is_refused_given_and_forgotten(place, visit):
     assert user.server.token not in page.url
     user.click("Forget the token", "button")
     user.heading("Runs")
-    user.sees("Only reading")
+    user.sees("Read-only")
 
 
 def test_a_guarded_server_asks_before_it_shows_anything(place, visit):
@@ -142,7 +142,7 @@ def test_a_guarded_server_asks_before_it_shows_anything(place, visit):
     file.write_text(TOKEN)
     user = visit(place.serve("--token-file", file))
     assert user.go("/runs/1") == 401
-    user.sees("Looking takes the token")
+    user.sees("Reading needs the token")
     user.sees_not("Sequential reads")
     user.page.get_by_label("Token").fill(TOKEN)
     user.click("Go on", "button")
