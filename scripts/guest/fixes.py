@@ -21,7 +21,7 @@ STEPS = {
     "timer": (None, "60", "", TIMER, ENABLE, "reverts it"),
     "timer-again": (2, "60", "", TIMER, "", "nothing to fix"),
     "timer-undone": (0, "60", "", "", DISABLE, "automatic-trim"),
-    "nothing-undone": (2, "60", "", "", "", "nothing to take back"),
+    "nothing-undone": (2, "60", "", "", "", "no fix to undo"),
 }
 KEYS = ("swappiness", "settings", "timer", "calls")
 

@@ -211,8 +211,8 @@ pub fn examine(facts: &dyn Facts, target: Option<&str>) -> Result<Diagnosis, Hos
     let machine = facts.machine();
     if !machine.is_linux() {
         let words = format!(
-            "only Linux is examined, and this is {}; --from looks at a machine that 'ssdlab doctor --capture' \
-             has captured",
+            "only Linux is examined, and this is {}; --from examines a machine that 'ssdlab doctor \
+             --capture' has captured",
             machine.system
         );
         return Err(HostError::Unsupported(words));

@@ -123,8 +123,8 @@ pub fn plan(
         }
         other => {
             return Err(HostError::Target(format!(
-                "'{other}' has no fix that could be taken back: only {} have; 'ssdlab doctor' \
-                 shows the commands for the rest",
+                "'{other}' has no fix that can be undone: only {} have; 'ssdlab doctor' shows the \
+                 commands for the rest",
                 FIXABLE.join(", ")
             )));
         }
@@ -161,8 +161,8 @@ fn automatic_trim(
     if !periodic.is_any() {
         return match periodic.timer() {
             Timer::Masked => Err(HostError::Unsupported(
-                "fstrim.timer or its service is masked, so somebody did not want it: \
-                 'systemctl unmask fstrim.timer fstrim.service' takes that back"
+                "fstrim.timer or its service is masked, so somebody did not want it: 'systemctl \
+                 unmask fstrim.timer fstrim.service' unmasks it"
                     .to_owned(),
             )),
             Timer::On => Err(HostError::Unsupported(
@@ -195,8 +195,8 @@ fn automatic_trim(
     let twice: Vec<Stack> = stacks.iter().filter(is_twice).cloned().collect();
     if twice.is_empty() {
         return Err(nothing_to_fix(
-            "free space is trimmed by one thing already, or by what cannot be changed so that it could \
-             be taken back; 'ssdlab doctor' says which",
+            "one thing trims free space already, or what trims it cannot be changed in a way that \
+             could be undone; 'ssdlab doctor' says which",
         ));
     }
     let edit = FstabEdit {
@@ -344,7 +344,7 @@ pub fn newest_fix(system: &SystemRoot) -> Result<Fix, HostError> {
     state::State::open(system)?
         .done
         .pop()
-        .ok_or_else(|| HostError::Target("there is nothing to take back".to_owned()))
+        .ok_or_else(|| HostError::Target("there is no fix to undo".to_owned()))
 }
 
 /// Fix that was undone.

@@ -89,7 +89,7 @@ fn an_option_goes_out_of_fstab_and_comes_back() {
     assert_eq!(root.read("etc/fstab").unwrap(), FSTAB);
     assert_eq!(root.read("etc/fstab.ssdlab-backup"), None);
     let error = fix::undo(&root.place).unwrap_err();
-    assert!(error.to_string().contains("nothing to take back"), "{error}");
+    assert!(error.to_string().contains("no fix to undo"), "{error}");
 }
 
 #[test]

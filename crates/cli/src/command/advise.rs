@@ -75,8 +75,7 @@ fn parse_load(arguments: &AdviseArguments) -> Result<Load, Failure> {
         arguments.block_size.as_deref().map(parse_length).transpose().map_err(wrong)?;
     if block_size == Some(ByteLength::ZERO) {
         return Err(Failure::usage(
-            "--block-size: a request of 0 bytes is not possible; give a \
-                                   length such as 4K"
+            "--block-size: a request of 0 bytes is not possible; give a length such as 4K"
                 .to_owned(),
         ));
     }
@@ -143,7 +142,8 @@ fn over_provisioning_steps(stack: Option<&Stack>) -> Vec<String> {
     if has(|kind| matches!(kind, LayerKind::Md { .. } | LayerKind::MapperRaid)) {
         steps.push(
             "RAID: make smaller partitions for the members first, and create the array with \
-             --assume-clean on drives that are new, since its first resync writes all of a member."
+             --assume-clean on drives that are new, since its first resync writes all of a \
+             member."
                 .to_owned(),
         );
     }

@@ -66,8 +66,8 @@ fn from_file(name: &str) -> Result<Report, Failure> {
     }
     let text = String::from_utf8(bytes).map_err(|_| {
         Failure::usage(format!(
-            "{name} is no report: it is not UTF-8. A shell may have made UTF-16 of it, as PowerShell's > does; \
-             --json | Out-File -Encoding utf8 avoids that"
+            "{name} is no report: it is not UTF-8. A shell may have made UTF-16 of it, as \
+             PowerShell's > does; --json | Out-File -Encoding utf8 avoids that"
         ))
     })?;
     // Programs on Windows often begin UTF-8 files with a byte order mark.

@@ -90,8 +90,7 @@ fn capture(path: &Path, target: Option<&str>, terminal: &Terminal) -> Result<Exi
     terminal.note(&format!(
         "Wrote {}, which only you can read. It holds names, serial numbers, mount points, \
          /etc/fstab and cron's lines about fstrim: look through it before sharing it (tar -xOzf \
-         {0} \
-         capture.json).",
+         {0} capture.json).",
         path.display()
     ));
     Ok(Exit::Done)

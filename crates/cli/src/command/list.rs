@@ -226,10 +226,8 @@ fn parameters(name: &str, all: bool, as_json: bool, terminal: &Terminal) -> Resu
         terminal.note(&format!("  {change:<20} {meaning}"));
     }
     if !all {
-        terminal.note(
-            "--keys explains each parameter, and shows those that the profile does not \
-                       set.",
-        );
+        terminal
+            .note("--keys explains each parameter, and shows those that the profile does not set.");
     }
     Ok(())
 }

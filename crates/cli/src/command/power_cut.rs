@@ -111,8 +111,8 @@ fn exploration_text(exploration: &Exploration, arguments: &ExploreArguments) -> 
         let _ = writeln!(
             text,
             "Tried     {what}: {} cuts,\n          at the beginning and end of each program and \
-             erase, and between each\n          two; each time once more after further writes; and {} cuts\n          \
-             more while the drive recovered from one of these",
+             erase, and between each\n          two; each time once more after further writes; and \
+             {} cuts\n          more while the drive recovered from one of these",
             exploration.cuts, exploration.cuts_in_recovery
         );
     }

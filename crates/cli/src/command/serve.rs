@@ -91,8 +91,7 @@ fn token(arguments: &ServeArguments) -> Result<Option<Token>, Failure> {
     let wrong = || {
         Failure::usage(format!(
             "the token in {from} must have {MIN_TOKEN_LENGTH} characters or more: letters, digits, \
-             '-', \
-             '_' and '.'; 'openssl rand -hex 16' makes one"
+             '-', '_' and '.'; 'openssl rand -hex 16' makes one"
         ))
     };
     Token::chosen(text.trim()).ok_or_else(wrong).map(Some)

@@ -20,8 +20,8 @@ impl Diagnosis {
         let Some(found) = self.targets.iter_mut().find(|it| it.target == target) else { return };
         let reach = found.checks.iter().find_map(|check| check.reach.as_ref());
         let works = reach.and_then(|reach| reach.works);
-        let contradicts = "The layers say otherwise. Either a layer says more than it does, or what \
-                           was looked at has changed meanwhile.";
+        let contradicts = "The layers report otherwise: either a layer promises more than it does, \
+                           or the machine has changed since it was examined.";
         let check = match (proof, works) {
             (TrimProof::Gone, Some(false)) => {
                 Check::new("trim-proof", Verdict::Notice, message).with_reason(contradicts)

@@ -54,7 +54,7 @@ fn summary_line(diagnosis: &Diagnosis) -> String {
         [Verdict::Problem, Verdict::Warning, Verdict::Notice, Verdict::Unknown, Verdict::Fine];
     let mut text = format!("{}.\n", verdicts.map(words).join(", "));
     if !diagnosis.machine.is_root && diagnosis.all().any(|(_, check)| check.missing.is_some()) {
-        text += "Not looked at by root, who would be told more.\n";
+        text += "Not run as root, which can find out more.\n";
     }
     text
 }

@@ -123,11 +123,11 @@ impl Change {
             Change::Set { name, before, after } => {
                 let now = read(system, &format!("proc/sys/{}", name.replace('.', "/")))?;
                 if let Some(now) = now.as_deref().map(str::trim).filter(|now| now != after) {
-                    return Ok(Some(format!("{name} is {now} now, which somebody else chose")));
+                    return Ok(Some(format!("{name} is {now} now, which somebody else has set")));
                 }
                 let outcome = run(system, "sysctl", &["-w", &format!("{name}={before}")]);
                 return Ok(outcome.err().map(|error| {
-                    format!("{name} is {before} again from the next start on: {error}")
+                    format!("{name} is {before} again only from the next boot on: {error}")
                 }));
             }
             Change::SetFile { path, before, after } => {
@@ -136,7 +136,7 @@ impl Change {
                     return Ok(None);
                 };
                 if now != *after {
-                    return Ok(Some(format!("/{path} is {now} now, which somebody else chose")));
+                    return Ok(Some(format!("/{path} is {now} now, which somebody else has set")));
                 }
                 write_setting(system, path, before)?;
             }

@@ -36,9 +36,9 @@ pub(super) fn plan(
     }
     if changes.is_empty() {
         return Err(match (bridges.is_empty(), unable.is_empty()) {
-            (true, _) => {
-                nothing_to_fix("the fix of trim is for disks behind USB bridges, and there is none")
-            }
+            (true, _) => nothing_to_fix(
+                "the fix of trim is for disks behind USB bridges, and none was found",
+            ),
             (_, true) => nothing_to_fix("TRIM is sent through every USB bridge already"),
             (_, false) => HostError::Unsupported(format!(
                 "no USB bridge can be made to pass TRIM: {}",

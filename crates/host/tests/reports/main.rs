@@ -291,7 +291,7 @@ fn errors() -> Vec<Case> {
         ),
         (
             disk("ST3500418AS").set("power_on_time.hours", 40_000).errors(2, 22_000, 0x40, ""),
-            &[("errors", Notice, "750 days of being on ago")],
+            &[("errors", Notice, "750 days of power-on time ago")],
         ),
         (
             ssd("SanDisk SDSSDA240G").errors(6, 10_000, 0x04, "Error: ABRT"),
@@ -303,11 +303,11 @@ fn errors() -> Vec<Case> {
         ),
         (
             ssd("Samsung SSD 840 EVO 120GB").tests(&[(false, 0x79, 9_976)]),
-            &[("errors", Problem, "failed 24 hours of being on ago (Completed: read failure)")],
+            &[("errors", Problem, "failed 24 hours of power-on time ago (Completed: read failure")],
         ),
         (
             disk("Hitachi HDS721010CLA332").tests(&[(false, 0, 9_990), (true, 0x79, 9_000)]),
-            &[("errors", Warning, "41 days of being on ago")],
+            &[("errors", Warning, "41 days of power-on time ago")],
         ),
         (
             disk("Hitachi HDS721010CLA332").tests(&[(true, 0, 9_990), (true, 0x79, 9_000)]),
@@ -356,7 +356,7 @@ fn errors() -> Vec<Case> {
         // The hours of a test that has just ended may be ahead of those of the drive.
         (
             disk("Hitachi HDS721010CLA332").tests(&[(false, 0x79, 10_002)]),
-            &[("errors", Problem, "of being on ago (Completed: read failure)")],
+            &[("errors", Problem, "of power-on time ago (Completed: read failure)")],
         ),
         // Hours of a self-test have 16 bits.
         (
@@ -385,7 +385,7 @@ fn errors() -> Vec<Case> {
         (disk("WDC WD40EFRX-68N32N0").attribute(5, "Reallocated_Sector_Ct", 200, 0), &[SOUND]),
         (
             ssd("Samsung SSD 850 EVO 500GB").link(30, 60),
-            &[("controller", Notice, "3.0 Gb/s; the drive could 6.0 Gb/s"), SOUND],
+            &[("controller", Notice, "3.0 Gb/s; the drive supports 6.0 Gb/s"), SOUND],
         ),
         (ssd("Samsung SSD 850 EVO 500GB").link(60, 60), &[("controller", Fine, "6.0 Gb/s"), SOUND]),
         (
@@ -396,7 +396,7 @@ fn errors() -> Vec<Case> {
         (
             ssd("INTEL SSDSC2CT120A3")
                 .set("trim", json!({"supported": true, "deterministic": true, "zeroed": false})),
-            &[("trim-reads", Fine, "always the same")],
+            &[("trim-reads", Fine, "always read the same")],
         ),
         (
             ssd("TRANSCEND").set("trim", json!({"supported": false})),
@@ -492,7 +492,7 @@ fn over_nvme() -> Vec<Case> {
         ),
         (
             nvme("KINGSTON SKC3000S1024G").set("nvme_self_test_log", test(7, 1)),
-            &[("errors", Problem, "41 days of being on ago (Completed: failed segments)")],
+            &[("errors", Problem, "41 days of power-on time ago (Completed: failed segments)")],
         ),
         (
             nvme("KINGSTON SKC3000S1024G").set("nvme_self_test_log", test(0, 2)),
@@ -544,7 +544,7 @@ fn over_sas() -> Vec<Case> {
         (
             sas("WDC WUSTR6440ASS204", 0).set("scsi_self_test_0", json!({"code": {"value": 1}, "result": {"value": 4,
                 "string": "Failed in segment"}, "power_on_time": {"hours": 9_999}})),
-            &[("errors", Problem, "failed 60 minutes of being on ago")],
+            &[("errors", Problem, "failed 60 minutes of power-on time ago")],
         ),
         (
             sas("WDC WUSTR6440ASS204", 0)

@@ -60,16 +60,16 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
                 }
                 false => {
                     "Blocks of the file system lie across two units of the drive: each small write \
-                     makes it read, merge and write both, which costs speed and life."
+                     becomes a read-modify-write of both, which costs speed and life."
                 }
             })
             .with_remedy(
                 match stack.top.self_and_below().iter().any(|layer| layer.kind == LayerKind::Partition) {
                     true => {
-                        "Back up, make the partition anew at a multiple of 1 MiB (any current tool \
+                        "Back up, recreate the partition at a multiple of 1 MiB (any current tool \
                          does so by itself), restore"
                     }
-                    false => "Back up, set it up anew at a multiple of 1 MiB, restore",
+                    false => "Back up, recreate it at a multiple of 1 MiB, restore",
                 },
                 partitioned_drive(&stack.top).map(|it| format!("parted {it} align-check optimal 1")),
             )

@@ -84,8 +84,8 @@ fn both(layer: &Layer, option: &str, coverage: &MountCoverage) -> Check {
              TRIM is slow.",
         )
         .with_remedy(
-            "Keep the regular one and drop the option; 'ssdlab doctor --fix automatic-trim' does, \
-             in /etc/fstab with a copy, for the next start",
+            "Keep the regular trim and drop the option; 'ssdlab doctor --fix automatic-trim' \
+             changes /etc/fstab for the next boot, and keeps a copy",
             Some(format!("mount -o remount,nodiscard {}", quoted(point))),
         )
 }
@@ -122,13 +122,13 @@ fn neither(periodic: &PeriodicTrim, coverage: &MountCoverage, point: &str) -> Ch
         false => format!("nothing trims free space here: {}", coverage.uncovered_by.join("; ")),
     };
     let check = Check::new(NAME, Verdict::Warning, seen).with_reason(
-        "The drive keeps copying about what was deleted long ago, until somebody trims: that costs \
-         over-provisioning, speed under writes, and life.",
+        "Until free space is trimmed, garbage collection keeps copying data that was deleted long \
+         ago: that costs over-provisioning, speed under writes, and life.",
     );
     match periodic.timer() {
         Timer::On => check.with_remedy(
-            "Give it a line in /etc/fstab without X-fstrim.notrim, which is what the timer goes by; or \
-             once a week by cron",
+            "Add a line for it to /etc/fstab, which the timer reads, without X-fstrim.notrim; or \
+             trim it once a week by cron",
             Some(format!(
                 "printf '#!/bin/sh\\nfstrim %s\\n' {} > /etc/cron.weekly/fstrim && chmod +x \
                  /etc/cron.weekly/fstrim",
@@ -136,19 +136,20 @@ fn neither(periodic: &PeriodicTrim, coverage: &MountCoverage, point: &str) -> Ch
             )),
         ),
         Timer::Masked => check.with_remedy(
-            "Somebody has masked the timer or its service (a link to /dev/null, or an empty file); find \
-             out why, and take that back",
+            "The timer or its service is masked (a link to /dev/null, or an empty file); find out \
+             why, and unmask it",
             Some(
                 "systemctl unmask fstrim.timer fstrim.service && systemctl enable --now fstrim.timer"
                     .to_owned(),
             ),
         ),
         Timer::Off => check.with_remedy(
-            "Once a week, by systemd ('ssdlab doctor --fix automatic-trim' does it, and takes it back)",
+            "Trim once a week, by systemd ('ssdlab doctor --fix automatic-trim' does this, and \
+             --undo reverts it)",
             Some("systemctl enable --now fstrim.timer".to_owned()),
         ),
         Timer::Absent => check.with_remedy(
-            "Once a week, by cron",
+            "Trim once a week, by cron",
             Some(
                 "printf '#!/bin/sh\\nfstrim -a\\n' > /etc/cron.weekly/fstrim && \
                  chmod +x /etc/cron.weekly/fstrim"

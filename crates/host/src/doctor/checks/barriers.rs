@@ -44,7 +44,8 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
         );
     Some(match in_fstab {
         true => check.with_remedy(
-            "And take the option out of /etc/fstab; 'ssdlab doctor --fix barriers' does, with a copy",
+            "And remove the option from /etc/fstab; 'ssdlab doctor --fix barriers' does, and keeps \
+             a copy",
             None,
         ),
         false => check,

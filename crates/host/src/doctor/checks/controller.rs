@@ -27,12 +27,13 @@ fn nvme(context: &Context, drive: &Drive) -> Option<Check> {
     let seen = format!("PCI Express, {width} lanes at {speed}");
     // An idle drive may lower its link speed, but does not give up lanes.
     if number(&width) < number(&most_width) || number(&speed) < number(&most_speed) {
+        let seen = format!("{seen}; the drive supports {most_width} lanes at {most_speed}");
         return Some(
-            Check::new(NAME, Verdict::Notice, format!("{seen}; it could {most_width} at {most_speed}"))
+            Check::new(NAME, Verdict::Notice, seen)
                 .with_reason(
                     "The slot has fewer lanes or is older than the drive, or the link was lowered at rest.",
                 )
-                .with_remedy("Another slot, if it is so under load, too", None),
+                .with_remedy("Use another slot, if the link is this slow under load, too", None),
         );
     }
     Some(Check::new(NAME, Verdict::Fine, seen))
@@ -57,7 +58,8 @@ fn sata(context: &Context, drive: &Drive) -> Option<Check> {
             Check::new(NAME, Verdict::Warning, format!("the controller runs as IDE ({driver})"))
                 .with_reason("Without AHCI there is one request at a time, and none is queued.")
                 .with_remedy(
-                    "In the firmware's setup: SATA mode AHCI. Windows has to be told before",
+                    "Set the SATA mode to AHCI in the firmware's setup. Windows has to be prepared \
+                     for it before",
                     None,
                 ),
         );
@@ -66,7 +68,8 @@ fn sata(context: &Context, drive: &Drive) -> Option<Check> {
     if let Some(link) = drive.smart.link {
         let seen = format!("{driver}, {}", gigabits(link.bits_per_second));
         if link.bits_per_second < link.most_bits_per_second {
-            let seen = format!("{seen}; the drive could {}", gigabits(link.most_bits_per_second));
+            let seen =
+                format!("{seen}; the drive supports {}", gigabits(link.most_bits_per_second));
             return Some(
                 Check::new(NAME, Verdict::Notice, seen)
                     .with_reason("An older port, or a cable that made the link go down.")
@@ -79,7 +82,7 @@ fn sata(context: &Context, drive: &Drive) -> Option<Check> {
         Some(now) => format!("{driver}, {now}"),
         None => driver,
     };
-    let missing = drive.missing_text(context, "how fast a link the drive could have");
+    let missing = drive.missing_text(context, "the link speed that the drive supports");
     Some(Check::new(NAME, Verdict::Fine, seen).with_missing(missing))
 }
 

@@ -12,7 +12,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
         let check = Check::new("endurance", Verdict::Unknown, "how much was written is not known");
         return check.with_missing(match &drive.smart.unitless_writes {
             Some(writes) => format!(
-                "the unit in which attribute {} ({}) counts {} of it: smartctl does not know it for \
+                "the unit of attribute {} ({}), which counts {}: smartctl does not know it for \
                  this drive ('update-smart-drivedb' fetches newer drives)",
                 writes.id, writes.name, writes.count
             ),
@@ -23,7 +23,8 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
     if let Some(hours) = drive.smart.hours_on.filter(|&hours| hours >= 100) {
         let a_day = written.bytes() as f64 / (hours as f64 / 24.0);
         let drives = a_day / drive.size().bytes().max(1) as f64;
-        seen += &format!(", {:.1} GB a day of being on ({drives:.3} of the drive)", a_day / 1e9);
+        seen +=
+            &format!(", {:.1} GB per day of power-on time ({drives:.3} of the drive)", a_day / 1e9);
     }
     if let Some(flash) = drive.smart.flash_written.filter(|_| written.bytes() > 0) {
         let amplification = flash.bytes() as f64 / written.bytes() as f64;
@@ -57,10 +58,11 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
             let seen = format!("{seen} ({})", known.quoted_source());
             match share {
                 100.0.. => Check::new("endurance", Verdict::Warning, seen).with_reason(
-                    "More than the maker answers for. The drive's own count of wear says more (wear).",
+                    "More than the maker's rating. The drive's own wear count says more (check \
+                     wear).",
                 ),
                 80.0.. => Check::new("endurance", Verdict::Notice, seen)
-                    .with_reason("Most of what the maker answers for."),
+                    .with_reason("Most of the maker's rating."),
                 _ => fine(seen),
             }
         }
@@ -70,7 +72,10 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
             let missing = format!("the maker's own figure: {}", known.source());
             match share {
                 80.0.. => Check::new("endurance", Verdict::Notice, seen)
-                    .with_reason("By a figure that nobody has verified, most of what the maker answers for, or more.")
+                    .with_reason(
+                        "Most of the maker's rating, or more, by a figure that nobody has \
+                         verified.",
+                    )
                     .with_missing(missing),
                 _ => fine(seen).with_missing(missing),
             }

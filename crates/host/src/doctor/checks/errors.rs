@@ -66,7 +66,9 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
                 Some(format!("smartctl -t long {}", drive.layer.path)),
             ),
         (_, Concern::Link) => check
-            .with_reason("A cable or plug, rather than the drive; each costs time.")
+            .with_reason(
+                "The cause is a cable or plug rather than the drive; each error costs time.",
+            )
             .with_remedy("If the count grows: another cable, another port", None),
         _ => check.with_reason("No harm by itself; worth a second look if the counts grow."),
     }
@@ -84,7 +86,7 @@ fn no_errors_text(drive: &Drive) -> String {
 
 /// Returns power-on hours in words.
 fn hours_ago_text(hours: u64) -> String {
-    format!("{} of being on ago", elapsed(hours.saturating_mul(3_600)))
+    format!("{} of power-on time ago", elapsed(hours.saturating_mul(3_600)))
 }
 
 /// Returns one outcome for all bits of NVMe's critical warning that are set, or `None` if no bit is set.

@@ -6,8 +6,8 @@ use crate::format::capacity;
 
 const NAME: &str = "spare-area";
 
-const WHY: &str = "Over-provisioning is what the drive collects garbage with: under random writes, 7 % \
-    means that it writes several times what it is sent, 28 % about twice ('ssdlab run \
+const WHY: &str = "Garbage collection needs over-provisioning: under random writes, a drive with \
+    7 % writes several times what it is sent, one with 28 % about twice ('ssdlab run \
     overprovision' shows it).";
 
 pub(super) fn check(context: &Context, drive: &Drive) -> Check {

@@ -89,8 +89,8 @@ pub(in crate::doctor) fn check(context: &Context, stack: &Stack) -> Check {
     let mut check = Check::new(NAME, walk.verdict(), walk.seen());
     if works == Some(false) && check.verdict > Verdict::Notice {
         check = check.with_reason(
-            "The drive never learns which of its data is deleted, and keeps copying it about: \
-             that costs over-provisioning, speed under writes, and life.",
+            "The drive never learns which of its data is deleted, and garbage collection keeps \
+             copying it: that costs over-provisioning, speed under writes, and life.",
         );
     }
     for stop in &walk.stops {

@@ -32,13 +32,13 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
                      stripes may not fit, and a rebuild then writes wrong data.",
                 )
                 .with_remedy(
-                    "Take it back, assemble anew, and let md repair its parity",
+                    "Remove the option, reassemble the array, and let md repair its parity",
                     Some("rm /etc/modprobe.d/raid456*.conf; echo repair > /sys/block/md0/md/sync_action".to_owned()),
                 ),
         );
     }
     Some(Check::new(NAME, Verdict::Fine, seen).with_reason(
-        "It counts for RAID with parity, which may pass TRIM only where all drives read zeros.",
+        "This matters for RAID with parity, which may pass TRIM only if all drives read zeros.",
     ))
 }
 
@@ -65,7 +65,7 @@ fn sata(drive: &Drive) -> Option<(bool, String)> {
             (true, format!("trimmed sectors read as zeros{limit}"))
         }
         () if has("Deterministic read data after TRIM") => {
-            (false, format!("trimmed sectors read as always the same, zeros or not{limit}"))
+            (false, format!("trimmed sectors always read the same, zeros or not{limit}"))
         }
         () => (false, format!("trimmed sectors read as anything{limit}")),
     })
@@ -77,7 +77,7 @@ fn by_smartctl(trim: TrimSupport) -> (bool, String) {
         TrimSupport { supported: false, .. } => "the drive does not know TRIM",
         TrimSupport { zeroed: true, .. } => "trimmed sectors read as zeros",
         TrimSupport { deterministic: true, .. } => {
-            "trimmed sectors read as always the same, zeros or not"
+            "trimmed sectors always read the same, zeros or not"
         }
         _ => "trimmed sectors read as anything",
     };

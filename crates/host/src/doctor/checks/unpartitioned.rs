@@ -28,9 +28,9 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
         format!("{} ({share:.1} %) lie outside all partitions", capacity(ByteLength::new(free)));
     let takes = drive.layer.limits.takes_discards();
     let check = Check::new(NAME, Verdict::Notice, seen).with_reason(
-        "That is over-provisioning if it was trimmed since it was last written, or never written. Whether \
-         it was cannot be seen from outside: a drive made new (secure erase) or trimmed as a whole \
-         before it was partitioned is fine.",
+        "That is over-provisioning if it was trimmed since it was last written, or never written. \
+         That cannot be seen from outside: a drive that was purged (secure erase) or trimmed as a \
+         whole before it was partitioned is fine.",
     );
     if takes == Some(false) {
         return Some(
@@ -42,8 +42,8 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Option<Check> {
     if holders.is_ok_and(|holders| !holders.is_empty()) {
         // An array may keep its metadata outside the partitions, and writes it to all members.
         return Some(check.with_reason(
-            "The drive as a whole is a member of something (an array, a volume): what lies outside its \
-             partitions may be that one's, so it must not be trimmed here.",
+            "The drive as a whole is a member of something (an array, a volume): space outside its \
+             partitions may belong to that, so it must not be trimmed here.",
         ));
     }
     Some(check.with_remedy(

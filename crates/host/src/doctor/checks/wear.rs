@@ -29,8 +29,8 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
             false => Check::new("wear", Verdict::Fine, seen).with_missing(missing),
         };
     };
-    let worn = "Rated life is what the maker answers for: after it, data may not last without \
-                power as long as it should, and blocks fail sooner.";
+    let worn = "Beyond the life that the maker rates, data may not last without power as long as \
+                it should, and blocks fail sooner.";
     match used {
         100.. => replace(Check::new("wear", Verdict::Problem, seen).with_reason(worn)),
         90.. => replace(Check::new("wear", Verdict::Warning, seen).with_reason(worn)),
@@ -54,7 +54,7 @@ fn time_left(used: u64, hours: Option<u64>) -> Option<String> {
         () if days >= 2.0 => format!("about {days:.0} days"),
         () => "less than two days".to_owned(),
     };
-    Some(format!("{text} of being on"))
+    Some(format!("{text} of power-on time"))
 }
 
 #[cfg(test)]
@@ -64,11 +64,11 @@ mod tests {
     #[test]
     fn the_time_that_is_left_is_never_said_to_be_none() {
         let left = |used, hours| time_left(used, Some(hours)).unwrap();
-        assert_eq!(left(1, 20_000), "over 20 years of being on");
-        assert_eq!(left(50, 20_000), "about 2.3 years of being on");
-        assert_eq!(left(90, 20_000), "about 3 months of being on");
-        assert_eq!(left(99, 20_000), "about 8 days of being on");
-        assert_eq!(left(99, 2_000), "less than two days of being on");
+        assert_eq!(left(1, 20_000), "over 20 years of power-on time");
+        assert_eq!(left(50, 20_000), "about 2.3 years of power-on time");
+        assert_eq!(left(90, 20_000), "about 3 months of power-on time");
+        assert_eq!(left(99, 20_000), "about 8 days of power-on time");
+        assert_eq!(left(99, 2_000), "less than two days of power-on time");
         assert_eq!(time_left(0, Some(20_000)), None);
         assert_eq!(time_left(100, Some(20_000)), None);
         assert_eq!(time_left(255, Some(20_000)), None);

@@ -15,7 +15,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
         return Check::new(
             "write-cache",
             Verdict::Fine,
-            "write back: there is one, and it is flushed",
+            "write back: there is a cache, and it is flushed",
         );
     }
     let seen = format!("{mode}: no flushes are sent");
@@ -30,8 +30,8 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
             format!("{seen}, and the drive has a cache"),
         )
         .with_reason(
-            "Somebody told the kernel so. When power fails, what is in the cache is lost, \
-                 though programs were told that it is safe.",
+            "Somebody set the kernel to that. When power fails, the data in the cache is lost, \
+             though programs were told that it is safe.",
         )
         .with_remedy(
             "Let the kernel send flushes again",
@@ -45,7 +45,7 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
                  the drive has one, as nearly all have, a power cut loses what is in it.",
             )
             .with_remedy(
-                "See what the drive behind it says; where it has a cache, a bridge that passes \
+                "See what the drive behind it says; if it has a cache, use a bridge that passes \
                  flushes, or switch the cache off (slow)",
                 Some(format!("hdparm -W {}", layer.path)),
             ),
@@ -72,7 +72,10 @@ pub(super) fn check(context: &Context, drive: &Drive) -> Check {
                      gathered: that costs speed, and wear where pages are filled only in part."
                 }
             })
-            .with_remedy("On, where flushes are sent", Some(format!("hdparm -W1 {}", layer.path))),
+            .with_remedy(
+                "Switch it on, if flushes are sent",
+                Some(format!("hdparm -W1 {}", layer.path)),
+            ),
         _ => Check::new("write-cache", Verdict::Fine, seen),
     }
 }

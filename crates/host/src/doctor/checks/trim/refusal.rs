@@ -90,8 +90,8 @@ pub(super) fn refusal_of_device(context: &Context, layer: &Layer) -> Refusal {
             format!("the RAID controller ({driver}) takes no discards for its volumes"),
             vec![remedy(
                 "Controllers of this kind pass TRIM only in HBA or JBOD mode, if at all; then a \
-                 RAID of the system's (md, btrfs, ZFS) passes it. Moving to that destroys the \
-                 volume: back up first. Else leave a part of each drive unused from the start, as \
+                 software RAID (md, btrfs, ZFS) passes it. Moving to that destroys the volume: \
+                 back up first. Else leave a part of each drive unused from the start, as \
                  over-provisioning",
                 None,
             )],
@@ -105,8 +105,8 @@ pub(super) fn refusal_of_device(context: &Context, layer: &Layer) -> Refusal {
             )],
         ),
         LayerKind::Loop { .. } => (
-            "its file is given no holes: the file system below does not know how, the loop device \
-             is read-only, or somebody has set its queue/discard_max_bytes to 0"
+            "no holes can be punched into its file: the file system below does not support it, the \
+             loop device is read-only, or somebody has set its queue/discard_max_bytes to 0"
                 .to_owned(),
             Vec::new(),
         ),
@@ -131,8 +131,8 @@ pub(super) fn refusal_of_device(context: &Context, layer: &Layer) -> Refusal {
 
 fn stale_limits(layer: &Layer) -> Refusal {
     (
-        "it takes none although what lies below does: it was set up when that took none, or its \
-         kind cannot pass them on"
+        "it takes no discards although the layer below does: it was set up when that layer took \
+         none, or its kind cannot pass them on"
             .to_owned(),
         vec![recreate_remedy(layer)],
     )
@@ -162,7 +162,11 @@ fn recreate_remedy(layer: &Layer) -> Remedy {
         )),
         _ => None,
     };
-    remedy("Set it up anew, so that it asks the layer below again (a restart does, too)", command)
+    remedy(
+        "Set it up again, so that it reads the limits of the layer below (a reboot does that, \
+         too)",
+        command,
+    )
 }
 
 fn no_allow_discards(layer: &Layer) -> Refusal {
@@ -170,19 +174,18 @@ fn no_allow_discards(layer: &Layer) -> Refusal {
     let is_luks2 = layer.notes.iter().any(|note| note == "LUKS2");
     let persistent = if is_luks2 { "--persistent " } else { "" };
     let mut remedies = vec![remedy(
-        "Allow discards; who gets at the drive can then see which sectors hold data, and how the \
+        "Allow discards; whoever can read the drive then sees which sectors hold data, and how the \
          file system uses them, but not what they hold. It asks for the passphrase",
         Some(format!("cryptsetup refresh --allow-discards {persistent}{}", quoted(name))),
     )];
     if !is_luks2 {
         remedies.push(remedy(
-            "And for the next start: the option 'discard' for it in /etc/crypttab",
+            "And for the next boot: the option 'discard' for it in /etc/crypttab",
             None,
         ));
     }
     remedies.push(remedy(
-        "Layers above it that were set up before keep what they asked for then: set them up anew, \
-         or restart",
+        "Layers above it keep the limits that they were set up with: set them up again, or reboot",
         None,
     ));
     ("encryption was not told to pass discards on (no allow_discards)".to_owned(), remedies)
@@ -196,8 +199,8 @@ fn parity_refuses(module: &str) -> Refusal {
         vec![remedy(
             "ONLY if every member is known to read zeros after TRIM, always (hdparm -I: \
              'Deterministic read ZEROs after TRIM'; the check trim-reads tells): allow it, and \
-             assemble anew. It has lost data with kernels whose md handled small discards wrongly: \
-             try it on data that you have twice",
+             reassemble the array. It has lost data with kernels whose md handled small discards \
+             wrongly: try it on data that you have twice",
             Some(format!(
                 "echo options {module} devices_handle_discard_safely=Y > \
                  /etc/modprobe.d/{module}-discard.conf"
@@ -227,8 +230,8 @@ fn no_passdown_of_cache(name: &str) -> Refusal {
          none when it was set up, or it was told not to"
             .to_owned(),
         vec![remedy(
-            "Set it up anew on devices that take discards. Without a cache they pass; this writes it \
-             back first, and takes it away",
+            "Set it up again on devices that take discards. Without a cache discards pass; this \
+             command writes the cache back, and removes it",
             command,
         )],
     )
@@ -238,8 +241,8 @@ fn kept_by_vdo() -> Refusal {
     (
         "VDO takes discards to free its own space, and passes none down".to_owned(),
         vec![remedy(
-            "Nothing makes it. Leave a part of the drive outside of it, trimmed as a whole before, as \
-             over-provisioning",
+            "Nothing changes that. Leave a part of the drive outside of VDO, trimmed as a whole \
+             before, as over-provisioning",
             None,
         )],
     )
@@ -259,9 +262,9 @@ fn usb(context: &Context, layer: &Layer, driver: Option<&str>) -> Refusal {
              is {mode})"
         );
         remedies.push(remedy(
-            "Have the kernel use it, now and whenever it is plugged in: this shows the udev rule, writes \
-             it, and --undo takes it back. Some bridges lose data by it: try it on data that you have \
-             twice, and see with --proof whether it works",
+            "Have the kernel use it, now and whenever it is plugged in: this command shows the \
+             udev rule and writes it, and --undo reverts that. Some bridges lose data by it: try \
+             it on data that you have twice, and see with --proof whether it works",
             Some(format!("ssdlab doctor --fix trim {}", quoted(&layer.path))),
         ));
     } else if let Some((path, mode)) = mode {
