@@ -247,7 +247,7 @@ fn where_the_mount_differs_from_fstab_the_way_out_is_said() {
     let fine = Root::new("rw,relatime");
     fs::write(fine.directory.path().join("etc/fstab"), "").unwrap();
     let why = fine.plan("barriers").unwrap_err().to_string();
-    assert!(why.contains("nothing to fix: neither a mount nor"), "{why}");
+    assert!(why.contains("nothing to fix: no mount and no line"), "{why}");
 }
 
 #[test]

@@ -110,8 +110,8 @@ pub struct RunArguments {
 /// I/O engine for real drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum EngineArgument {
-    /// Positioned I/O at depth 1 (reads by io_uring where the drive is waited for), above it io_uring,
-    /// Linux AIO or threads, whichever costs least
+    /// Positioned I/O at depth 1 (reads by io_uring where it busy-polls for them), above it
+    /// io_uring, Linux AIO or threads, whichever costs least
     Auto,
     /// io_uring at every depth
     #[value(name = "io_uring")]

@@ -184,7 +184,10 @@ fn read_archive(from: impl Read) -> Result<Captured, String> {
     let index: Index =
         serde_json::from_slice(&index).map_err(|error| format!("capture.json: {error}"))?;
     if index.schema != SCHEMA {
-        return Err(format!("its form is '{}', and only {SCHEMA} is known", index.schema));
+        return Err(format!(
+            "its format is '{}', and this version reads only {SCHEMA}",
+            index.schema
+        ));
     }
     assemble(index, entries)
 }

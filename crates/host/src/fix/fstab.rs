@@ -72,13 +72,13 @@ fn nothing_to_change(
     edit: &FstabEdit,
 ) -> HostError {
     if unchanged.is_empty() {
-        return nothing_to_fix("neither a mount nor its line of /etc/fstab is to be changed");
+        return nothing_to_fix("no mount and no line of /etc/fstab needs the change");
     }
     let hints = unchanged.iter().map(|point| {
         let command = edit.remount(point);
         match already_right.contains(point) {
             true => format!(
-                "the line of /etc/fstab for {point} is right, but it is not mounted as that says; \
+                "the line of /etc/fstab for {point} is right, but the mount has other options; \
                  '{command}' changes the mount"
             ),
             false => format!(

@@ -78,7 +78,9 @@ pub(super) fn layer(facts: &dyn Facts, directory: &str, descent: &mut Descent) -
         name: node.name.clone(),
     };
     if !descent.enter(&layer.name) {
-        layer.notes.push("layers end here: they lead in a circle, or too far".to_owned());
+        layer
+            .notes
+            .push("the layers below are not shown: they form a circle, or are too deep".to_owned());
         return layer;
     }
     let below = node.below(&SysfsFacts(facts));

@@ -67,7 +67,7 @@ fn devices(
             }
         }
         "zfs" => {
-            notes.push("the drives of a ZFS pool are not looked into: zpool status".to_owned())
+            notes.push("the drives of a ZFS pool are not examined: see zpool status".to_owned())
         }
         _ => {}
     }
@@ -97,10 +97,10 @@ fn overlay_upper(
 ) -> Vec<Layer> {
     let upper = mount.options.iter().find_map(|option| option.strip_prefix("upperdir="));
     let Some(upper) = upper else {
-        notes.push("an overlay without a directory to write to".to_owned());
+        notes.push("an overlay without an upper directory".to_owned());
         return Vec::new();
     };
-    notes.push(format!("what is written goes to {upper}"));
+    notes.push(format!("writes go to {upper}"));
     // Mounts of other mount namespaces, such as those of a container's host, are not visible.
     match mounts::mount_of(upper, all).filter(|found| found.id != mount.id) {
         Some(found) => vec![layer(facts, found, all, descent)],

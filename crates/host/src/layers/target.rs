@@ -40,8 +40,8 @@ fn unresolved_text(target: &str, why: &Absent) -> String {
             "there is no '{target}': name a directory, a file, a device such as /dev/sda, or \
              nothing for the whole machine"
         ),
-        Absent::Denied => format!("'{target}' may not be looked at; root may"),
-        Absent::Failed(why) => format!("'{target}' cannot be looked at ({why})"),
+        Absent::Denied => format!("'{target}' may only be examined by root"),
+        Absent::Failed(why) => format!("'{target}' cannot be examined ({why})"),
         Absent::NotCaptured => format!("'{target}' was not captured"),
     }
 }

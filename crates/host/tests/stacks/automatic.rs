@@ -123,7 +123,7 @@ fn by_systemd() -> Vec<Case> {
             drop_in(made, UNITS, "[Service]\nExecStart=\nExecStart=/bin/true\n");
             put(made, &format!("{ADMIN}/fstrim.service.d/local.conf"), "[Service]\n");
         }),
-        case("a timer without its times", Warning, "no time at which it runs", |made| {
+        case("a timer without its times", Warning, "has no schedule", |made| {
             made.timer(3 * DAY);
             put(made, &format!("{ADMIN}/fstrim.timer.d/never.conf"), "[Timer]\nOnCalendar=\n");
         }),
@@ -149,7 +149,7 @@ fn by_systemd() -> Vec<Case> {
             let service = "[Service]\nExecStart=/usr/local/sbin/trim-all weekly\n";
             own_timer(made, "[Timer]\nOnCalendar=weekly\n", service);
         }),
-        case("fstab that does not list it", Warning, "where no line mounts it", |made| {
+        case("fstab that does not list it", Warning, "which has no line for it", |made| {
             made.timer(3 * DAY);
             put(made, "/etc/fstab", "/dev/sdb1 / ext4 defaults 0 1\n");
         }),

@@ -78,7 +78,7 @@ fn what_trims_other_file_systems_does_not_count_for_this_one() {
     timer.facts.put("/etc/fstab", "# nothing\n");
     assert_verdict(&check(&timer), Verdict::Fine, &["fstrim.timer"]);
     timer.facts.put("/etc/fstab", "/dev/sdb1 / ext4 defaults 0 1\n");
-    assert_verdict(&check(&timer), Verdict::Warning, &["where no line mounts it", "cron.weekly"]);
+    assert_verdict(&check(&timer), Verdict::Warning, &["which has no line for it", "cron.weekly"]);
     timer.facts.put("/etc/fstab", "/dev/sda /mnt ext4 X-fstrim.notrim 0 2\n");
     assert_verdict(&check(&timer), Verdict::Warning, &["X-fstrim.notrim"]);
     // Mounted there as well, it is one file system.

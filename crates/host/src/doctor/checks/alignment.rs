@@ -83,7 +83,9 @@ pub(super) fn check(context: &Context, stack: &Stack) -> Option<Check> {
     } else {
         let names: Vec<String> = starts.iter().map(|it| it.name.clone()).collect();
         match names.is_empty() {
-            true => Check::new("alignment", Verdict::Unknown, "where layers begin is not known"),
+            true => {
+                Check::new("alignment", Verdict::Unknown, "the start of the layers is not known")
+            }
             false => Check::new(
                 "alignment",
                 Verdict::Fine,

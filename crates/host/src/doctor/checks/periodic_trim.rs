@@ -175,12 +175,12 @@ fn effect_of(facts: &dyn Facts, scope: &TrimScope, mount: &Mounted, all: &[Mount
                 |options: &[String]| options.iter().any(|option| option == "X-fstrim.notrim");
             match () {
                 () if !ours.is_empty() && ours.iter().all(|line| is_left_out(&line.options)) => {
-                    skips("is on, and leaves it out for X-fstrim.notrim in /etc/fstab")
+                    skips("is on, but skips it because of X-fstrim.notrim in /etc/fstab")
                 }
                 () if *scope == TrimScope::All || lines.is_empty() || !ours.is_empty() => {
                     CallEffect::Trims
                 }
-                () => skips("is on, and goes by /etc/fstab, where no line mounts it"),
+                () => skips("is on, but trims what /etc/fstab lists, which has no line for it"),
             }
         }
     }

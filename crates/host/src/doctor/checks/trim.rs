@@ -200,8 +200,8 @@ impl TrimWalk {
             });
         } else if is(&NON_DISCARDING_FILE_SYSTEMS) {
             self.add_stop(layer, format!("{kind} sends no discards"), vec![remedy(
-                "Another file system does (ext4, xfs, btrfs, f2fs); or, unmounted, by a tool that \
-                 knows which blocks are free",
+                "Use another file system (ext4, xfs, btrfs, f2fs); or trim it unmounted, with a \
+                 tool that knows which blocks are free",
                 None,
             )]);
         } else if !is(&DISCARDING_FILE_SYSTEMS) && kind != "overlay" {

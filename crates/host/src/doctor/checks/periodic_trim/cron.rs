@@ -107,8 +107,7 @@ pub(super) fn jobs(facts: &dyn Facts) -> Vec<TrimJob> {
     let is_there = |path: &str| !matches!(facts.resolve(path), Err(Absent::Missing));
     if !CRON_DAEMONS.iter().any(|path| is_there(path)) {
         for job in &mut jobs {
-            job.calls =
-                vec![TrimScope::Never("is not carried out: cron is not installed".to_owned())];
+            job.calls = vec![TrimScope::Never("never runs: cron is not installed".to_owned())];
         }
     }
     jobs

@@ -85,7 +85,7 @@ pub(super) fn calls_in_crontab(line: &str, has_user: bool) -> Vec<TrimScope> {
     // Text behind a percent sign is the standard input of the command.
     let found = calls(rest.split('%').next().unwrap_or_default());
     match has_user && last != "root" && !found.is_empty() {
-        true => vec![TrimScope::Never(format!("runs it as {last}, who may not"))],
+        true => vec![TrimScope::Never(format!("runs it as {last}, who has no right to trim"))],
         false => found,
     }
 }
@@ -225,7 +225,7 @@ fn scope_of_fstrim(arguments: &[Word]) -> TrimScope {
     let value = |wanted: char| given.iter().rev().find(|(option, _)| *option == wanted);
     let has = |wanted: char| value(wanted).is_some();
     if has('n') {
-        return TrimScope::Never("only tries it (--dry-run)".to_owned());
+        return TrimScope::Never("only simulates it (--dry-run)".to_owned());
     }
     if has('h') || has('V') {
         return TrimScope::Never("only asks fstrim about itself".to_owned());

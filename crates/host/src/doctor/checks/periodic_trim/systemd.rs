@@ -102,14 +102,14 @@ fn job(facts: &dyn Facts, timer: &str) -> Option<TrimJob> {
     let mut service = format!("{}.service", timer.strip_suffix(".timer")?);
     let calls = match unit(facts, timer) {
         Unit::Masked => never("is masked")?,
-        Unit::Absent => never("is switched on, and there is no such unit")?,
+        Unit::Absent => never("is enabled, but there is no such unit")?,
         Unit::NotKnown => calls_of_service(facts, &service)?,
         Unit::Known(settings) => {
             let last = settings.iter().rev().find(|(key, _)| key == "Unit");
             service = last.map_or(service, |(_, name)| name.clone());
             match has_trigger(&settings) {
                 true => calls_of_service(facts, &service)?,
-                false => never("has no time at which it runs")?,
+                false => never("has no schedule")?,
             }
         }
     };
@@ -131,7 +131,7 @@ fn calls_of_service(facts: &dyn Facts, service: &str) -> Option<Vec<TrimScope>> 
             return Some(vec![TrimScope::Never("starts a service that is masked".to_owned())]);
         }
         Unit::Absent if is_ours => {
-            return Some(vec![TrimScope::Never("starts a service that is not there".to_owned())]);
+            return Some(vec![TrimScope::Never("starts a service that does not exist".to_owned())]);
         }
         // Assume the service as util-linux ships it.
         Unit::NotKnown if is_ours => return Some(vec![TrimScope::Listed]),

@@ -300,8 +300,8 @@ fn scsi_disk(context: &Context, layer: &Layer) -> Refusal {
     };
     let mut remedies: Vec<Remedy> = remedies.collect();
     remedies.push(remedy(
-        "See what the drive says of itself. An SSD without TRIM keeps its speed by over-provisioning \
-         alone: leave a part of it unused, from when it is new or erased",
+        "See what the drive reports. An SSD without TRIM keeps its speed by over-provisioning \
+         alone: leave a part of it unused, from the time when it is new or erased",
         Some(format!("hdparm -I {} | grep -i -A2 trim", layer.path)),
     ));
     (why, remedies)
