@@ -145,7 +145,7 @@ fn add_options(name: &str, job: &FioJob, record: &mut Record) {
 
 fn add_doubts(jobs: &[(String, &FioJob)], record: &mut Record) {
     for (name, job) in jobs.iter().filter(|(_, job)| job.error != 0) {
-        let text = format!("Job {name} ended with error {} of the system.", job.error);
+        let text = format!("Job {name} ended with system error {}.", job.error);
         record.add_finding(Level::Problem, "not-finished", text);
     }
     let buffered = |job: &FioJob| {
@@ -156,16 +156,16 @@ fn add_doubts(jobs: &[(String, &FioJob)], record: &mut Record) {
         jobs.iter().filter(|(_, job)| buffered(job)).map(|(name, _)| name.clone()).collect();
     if !names.is_empty() {
         let text = format!(
-            "fio's JSON does not say direct=1 of {}: if it went through the page cache, what was \
-             measured is the memory of the machine, at least in part.",
+            "fio's JSON does not show direct=1 for {}: if the page cache was used, the results \
+             measure the machine's memory, at least in part.",
             names.join(", ")
         );
         record.add_finding(Level::Warning, "page-cache", text);
     }
     let is_completion = |side: &KindResult| side.requests > 0 && side.is_completion;
     if jobs.iter().any(|(_, job)| job.sides[..3].iter().any(is_completion)) {
-        let text = "Percentiles are fio's clat, which leaves out the time of handing a request \
-                    over; means are its lat, which has it.";
+        let text = "Percentiles are fio's clat, which excludes the submission of a request; means \
+                    are its lat, which includes it.";
         record.add_finding(Level::Info, "completion-latency", text.to_owned());
     }
 }

@@ -254,8 +254,8 @@ fn small_drive(
     if request.lies && configuration.buffer.protected {
         return Err(target_error(
             target,
-            "capacitors protect what it has answered, so that ignoring a flush is no lie; add \
-             controller.power_loss_protection=off"
+            "its power-loss protection saves all acknowledged writes, so an ignored flush loses \
+             nothing; add controller.power_loss_protection=off"
                 .to_owned(),
         ));
     }

@@ -37,7 +37,7 @@ pub fn check(experiment: &dyn Experiment) -> Result<(), LabError> {
     let takes_a_file = |spec: &ParameterSpec| spec.kind == Kind::File;
     if experiment.parameters().iter().any(takes_a_file) {
         return Err(LabError::Unsupported(format!(
-            "{} runs a file, which needs no export: take the file to the other machine",
+            "{} runs a file, which needs no export: copy the file to the other machine",
             experiment.name()
         )));
     }
@@ -64,7 +64,8 @@ pub fn script(
     let plan = match experiment.plan(settings, &recording.description()) {
         Err(LabError::Unsupported(_)) => {
             return Err(LabError::Unsupported(format!(
-                "{} looks at a file system, which fio alone cannot do: run it where the file system is",
+                "{} examines a file system, which fio alone cannot do: run ssdlab on the machine \
+                 that has it",
                 experiment.name()
             )));
         }
@@ -83,15 +84,15 @@ pub fn script(
     let mut remarks = Vec::new();
     if recording.has_rounds {
         remarks.push(
-            "Where the protocol measures until a workload is steady, this measures as long as it \
-             would at most; when it was steady is told from the results."
+            "Where the protocol measures until steady state, this measures for the protocol's \
+             longest time; steady state is then found from the results."
                 .to_owned(),
         );
     }
     let is_open = |step: &Step| matches!(step, Step::Work { of_peak: Some(_), .. });
     if recording.steps.iter().any(is_open) {
         remarks.push(
-            "fio counts latencies of arrivals from when a request is sent, not from its arrival."
+            "In an open loop, fio counts latency from when a request is sent, not from its arrival."
                 .to_owned(),
         );
     }

@@ -145,7 +145,7 @@ pub enum StoreError {
     /// The last write was interrupted by a crash and cannot be rolled back, because the file is read-only or
     /// not a store.
     #[error(
-        "a write to the store {path} was broken off, and ssdlab cannot take it back: the file or its file system is read-only, or it is another program's (whatever you do with it, keep {path}-journal beside it)"
+        "a write to the store {path} was interrupted, and ssdlab cannot roll it back: the file or its file system is read-only, or it belongs to another program (do not delete {path}-journal, and keep it beside the store)"
     )]
     HalfWritten {
         /// The store.
@@ -204,7 +204,7 @@ pub enum StoreError {
         source: ReportError,
     },
     /// The report to be added is inconsistent.
-    #[error("the report does not hold together")]
+    #[error("the report is inconsistent")]
     Misshapen(#[from] ShapeError),
     /// A tag or note cannot be kept.
     #[error(transparent)]

@@ -145,7 +145,8 @@ impl Published {
             return Err(LabError::Figures {
                 name: name.to_owned(),
                 why: format!(
-                    "figure '{}': published = {}: errors are shares of it, so it is a number above 0",
+                    "figure '{}': published = {}: it must be above 0, since errors are relative \
+                     to it",
                     figure.name, figure.published
                 ),
             });
@@ -307,7 +308,7 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<PreparedRun<'_>>, LabE
     let wrong = |why| LabError::Figures { name: drive.name.clone(), why };
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) => Ok((name.trim().to_owned(), value.to_owned())),
-        None => Err(wrong(format!("set = '{text}': it is NAME=VALUE"))),
+        None => Err(wrong(format!("set = '{text}': write NAME=VALUE"))),
     };
     let mut runs = Vec::new();
     for run in &drive.contents.run {
@@ -317,7 +318,7 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<PreparedRun<'_>>, LabE
         let target = run.target.as_ref().unwrap_or(&drive.contents.target);
         let target = Target::parse(target).map_err(named)?;
         if !matches!(target, Target::Simulated { .. } | Target::Stack(_)) {
-            let why = "figures are held against simulated drives (sim:PROFILE)";
+            let why = "figures are compared with simulated drives only (sim:PROFILE)";
             return Err(wrong(why.to_owned()));
         }
         let (mut settings, target) = match run.quick {
@@ -386,7 +387,7 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
     let table = report.table(&figure.table).ok_or_else(|| {
         let there = report.tables.iter().map(|table| table.name.as_str()).collect::<Vec<_>>();
         format!(
-            "{named}: {} has no table '{}', but {}",
+            "{named}: {} has no table '{}'; it has {}",
             report.experiment,
             figure.table,
             there.join(", ")
@@ -396,7 +397,7 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
         table.column(name).ok_or_else(|| {
             let there = table.columns.iter().map(|it| it.name.as_str()).collect::<Vec<_>>();
             format!(
-                "{named}: table {} has no column '{name}', but {}",
+                "{named}: table {} has no column '{name}'; it has {}",
                 table.name,
                 there.join(", ")
             )
@@ -423,24 +424,26 @@ fn value_of(report: &Report, figure: &Figure) -> Result<f64, String> {
         let mut rows = (table.rows.iter())
             .filter(|row| conditions.iter().all(|(index, value)| is_same(&row[*index], value)));
         let (Some(row), None) = (rows.next(), rows.next()) else {
-            let rows = if conditions.is_empty() { "all rows" } else { "not one row alone" };
+            let rows = if conditions.is_empty() { "all rows" } else { "none or several rows" };
             let firsts = table.rows.iter().filter_map(|row| row.first()).map(shown);
             let mut there: Vec<String> = firsts.collect();
             there.dedup();
             return Err(format!(
-                "{named}: {rows} of table {} are meant by '{which}'; its rows begin with {}",
+                "{named}: '{which}' selects {rows} of table {}, not one; its rows begin with {}",
                 table.name,
                 there.join(", ")
             ));
         };
-        row[value].number().ok_or_else(|| format!("{named}: the model has no figure there"))
+        row[value].number().ok_or_else(|| {
+            format!("{named}: the row that '{which}' selects has no number in that column")
+        })
     };
     let model = of_row("row", &figure.row)?;
     if figure.against.is_empty() {
         return Ok(model);
     }
     match of_row("against", &figure.against)? {
-        0.0 => Err(format!("{named}: the row that 'against' means has 0 there")),
+        0.0 => Err(format!("{named}: the row that 'against' selects has 0 in that column")),
         other => Ok(model / other),
     }
 }
@@ -605,24 +608,24 @@ mod tests {
         assert!(value(&slowdown) > 1.5);
         assert!((value(&ratio) / value(&slowdown) - 1.0).abs() < 1e-9);
         let wrong = ratio.replace("against = { step = \"fill\" }", "against = { step = 7 }");
-        assert!(error(&wrong).contains("not one row alone of table reads are meant by 'against'"));
+        assert!(error(&wrong).contains("'against' selects none or several rows of table reads"));
     }
 
     #[test]
     fn what_a_file_names_wrongly_is_said_with_what_there_is() {
         for (good, bad, words) in [
-            ("\"reads\"", "\"read\"", "fragmentation has no table 'read', but reads"),
-            ("\"slowdown\"", "\"slow\"", "table reads has no column 'slow', but step"),
-            ("step = \"fill\"", "step = \"none\"", "not one row alone of table reads"),
+            ("\"reads\"", "\"read\"", "fragmentation has no table 'read'; it has reads"),
+            ("\"slowdown\"", "\"slow\"", "table reads has no column 'slow'; it has step"),
+            ("step = \"fill\"", "step = \"none\"", "none or several rows of table reads"),
             ("row = { step = \"fill\" }", "", "all rows of table reads"),
-            ("file_size=64M", "file_size", "it is NAME=VALUE"),
-            ("sim:toshiba-xg5", "/dev/null", "held against simulated drives"),
+            ("file_size=64M", "file_size", "write NAME=VALUE"),
+            ("sim:toshiba-xg5", "/dev/null", "compared with simulated drives"),
             ("\"fragmentation\"", "\"fragmentatoin\"", "there is no experiment"),
             ("held out", "kept", "unknown variant `kept`"),
             ("column =", "colum =", "unknown field `colum`"),
-            ("= 0.8", "= -0.8", "published = -0.8: errors are shares of it"),
+            ("= 0.8", "= -0.8", "published = -0.8: it must be above 0"),
             ("column = \"slowdown\"", "column = \"best_seconds\"", "is in s, and not in 'x'"),
-            ("= 0.8", "= 0", "published = 0: errors are shares of it"),
+            ("= 0.8", "= 0", "published = 0: it must be above 0"),
             ("= 0.8", "= nan", "published = NaN"),
         ] {
             let error = error(&SMALL.replace(good, bad));

@@ -444,11 +444,11 @@ fn a_file_that_is_not_of_ssdlabs_is_never_replaced() {
 fn what_cannot_be_exported_says_why() {
     let place = Place::new();
     for (experiment, words) in [
-        ("trim-check", "looks at a file system"),
-        ("discard", "looks at a file system"),
-        ("job", "take the file"),
-        ("replay", "take the file"),
-        ("load-latency", "one by one, which fio alone cannot do"),
+        ("trim-check", "examines a file system"),
+        ("discard", "examines a file system"),
+        ("job", "copy the file"),
+        ("replay", "copy the file"),
+        ("load-latency", "itself, which fio alone cannot do"),
     ] {
         place.run(&["export", experiment, "new.dat", "--quick"]).fails(4, &[experiment, words]);
     }

@@ -95,7 +95,7 @@ fn a_planted_mistake_is_found() {
 fn what_cannot_be_cut_is_explained() {
     let place = Place::new();
     place.run(&explore(&["/tmp"])).fails(2, &["not a new simulated drive"]);
-    place.run(&explore(&["sim:intel-s3510", "--lie-about-flush"])).fails(2, &["is no lie"]);
+    place.run(&explore(&["sim:intel-s3510", "--lie-about-flush"])).fails(2, &["loses nothing"]);
     place.run(&explore(&["--history", "none.txt"])).fails(2, &["cannot read none.txt"]);
     place.file("bad.txt", b"flush\nwrite a lot\n");
     place.run(&explore(&["--history", "bad.txt"])).fails(2, &["line 2", "write units 3 to 5"]);

@@ -238,9 +238,9 @@ fn finding(groups: &[RepeatedRuns], all: &[Difference]) -> Option<Finding> {
             Level::Info,
             "differences-without-interval",
             format!(
-                "{who}, so differences have no interval: how much a run varies by itself is not \
-                 known. Repeat them (a simulated drive with another --seed) and compare all \
-                 together."
+                "{who}, so differences have no confidence interval: the variation between runs is \
+                 not known. Repeat the runs (with another --seed on a simulated drive) and \
+                 compare all together."
             ),
         );
     }
@@ -251,8 +251,8 @@ fn finding(groups: &[RepeatedRuns], all: &[Difference]) -> Option<Finding> {
     let largest = found.iter().max_by(|one, other| size(one).total_cmp(&size(other)));
     let text = match largest {
         None => format!(
-            "With {repeats} runs, none of {figures} differences is larger than what chance explains. \
-             (Of twenty intervals of a drive and itself one leaves out zero.)"
+            "With {repeats} runs, none of {figures} differences is larger than what chance \
+             explains. (If a drive is compared with itself, one interval in twenty excludes zero.)"
         ),
         Some(one) => format!(
             "With {repeats} runs, {} of {figures} differences are larger than what chance explains \

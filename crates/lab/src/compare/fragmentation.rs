@@ -126,13 +126,13 @@ pub(super) fn finding(drives: &Table) -> Option<Finding> {
     let times = |row: &(&str, f64, f64)| format::fixed(row.2 / row.1, 2);
     let text = if times(least) == times(most) {
         format!(
-            "After all writes, reading takes {} times as long as when new on all of them.",
+            "After all writes, reading takes {} times as long as when new on all drives.",
             times(most)
         )
     } else {
         format!(
-            "After all writes, reading takes {} times as long as when new on {}, the most, and \
-             {} times on {}, the least.",
+            "After all writes, reading takes {} times as long as when new on {} (the most) and {} \
+             times on {} (the least).",
             times(most),
             most.0,
             times(least),

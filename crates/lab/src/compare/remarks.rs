@@ -16,7 +16,7 @@ pub(super) fn remarks(runs: &[Labelled]) -> Vec<Finding> {
         remarks.push(remark(
             Level::Warning,
             "interrupted",
-            format!("Not all of the protocol was run: {}.", interrupted.join(", ")),
+            format!("Some runs did not complete the protocol: {}.", interrupted.join(", ")),
         ));
     }
     let shortened = named(&|run| run.report.shortened);
@@ -25,7 +25,7 @@ pub(super) fn remarks(runs: &[Labelled]) -> Vec<Finding> {
             Level::Warning,
             "shortened-against-full",
             format!(
-                "Not comparable: shortened runs ({}) stand beside full ones.",
+                "Not comparable: some runs are shortened ({}), the others are full.",
                 shortened.join(", ")
             ),
         ));
@@ -37,8 +37,8 @@ pub(super) fn remarks(runs: &[Labelled]) -> Vec<Finding> {
             Level::Notice,
             "simulated-against-real",
             format!(
-                "Simulated ({}) stand beside real drives; a simulated one is as good as its \
-                 profile.",
+                "Simulated drives ({}) are compared with real ones; a simulation is as good as \
+                 its profile.",
                 simulated.join(", ")
             ),
         ));
@@ -49,8 +49,9 @@ pub(super) fn remarks(runs: &[Labelled]) -> Vec<Finding> {
             Level::Warning,
             "processors-differ",
             format!(
-                "The processors could go to sleep, as far as is known, in {}, and were kept awake in \
-                 the others: latencies at a low depth hold what it took them to wake up.",
+                "As far as is known, the processors could sleep in {}, and were kept awake in the \
+                 others: where they could sleep, latencies at a low queue depth include the time \
+                 to wake up.",
                 unrestricted.join(", ")
             ),
         ));

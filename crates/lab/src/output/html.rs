@@ -209,7 +209,7 @@ pub fn header(report: &Report) -> Markup {
                 p.badge { b { "Shortened." } " These figures are not comparable with published ones." }
             }
             @if report.interrupted {
-                p.badge { b { "Interrupted." } " This is what was measured until then." }
+                p.badge { b { "Interrupted." } " These are the results until then." }
             }
         }
     }
@@ -313,22 +313,22 @@ fn counter_facts(counters: &ReportCounters) -> Vec<(&'static str, String)> {
     facts.extend([
         ("units written by the host", count(counters.host_writes)),
         ("units written to flash", count(counters.flash_writes)),
-        ("of these, moved by collection", count(counters.collection_writes)),
-        ("of these, copied to keep the map in order", count(counters.merge_writes)),
+        ("of these, moved by garbage collection", count(counters.collection_writes)),
+        ("of these, copied by extent compaction or merges", count(counters.merge_writes)),
         ("of these, padding", count(counters.padding_writes)),
     ]);
     facts.extend(metadata);
     facts.extend([
         ("units read by the host", count(counters.host_reads)),
         ("flash pages read for the host", count(counters.flash_page_reads)),
-        ("flash pages read by collection", count(counters.collection_page_reads)),
-        ("flash pages read to complete units", count(counters.merge_page_reads)),
+        ("flash pages read by garbage collection", count(counters.collection_page_reads)),
+        ("flash pages read for read-modify-write", count(counters.merge_page_reads)),
         ("pages of the map read", count(counters.map_page_reads)),
         ("units trimmed", count(counters.trims)),
         ("flushes", count(counters.flushes)),
         ("erases", count(counters.erases)),
         (
-            "erases a block",
+            "erases per block",
             format!(
                 "{} to {}, mean {}",
                 counters.erases_min,

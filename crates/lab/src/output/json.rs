@@ -173,7 +173,7 @@ fn check_table(table: &Table) -> Result<(), ShapeError> {
 fn check_series(series: &Series) -> Result<(), ShapeError> {
     let place = || format!("series {:?}", series.name);
     if series.x.len() != series.y.len() {
-        let problem = format!("{} x for {} y", series.x.len(), series.y.len());
+        let problem = format!("{} x values for {} y values", series.x.len(), series.y.len());
         return misfit(place(), problem);
     }
     if !all_finite(&series.x) || !all_finite(&series.y) {
@@ -195,7 +195,7 @@ fn check_histogram(histogram: &LatencyHistogram) -> Result<(), ShapeError> {
         return misfit(place(), "a number that is not finite");
     }
     if edges.windows(2).any(|pair| pair[0] >= pair[1]) {
-        return misfit(place(), "bucket edges that do not rise");
+        return misfit(place(), "bucket edges that are not in ascending order");
     }
     let counted = counts.iter().fold(0u64, |sum, count| sum.saturating_add(*count));
     if counted != histogram.count {

@@ -192,7 +192,7 @@ impl Page<'_> {
             .collect();
         words.push(format!("seed={}", report.seed));
         if is_changed {
-            words.push("(* not as in the full protocol)".to_owned());
+            words.push("(* differs from the full protocol)".to_owned());
         }
         self.faint("", &words.join("  "));
     }
@@ -362,7 +362,7 @@ fn limitations(report: &Report) -> Vec<&'static str> {
         limitations.push("Shortened: these figures are not comparable with published ones.");
     }
     if report.interrupted {
-        limitations.push("Interrupted: what was measured until then is below.");
+        limitations.push("Interrupted: the results until then are below.");
     }
     limitations
 }
@@ -418,7 +418,7 @@ fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
                 let bytes =
                     counters.flash_written_bytes as f64 / counters.host_written_bytes as f64;
                 let bytes = format::fixed(bytes, 2);
-                format!(", in bytes {bytes}, because {} were written only in part", count(parts))
+                format!(", in bytes {bytes} (units written in part: {})", count(parts))
             }
         };
         let of_data = counters.data_write_amplification.filter(|_| counters.metadata_writes > 0);
@@ -432,13 +432,13 @@ fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
     };
     let merged = match counters.merge_writes {
         0 => String::new(),
-        units => format!(", {} copied to keep the map in order", count(units)),
+        units => format!(", {} copied by extent compaction or merges", count(units)),
     };
     let read_for = |pages: u64, why: &str| match pages {
         0 => String::new(),
         pages => format!(", {} {why}", count(pages)),
     };
-    let merging = read_for(counters.merge_page_reads, "to complete units");
+    let merging = read_for(counters.merge_page_reads, "for read-modify-write");
     let of_map = read_for(counters.map_page_reads, "of the map");
     // Units that the host overwrote in the buffer, or that are not programmed yet.
     let all = counters.host_writes
@@ -448,19 +448,20 @@ fn counter_sentences(counters: &ReportCounters) -> Vec<String> {
         + counters.metadata_writes;
     let buffered = match all.saturating_sub(counters.flash_writes) {
         0 => String::new(),
-        units => format!("; {} were overwritten in the buffer or are still there", count(units)),
+        units => format!("; {} overwritten in the write buffer or still in it", count(units)),
     };
     vec![
         format!(
-            "The host wrote {} units, the flash {} ({} moved by collection{merged}, {} padding{metadata}{buffered}){amplification}.",
+            "The host wrote {} units, the flash {} ({} moved by garbage collection{merged}, {} \
+             padding{metadata}{buffered}){amplification}.",
             count(counters.host_writes),
             count(counters.flash_writes),
             count(counters.collection_writes),
             count(counters.padding_writes),
         ),
         format!(
-            "{} flash pages read for the host, {} by collection{merging}{of_map}; {} erases, {} to {} a \
-             block.",
+            "{} flash pages read for the host, {} by garbage collection{merging}{of_map}; {} \
+             erases, {} to {} per block.",
             count(counters.flash_page_reads),
             count(counters.collection_page_reads),
             count(counters.erases),

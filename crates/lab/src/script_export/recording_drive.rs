@@ -150,7 +150,7 @@ impl Drive for RecordingDrive {
         let of_peak = match (phase.rate, self.peak) {
             (Some(Rate::Open(rate)), Some(peak)) => Some((peak, rate / self.peak_iops(peak))),
             (Some(Rate::Open(_)), None) => {
-                return self.unsupported("it needs arrivals at a rate of its own");
+                return self.unsupported("it needs requests to arrive at a fixed rate");
             }
             _ => None,
         };
@@ -168,7 +168,7 @@ impl Drive for RecordingDrive {
         _: Vec<Lane<'_>>,
         _: &mut dyn Observer,
     ) -> Result<Vec<LaneResult>, DriveError> {
-        self.unsupported("it sends requests of several kinds beside each other, one by one")
+        self.unsupported("it runs several workloads at once and chooses each request itself")
     }
 
     /// Records one step as long as all rounds together, since a script cannot detect steady state. fio

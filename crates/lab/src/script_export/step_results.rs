@@ -19,11 +19,11 @@ pub(super) fn step_result(job: &FioJob) -> Result<StepResult, LabError> {
     let wrong = |why: &str| LabError::Unsupported(format!("job {}: {why}", job.name));
     let number = job.name.split('-').next().and_then(|number| number.parse::<usize>().ok());
     let number = number.and_then(|number| number.checked_sub(1));
-    let step = number.ok_or_else(|| wrong("its name has no number of a step"))?;
+    let step = number.ok_or_else(|| wrong("its name does not begin with the number of a step"))?;
     let [read, write, ..] = &job.sides;
     let longest = read.seconds.max(write.seconds);
     if longest <= 0.0 {
-        return Err(wrong("it took no time that fio could measure"));
+        return Err(wrong("fio reports a runtime of 0"));
     }
     let mut result = PhaseResult::begun(Instant::START);
     result.elapsed = Nanoseconds::from_secs_f64(longest);

@@ -115,11 +115,11 @@ fn parts_that_do_not_fit_are_refused_with_their_place() {
         problem(|report| {
             report.series[0].y.pop();
         }),
-        "a.json: series \"read_throughput_fill_1\": 20 x for 19 y"
+        "a.json: series \"read_throughput_fill_1\": 20 x values for 19 y values"
     );
     assert_eq!(
         problem(|report| report.histograms[0].bucket_us.reverse()),
-        "a.json: histogram \"read_fill\": bucket edges that do not rise"
+        "a.json: histogram \"read_fill\": bucket edges that are not in ascending order"
     );
     assert!(problem(|report| report.histograms[0].count += 1).contains("in all"));
 }

@@ -93,7 +93,7 @@ def test_a_run_is_stopped_and_what_it_measured_is_kept(place, visit):
     user.curves().first.wait_for(state="attached")
     user.click("Stop, and keep what was measured", "button")
     user.click("run 7")
-    user.sees("Interrupted. This is what was measured until then.")
+    user.sees("Interrupted. These are the results until then.")
 
 
 def test_a_run_of_a_terminal_is_watched(place, visit):

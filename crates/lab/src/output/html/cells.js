@@ -29,15 +29,15 @@ const blockCells = (canvas, legend, free) => {
   const swatch = (colour, text, ring) => `<span class="key"><span class="swatch${ring ? ' ring' : ''}" style="${ring ? 'border-color' : 'background'}:${colour}"></span>${text}</span>`;
   function explain() {
     const unused = swatch(colours.free, 'free');
-    const rings = ` ${swatch(colours.host, 'host writes here', true)} ${swatch(colours.copy, 'copies go here', true)} ${swatch(colours.victim, 'being collected', true)}`;
+    const rings = ` ${swatch(colours.host, 'host writes here', true)} ${swatch(colours.copy, 'GC writes here', true)} ${swatch(colours.victim, 'being collected', true)}`;
     if (RAMPS[mode]) {
       const ramp = [0, 64, 128, 192, 255].map((at) => `rgb(${RAMPS[mode][at]})`).join(',');
       const [low, high] = MODES[mode].ends;
       legend.innerHTML = `${low}<span class="scale" style="background:linear-gradient(90deg,${ramp})"></span>${high} ${unused}${rings}`;
     } else if (mode === 'stream') {
-      legend.innerHTML = `${swatch(colours.host, 'written by the host')} ${swatch(colours.copy, 'copied by garbage collection')} ${swatch(colours.fold, 'SLC cache')} ${swatch(colours.pad, 'from before')} ${unused}${rings}`;
+      legend.innerHTML = `${swatch(colours.host, 'written by the host')} ${swatch(colours.copy, 'copied by garbage collection')} ${swatch(colours.fold, 'SLC cache')} ${swatch(colours.pad, 'age not known')} ${unused}${rings}`;
     } else {
-      legend.innerHTML = `${unused} ${swatch(colours.form, 'full')} ${swatch(colours.fold, 'full, SLC')} ${swatch(colours.host, 'open for the host')} ${swatch(colours.copy, 'open for copies')} ${swatch(colours.victim, 'being collected')}`;
+      legend.innerHTML = `${unused} ${swatch(colours.form, 'full')} ${swatch(colours.fold, 'full, SLC')} ${swatch(colours.host, 'open for the host')} ${swatch(colours.copy, 'open for GC')} ${swatch(colours.victim, 'being collected')}`;
     }
   }
   // To be called when the page's colours have changed.

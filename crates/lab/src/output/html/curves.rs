@@ -82,7 +82,7 @@ fn draw_family(Family { title, series, labels }: &Family) -> Section {
                 (chart(curves.collect(), title, false).draw())
             } @else {
                 @let axes = chart(Vec::new(), title, true);
-                figcaption { (units(&axes)) ", all over the same axes" }
+                figcaption { (units(&axes)) ", all on the same axes" }
                 div.multiples {
                     @for (index, label) in labels.iter().enumerate() {
                         div {

@@ -19,7 +19,7 @@ pub(super) fn draw(title: &str, series: &[&Series], labels: &[String]) -> Markup
     let dies = series.first().map_or(&[][..], |it| &it.x);
     html! {
         figure.chart {
-            figcaption { (unit(&series[0].unit_y)) " by die; the stronger the colour, the more" }
+            figcaption { (unit(&series[0].unit_y)) " by die; a stronger colour means more" }
             div.scroll tabindex="0" role="region" aria-label={ (title) " by die" } {
                 table.heat {
                     thead { tr {

@@ -45,9 +45,12 @@ fn places(series: &Series, recording: &Recording) -> String {
 fn body(number: usize, recording: &Recording, is_alone: bool) -> Markup {
     let together = recording.blocks_per_cell;
     let what = match together {
-        1 => "A square is a block, which is erased and collected as one".to_owned(),
+        1 => "Each square is a block, which is collected and erased as a whole".to_owned(),
         _ => {
-            format!("A square is {together} neighbouring blocks, each erased and collected as one")
+            format!(
+                "Each square is {together} neighbouring blocks, each collected and erased as a \
+                 whole"
+            )
         }
     };
     html! {
