@@ -40,7 +40,7 @@ def _make(
 ) -> list[tuple[str, str | None, str]]:
     """Makes some runs, on a worker: key, figures as JSON, and why there are none. Their reports go to `dataset`."""
     if _ssdlab.__version__ != version:
-        words = f"this worker has ssdlab {_ssdlab.__version__}, and the sweep is one of {version}"
+        words = f"this worker has ssdlab {_ssdlab.__version__}, but the sweep was made with {version}"
         raise UnsupportedError(words)
     design = _designs.get(sweep)
     if design is None:
@@ -99,7 +99,7 @@ def carry_out(
         raise UnsupportedError("this needs dask: pip install 'ssdlab[dask]'") from None
     as_completed: Callable[[list[Any]], Iterable[Any]] = distributed.as_completed
     if batch is not None and batch < 1:
-        raise UsageError(f"batch is {batch}, and a task makes one run at least")
+        raise UsageError(f"batch is {batch}; it must be at least 1")
     with tempfile.TemporaryDirectory(prefix="ssdlab-") as spare:
         place = out or spare
         kept = _ssdlab.Kept(place, resume)
@@ -136,7 +136,7 @@ def carry_out(
                     progress("", ended / len(runs))
         except KeyboardInterrupt as interrupted:
             result = SweepResult(design.collect(place, failed))
-            words = "interrupted; with out=DIRECTORY, resume=True goes on"
+            words = "interrupted; with out=DIRECTORY, resume=True continues"
             error = Interrupted(words)
             error.result = result
             raise error from interrupted
@@ -166,7 +166,7 @@ def _keep(kept: _ssdlab.Kept, future: Any, runs: list[Run]) -> dict[str, str]:
         try:
             kept.keep(key, figures)
         except Error as error:
-            failed[key] = f"its result cannot be kept: {error}"
+            failed[key] = f"its result cannot be saved: {error}"
     return failed
 
 

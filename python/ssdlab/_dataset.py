@@ -116,7 +116,7 @@ def take_over(directory: str, wanted: set[str], kept: _ssdlab.Kept, resume: bool
     place = Path(directory)
     files = sorted((place / _WHOLE).glob("*.parquet"))
     if files and not resume:
-        raise UsageError(f"{directory} holds runs already; resume=True makes those that are missing")
+        raise UsageError(f"{directory} already holds runs; resume=True makes the missing ones")
     found = set()
     try:
         for file in files:

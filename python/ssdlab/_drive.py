@@ -433,7 +433,7 @@ class Drive:
         for key, most in (("depth", 2**32), ("read_percent", 256), ("seed", 2**64)):
             value = words[key]
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < most:
-                raise UsageError(f"{key} is {value!r}, which is no whole number that it can be")
+                raise UsageError(f"{key} is {value!r}, which is no whole number in its range")
         return PhaseResult(called, self._handle.phase(words, progress))
 
     def flush(self) -> float:

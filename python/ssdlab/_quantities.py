@@ -29,7 +29,7 @@ def length(name: str, value: Length) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or value != int(value) or value < 0:
-        raise UsageError(f"{name} is {value!r}, and a length is a whole number of bytes, or text such as '4K'")
+        raise UsageError(f"{name} is {value!r}; expected a whole number of bytes, or text such as '4K'")
     return str(int(value))
 
 
@@ -38,7 +38,7 @@ def duration(name: str, value: Duration) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not math.isfinite(value) or value < 0:
-        raise UsageError(f"{name} is {value!r}, and a time is a number of seconds, or text such as '10s'")
+        raise UsageError(f"{name} is {value!r}; expected a number of seconds, or text such as '10s'")
     return f"{round(value * 1_000_000_000)}ns" if value else "0s"
 
 
@@ -54,7 +54,7 @@ def plain(name: str, value: Value) -> str:
         return f"{value.numerator}/{value.denominator}"
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise UsageError(f"{name} is {value!r}, which is no number to work with")
+            raise UsageError(f"{name} is {value!r}; expected a finite number")
         return str(int(value)) if value == int(value) else repr(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)

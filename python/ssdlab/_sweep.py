@@ -378,7 +378,7 @@ def sweep(
         where = None if dataset is None else os.path.abspath(dataset)
         result = carry_out(design, asked, client, place, resume, batch, where, progress)
     elif dataset is not None:
-        raise UsageError("dataset is what the workers of a cluster write; give a client, too")
+        raise UsageError("dataset needs client, as the workers of a cluster write it")
     else:
         try:
             result = SweepResult(design.run(jobs, place, resume, duration("rest", rest), progress))

@@ -286,7 +286,7 @@ for key, figures, why in _cluster._make(ssdlab.__version__, "a sweep", asked, No
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
-    assert len(lines) == 2 and all(it.startswith("None this worker would make another run") for it in lines)
+    assert len(lines) == 2 and all(it.startswith("None this worker would make a different run") for it in lines)
 
 
 def test_a_full_disk_ends_the_sweep_with_what_is_missing(tmp_path):

@@ -173,10 +173,10 @@ def test_stacks_are_drives():
         (lambda it: it.write("4K", rate=0), "rate 0"),
         (lambda it: it.write("4K", arrivals="often"), "arrivals"),
         (lambda it: it.rest("soon"), "duration"),
-        (lambda it: it.trim("1T"), "behind the drive's end"),
+        (lambda it: it.trim("1T"), "past the end of the drive"),
         (lambda it: it.make_new("gently"), "factory"),
         (lambda it: it.precondition("old"), "steady"),
-        (lambda it: it.precondition("random", hot="80%:20%"), "only a steady drive"),
+        (lambda it: it.precondition("random", hot="80%:20%"), "only the state steady"),
         (lambda it: it.precondition("steady", hot="80:20"), "hot"),
     ],
 )

@@ -204,7 +204,7 @@ def test_a_block_device_is_refused(tmp_path):
         skip("a refusal of block devices: there is none here")
     with pytest.raises(ssdlab.RefusedError, match="--destroy-data"):
         ssdlab.run("fragmentation", devices[0], quick=True)
-    with pytest.raises(ssdlab.RefusedError, match="by the program alone"):
+    with pytest.raises(ssdlab.RefusedError, match="only the command line measures"):
         ssdlab.sweep("fragmentation", str(devices[0]), seeds=2)
 
 

@@ -88,8 +88,8 @@ def test_a_sweep_is_written_as_parquet(swept, tmp_path):
     ("arguments", "words"),
     [
         ({"vary": {}}, "nothing is varied"),
-        ({"vary": {"spare": []}}, "varied over nothing"),
-        ({"vary": {"spare": [""]}}, "varied over nothing"),
+        ({"vary": {"spare": []}}, "has no values"),
+        ({"vary": {"spare": [""]}}, "has no values"),
         ({"vary": {"spare": "7%"}}, "as a list"),
         ({"vary": {"spair": ["7%", "15%"]}}, "no key .spair. to vary"),
         ({"vary": {"seed": [1, 2]}}, "seeds=N"),
@@ -134,7 +134,7 @@ except ssdlab.Interrupted as error:
     print(error.result.interrupted, len(error.result.missing) > 0, error)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.startswith("True True interrupted; the same call with resume=True"), done.stderr
+    assert done.stdout.startswith("True True interrupted; repeat the call with resume=True"), done.stderr
     made = len(list((tmp_path / "runs").iterdir()))
     assert 0 < made < 12
     question = {"vary": {"spare": SPARES}, "quick": True, "seeds": 4}

@@ -50,8 +50,7 @@ impl FileSystem<'_> {
     /// Returns an error if trim does not reach a drive.
     pub fn fstrim(&mut self, least: ByteLength) -> Result<ByteLength, DriveError> {
         if !self.queue.drive().passes_trim() {
-            let message = "the discard operation is not supported: trim does not get through to a \
-                           drive";
+            let message = "the discard operation is not supported: trim does not reach the drive";
             return Err(DriveError::new(ErrorKind::Unsupported, message));
         }
         let runs = self.allocator.take_untrimmed(least.covering(BLOCK).max(1));

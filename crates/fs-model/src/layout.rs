@@ -47,7 +47,8 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn new(length: ByteLength) -> Result<Layout, DriveError> {
         if length < MIB * 64 {
-            let message = format!("a file system of {length} is too small; 64 MiB are the least");
+            let message =
+                format!("a file system of {length} is too small; it needs at least 64 MiB");
             return Err(DriveError::new(ErrorKind::NoSpace, message));
         }
         let blocks = length.whole(BLOCK);

@@ -148,8 +148,8 @@ impl Script {
         };
         if self.steps.iter().any(is_mixed_stream) {
             return Err(
-                "fio lets sequential reads and sequential writes each go their own way; one \
-                        stream of both cannot be said"
+                "fio keeps separate positions for sequential reads and sequential writes; it \
+                 cannot run one stream of both"
                     .to_owned(),
             );
         }
@@ -207,7 +207,7 @@ impl Script {
                 env!("CARGO_PKG_VERSION")
             ),
             format!(
-                "Writes {bytes} by amount, and runs {time} by time; to {} of {}.",
+                "Writes {bytes} (steps by amount) and runs {time} (steps by time); to {} of {}.",
                 if self.is_device { "a device, ALL OF WHOSE DATA IS LOST," } else { "a new file" },
                 self.space
             ),

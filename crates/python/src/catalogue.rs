@@ -24,7 +24,7 @@ impl Profile {
         match target {
             Target::Simulated { profile, .. } => Ok(Profile(profile)),
             _ => Err(Failure::usage(format!(
-                "'{text}' is a saved drive, and no profile; ssdlab.Drive opens it"
+                "'{text}' is a saved drive, not a profile; open it with ssdlab.Drive"
             ))
             .into()),
         }

@@ -116,7 +116,7 @@ impl Past {
             return usage("written: nothing is written to a new drive");
         }
         if state != State::Steady && (self.hot.is_some() || self.cache.is_some()) {
-            return usage("hot and cache: only a steady drive can be asked for with them");
+            return usage("hot and cache: only the state steady takes them");
         }
         let written = self.written.as_deref().map(WriteAmount::parse).transpose();
         let stored = self.stored_for.as_deref().map(precondition::parse_storage_time).transpose();
@@ -166,7 +166,7 @@ impl Drive {
         match watch.stopped(py).filter(|_| failure.is_cancelled()) {
             Some((error, false)) => Err(error),
             Some((error, true)) => {
-                let words = "interrupted; the drive is where it had come to";
+                let words = "interrupted; the drive is in the state it had reached";
                 let raised = exception(py, "Interrupted", words, None);
                 raised.set_cause(py, Some(error));
                 Err(raised)
@@ -232,8 +232,8 @@ impl Drive {
                 Some(profile) if held.is_untouched => profile.clone(),
                 _ => {
                     return Err(Failure::usage(format!(
-                        "{} is not a new drive of one profile, and only such can be preconditioned; make \
-                         another one: ssdlab.Drive(\"sim:toshiba-xg5\").precondition(...)",
+                        "{} cannot be preconditioned, as it is not a new drive of one profile; \
+                         make one: ssdlab.Drive(\"sim:toshiba-xg5\").precondition(...)",
                         held.name
                     )));
                 }
@@ -282,7 +282,7 @@ impl Drive {
                 None if offset < capacity => capacity - offset,
                 None => {
                     let words =
-                        format!("offset: {offset} lies behind the drive's end at {capacity}");
+                        format!("offset: {offset} is past the end of the drive ({capacity})");
                     return Err(Failure::usage(words));
                 }
             };
@@ -320,8 +320,8 @@ impl Drive {
                 "secure-erase" => PurgeMethod::SecureErase,
                 other => {
                     return Err(Failure::usage(format!(
-                        "there is no way '{other}' to make a drive new; there are: factory, discard, \
-                         format, secure-erase"
+                        "there is no purge method '{other}'; there are: factory, discard, format, \
+                         secure-erase"
                     )));
                 }
             };
@@ -337,7 +337,8 @@ impl Drive {
         self.carry_out(py, None, |held, _| {
             let Some(profile) = &held.profile else {
                 return Err(Failure::unsupported(format!(
-                    "{} is a stack, and only single drives are saved; save its members, and stack those",
+                    "{} is a stack, and only single drives can be saved; save its members, and \
+                     stack those",
                     held.name
                 )));
             };

@@ -29,7 +29,7 @@ impl Latencies {
     fn percentile_us(&self, percent: f64) -> Result<Option<f64>, Failure> {
         if !(0.0..=100.0).contains(&percent) {
             return Err(Failure::usage(format!(
-                "a percentile lies from 0 to 100, and not at {percent}"
+                "a percentile must be from 0 to 100, not {percent}"
             )));
         }
         Ok(self.0.percentile(percent).map(Nanoseconds::micros))

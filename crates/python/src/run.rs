@@ -85,7 +85,7 @@ pub fn deliver(py: Python<'_>, outcome: Outcome, watch: Watch) -> PyResult<Repor
         // An exception in the callback is passed on unchanged.
         Some((error, false)) => Err(error),
         Some((error, true)) => {
-            let words = "interrupted; .result holds what was measured until then";
+            let words = "interrupted; .result holds the results until then";
             let raised = exception(py, "Interrupted", words, Some(result));
             raised.set_cause(py, Some(error));
             Err(raised)
@@ -98,7 +98,7 @@ pub fn deliver(py: Python<'_>, outcome: Outcome, watch: Watch) -> PyResult<Repor
 pub fn refuse_devices(target: &Target) -> Result<(), Failure> {
     match target {
         Target::Path(path) if is_block_device(path) => Err(Failure::refused(format!(
-            "{} is a block device, and those are measured by the program alone, which asks before it \
+            "{} is a block device, which only the command line measures, as it asks before it \
              writes: ssdlab run EXPERIMENT {0} --destroy-data; ssdlab.load() reads its report",
             path.display()
         ))),

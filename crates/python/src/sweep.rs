@@ -62,8 +62,8 @@ impl Asked {
         for (key, values) in self.vary {
             if values.is_empty() || values.iter().any(|value| value.trim().is_empty()) {
                 return Err(Failure::usage(format!(
-                    "{key} is varied over nothing: name its values, such as \
-                     vary={{\"spare\": [\"7%\", \"15%\", \"28%\"]}}"
+                    "{key} has no values, or an empty one; write them as in vary={{\"spare\": \
+                     [\"7%\", \"15%\", \"28%\"]}}"
                 )));
             }
             vary.push(Varied { key, values });
@@ -86,7 +86,7 @@ impl Asked {
         let devices = points.question().targets.iter().find(|it| is_block_device(Path::new(it)));
         if let Some(device) = devices {
             return Err(Failure::refused(format!(
-                "{device} is a block device, and those are measured by the program alone: ssdlab sweep"
+                "{device} is a block device, which only the command line measures: ssdlab sweep"
             )));
         }
         Ok(Design { points, looked: OnceLock::new() })
@@ -164,7 +164,8 @@ impl Design {
             let found = Key::of(self.points.experiment(), &self.points.case(point, seed)?, seed)?;
             if found.as_str() != key {
                 return Err(Failure::usage(
-                    "this worker would make another run: its files or its version of ssdlab are others",
+                    "this worker would make a different run: its files or its version of ssdlab \
+                     differ",
                 ));
             }
             Ok(ssdlab_sweep::run_one(&self.points, point, seed, &Simulated, &mut watch)?)
@@ -211,10 +212,10 @@ impl Design {
             Some((error, false)) => Err(error),
             Some((error, true)) => {
                 let words = match out {
-                    Some(_) => "interrupted; the same call with resume=True goes on",
+                    Some(_) => "interrupted; repeat the call with resume=True to continue",
                     None => {
-                        "interrupted; .result holds what was measured until then, and with \
-                             out=DIRECTORY, resume=True could go on"
+                        "interrupted; .result holds the results until then; with out=DIRECTORY, \
+                         resume=True could have continued the sweep"
                     }
                 };
                 let result = Bound::new(py, swept)?.into_any();
@@ -300,7 +301,7 @@ impl Kept {
     /// Keeps what a run measured, as JSON.
     fn keep(&self, key: &str, measured: &str) -> Result<(), Failure> {
         let measured: Measured = serde_json::from_str(measured)
-            .map_err(|error| Failure::usage(format!("this is not what a run measured: {error}")))?;
+            .map_err(|error| Failure::usage(format!("this is not the result of a run: {error}")))?;
         self.0.store(&read_key(key)?, &measured).map_err(|error| Failure::of(ErrorKind::Io, &error))
     }
 }
@@ -353,7 +354,7 @@ impl Sweep {
                 && it.runs.iter().all(whole)
         };
         if !swept.points.iter().all(counts) {
-            let words = format!("{origin}: its points have not a value for each key and figure");
+            let words = format!("{origin}: its points do not have a value for each key and figure");
             return Err(Failure::usage(words).into());
         }
         Ok(Sweep { swept, started: String::new(), cost: Cost::default() })

@@ -151,7 +151,7 @@ impl Design {
         }
         if kinds.windows(2).any(|pair| pair[0] != pair[1]) {
             return Err(SweepError::Usage(
-                "simulated and real drives do not go into one sweep: make one of each, and compare them"
+                "a sweep cannot mix simulated and real drives: make one of each, and compare them"
                     .to_owned(),
             ));
         }
@@ -337,23 +337,24 @@ fn choose_points(
     }
     let runs = wanted.saturating_mul(seeds as usize);
     let too_many = |way_out: String| {
-        let all = format!("these are {wanted} points of {seeds} runs each");
+        let all = format!("this sweep has {wanted} points of {seeds} runs each");
         Err(SweepError::Usage(format!("{all}, {way_out}")))
     };
     if runs > MAX_RUNS {
         return too_many(format!(
-            "and a sweep holds {MAX_RUNS} runs at most; part it by the values of a key"
+            "and a sweep holds {MAX_RUNS} runs at most; split it by the values of a key"
         ));
     }
     if runs > MAX_UNSAMPLED_RUNS && seeds > MAX_SEEDS {
         return too_many(format!(
-            "and more than {MAX_SEEDS} runs of a point are taken for a slip; --seeds 5 gives an interval"
+            "and more than {MAX_SEEDS} runs of a point are refused as a likely mistake; --seeds 5 \
+             gives an interval"
         ));
     }
     if runs > MAX_UNSAMPLED_RUNS && matches!(sampling, Sampling::Grid) {
         return too_many(format!(
-            "and more than {MAX_UNSAMPLED_RUNS} runs are taken for a slip; --points {wanted} makes all of them, \
-             --points 1000 a sample"
+            "and more than {MAX_UNSAMPLED_RUNS} runs are refused as a likely mistake; --points \
+             {wanted} makes all of them, --points 1000 a sample"
         ));
     }
     let mut random = Pcg64::seed_from_u64(seed);

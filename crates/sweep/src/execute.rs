@@ -279,7 +279,10 @@ fn execute_job(shared: &Shared, job: &Job, turn: usize) -> RunState {
         Err(panic) => {
             let words = panic.downcast_ref::<String>().map(String::as_str);
             let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
-            RunState::Failed(format!("the program panicked: {}", words.unwrap_or("without a word")))
+            RunState::Failed(format!(
+                "the program panicked: {}",
+                words.unwrap_or("without a message")
+            ))
         }
         Ok(Err(error)) if error.kind() == ErrorKind::Cancelled => RunState::Missing,
         Ok(Err(error)) => RunState::Failed(error_chain(&error)),
@@ -287,7 +290,7 @@ fn execute_job(shared: &Shared, job: &Job, turn: usize) -> RunState {
             let kept = shared.options.results.map_or(Ok(()), |it| it.store(&job.key, &measured));
             match kept {
                 Ok(()) => RunState::Done(measured),
-                Err(error) => RunState::Failed(format!("its result cannot be kept: {error}")),
+                Err(error) => RunState::Failed(format!("its result cannot be saved: {error}")),
             }
         }
     }

@@ -38,27 +38,27 @@ pub(crate) fn findings(sweep: &Sweep) -> Vec<Finding> {
         }
         let more = reasons.len().saturating_sub(MAX_LISTED_ERRORS);
         reasons.truncate(MAX_LISTED_ERRORS);
-        let more = if more > 0 { format!("; and {more} points more") } else { String::new() };
+        let more = if more > 0 { format!("; and {more} more points") } else { String::new() };
         let text = format!("{} of {all} runs failed. {}{more}.", failed.len(), reasons.join("; "));
         find(Level::Problem, "runs-failed", text);
     }
     let incomplete = runs_without_figure(sweep);
     if incomplete > 0 {
         let text = format!(
-            "{incomplete} of {done} runs have no figure, such as one that did not become steady: what is said of \
-             the others leaves these points out, or rests on fewer runs. The tables have the number of runs."
+            "{incomplete} of {done} runs lack a figure, for example because they did not become \
+             steady: the other findings leave these points out, or rest on fewer runs. The tables \
+             have the number of runs."
         );
         find(Level::Warning, "runs-without-figures", text);
     }
     let missing = sweep.runs().filter(|(_, run)| run.state == State::Missing).count();
     if missing > 0 {
-        let text =
-            format!("The sweep ended with {done} of {all} runs made: {missing} are missing.");
+        let text = format!("The sweep ended after {done} of {all} runs: {missing} are missing.");
         find(Level::Problem, "not-finished", text);
     }
     if sweep.seeds.len() == 1 && all > 0 {
-        let text = "Each point was run once, so that nothing says how much runs vary by themselves; \
-                    --seeds 5 gives intervals.";
+        let text = "Each point was run once, so the variation between runs is not known; --seeds \
+                    5 gives confidence intervals.";
         find(Level::Notice, "one-seed", text.to_owned());
     }
     if sweep.shortened {

@@ -40,7 +40,7 @@ pub fn render(sweep: &Sweep) -> String {
         ));
     }
     if sweep.interrupted {
-        badges.push(("Interrupted.", "This is what was measured until then.".to_owned()));
+        badges.push(("Interrupted.", "These are the results until then.".to_owned()));
     }
     let mut sections: Vec<(String, Markup)> = sweep
         .charted
@@ -188,7 +188,7 @@ fn small_multiples(
     };
     html! {
         figure.chart {
-            figcaption { (caption(sweep, measure, x)) ", all over the same axes" }
+            figcaption { (caption(sweep, measure, x)) ", all on the same axes" }
             (key(all.first().map_or(&[], |lines| lines)))
             div.multiples {
                 @for (&panel, lines) in panels_in_order.iter().zip(&all) {
@@ -231,9 +231,9 @@ fn main_effects(sweep: &Sweep, measure: usize, axes: &[usize]) -> Markup {
     html! {
         figure.chart {
             figcaption {
-                "the mean over all other keys at each value of one, "
+                "mean over all other keys at each value of one, "
                 @if !one.unit.is_empty() { "in " (unit(&one.unit)) ", " }
-                "all over the same axis"
+                "all on the same axis"
             }
             div.multiples {
                 @for (axis, places, line) in &charts {
@@ -276,7 +276,7 @@ fn heat_map(sweep: &Sweep, measure: usize, x: usize, y: usize) -> Markup {
     let (x, y) = (&sweep.dimensions[x], &sweep.dimensions[y]);
     html! {
         figure.chart {
-            figcaption { (y.key) " down, " (x.key) " across; the stronger the colour, the greater" }
+            figcaption { (y.key) " down, " (x.key) " across; a stronger colour means more" }
             div.scroll tabindex="0" role="region" aria-label={ "Heat map: " (sweep.measures[measure].label) } {
                 table.heat {
                     thead { tr {

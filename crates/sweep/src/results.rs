@@ -47,7 +47,7 @@ impl Results {
         let mut entries = fs::read_dir(&directory).map_err(failed("read"))?;
         if !resume && entries.next().is_some() {
             return Err(SweepError::Usage(format!(
-                "{} holds runs of a sweep already: --resume goes on with them; or name another \
+                "{} already holds runs of a sweep: continue them with --resume, or name another \
                  directory",
                 path.display()
             )));
@@ -184,7 +184,7 @@ mod tests {
         let results = Results::open(place.path(), false).unwrap();
         results.store(&key('a'), &Measured::default()).unwrap();
         let error = Results::open(place.path(), false).unwrap_err().to_string();
-        assert!(error.contains("--resume goes on with them"), "{error}");
+        assert!(error.contains("continue them with --resume"), "{error}");
         assert!(Results::open(place.path(), true).is_ok());
     }
 }

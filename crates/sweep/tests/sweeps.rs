@@ -194,7 +194,7 @@ fn runs_that_are_not_steady_have_no_figure_and_that_is_said() {
     let sweep = whole(&Design::new(question).unwrap(), &options(2, None, &Simulated));
     let found = sweep.findings.iter().find(|it| it.code == "runs-without-figures");
     let text = &found.unwrap_or_else(|| panic!("{:?}", sweep.findings)).text;
-    assert!(text.starts_with("3 of 6 runs have no figure"), "{text}");
+    assert!(text.starts_with("3 of 6 runs lack a figure"), "{text}");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn the_page_fits_the_number_of_keys() {
             of("class=\"band"),
             of("<table class=\"heat\""),
             of("<div class=\"multiples\""),
-            of("the mean over all other keys"),
+            of("mean over all other keys"),
         )
     };
     assert_eq!(has(&of(&[spare], Sampling::Grid)), (true, false, false, false));

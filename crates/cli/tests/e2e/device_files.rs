@@ -137,7 +137,7 @@ fn a_script_refuses_a_device_in_use_and_takes_one_that_was_used() {
 
     if let Some(above) = attach(Path::new(&one.device), &["--read-only"]) {
         let _above = Above(above);
-        script_refuses(&place, &one, "a loop device lies on");
+        script_refuses(&place, &one, "a loop device uses");
     }
     let point = place.directory("mounted");
     if did("mkfs.btrfs", &["-q", "-f", &one.device, &two.device])

@@ -88,7 +88,7 @@ fn a_job_file_that_is_not_understood_is_an_error_with_its_line() {
     place.run(&["run", "job"]).fails(2, &["ssdlab run job FILE"]);
     place.run(&["run", "job", "./none.fio"]).fails(2, &["none.fio"]);
     let file = place.file("large.fio", "[a]\nrw=read\nsize=9000g\n");
-    place.run(&["run", "job", &file]).fails(2, &["line 1", "behind the end"]);
+    place.run(&["run", "job", &file]).fails(2, &["line 1", "past the end"]);
     place.run(&["run", "fragmentation", "sim:", "sim:"]).fails(2, &["one argument too many"]);
 }
 
@@ -156,7 +156,7 @@ fn a_bad_line_of_a_trace_is_named_before_anything_is_sent() {
     place.run(&["run", "replay", &file]).fails(2, &["line 2", "7 or 8"]);
     place.run(&["run", "replay", &file, "--set", "volume=8", "--json"]).with_code(0);
     let file = place.file("odd.txt", "once upon a time\n");
-    place.run(&["run", "replay", &file]).fails(2, &["line 1", "begins like none of"]);
+    place.run(&["run", "replay", &file]).fails(2, &["line 1", "format was not recognised"]);
 }
 
 /// As `fio --output-format=json+` writes it, shortened, with a notice before.
@@ -193,7 +193,7 @@ fn what_fio_measured_is_a_report_that_can_be_shown_and_compared() {
         .collect();
     assert!(!codes.contains(&"parameters-differ"), "{}", compared["findings"]);
     let file = place.file("none.json", "fio: file not found\n");
-    place.run(&["import", &file]).fails(2, &["none.json", "no JSON of fio"]);
+    place.run(&["import", &file]).fails(2, &["none.json", "no JSON output of fio"]);
 }
 
 #[test]

@@ -108,7 +108,7 @@ fn a_directory_gets_the_results_and_is_not_taken_up_by_mistake() {
     assert_eq!(rows.lines().count(), 10);
     assert!(rows.starts_with("spare,drive,seed,state,error,key,"), "{rows}");
     let before: Vec<_> = FILES.map(|name| file(&place, name)).to_vec();
-    place.run(&out).fails(2, &["holds runs of a sweep already", "--resume"]);
+    place.run(&out).fails(2, &["already holds runs of a sweep", "--resume"]);
     place.run(&with(&out, &["--resume", "--jobs", "1"])).with_code(0);
     assert_eq!(FILES.map(|name| file(&place, name)).to_vec(), before);
 }

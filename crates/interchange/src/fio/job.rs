@@ -298,8 +298,8 @@ fn several_files_remark(jobs: &[Job]) -> Option<Remark> {
     (count > 1).then(|| Remark {
         line: 0,
         words: format!(
-            "with fio the jobs would work on {count} files or devices (without filename, each copy \
-             of each job has one of its own); here all of them work on the same area of one target"
+            "fio would use {count} files or devices for these jobs (without filename, one for \
+             each copy of each job); here all jobs use the same area of one target"
         ),
     })
 }
@@ -314,8 +314,8 @@ fn group_jobs(jobs: Vec<Job>) -> Result<Vec<JobGroup>, InputError> {
             }
             Some(_) if !job.waits_for_previous => {
                 let why = format!(
-                    "job '{}' would begin at another time than the jobs that it runs beside \
-                     (exec_prerun); that is not there: add stonewall, to run it after them",
+                    "job '{}' would begin later or earlier than the jobs it runs with \
+                     (exec_prerun), which is not supported: add stonewall to run it after them",
                     shown(&job.name)
                 );
                 return Err(InputError::at(job.line, why));

@@ -213,7 +213,9 @@ pub fn parse(text: &str) -> Result<FioRun, InputError> {
         last = Some(output);
     })?;
     let Some(last) = last else {
-        return Err(InputError::whole("holds no JSON of fio (--output-format=json)"));
+        return Err(InputError::whole(
+            "holds no JSON output of fio (run fio with --output-format=json)",
+        ));
     };
     check_version(&last.version)?;
     let mut jobs: Vec<FioJob> = Vec::new();
@@ -241,7 +243,10 @@ fn for_each_object(text: &str, mut callback: impl FnMut(Output)) -> Result<(), I
                 let before = text[..start].matches('\n').count() as u64;
                 let line = before + error.line().max(1) as u64;
                 let lines = text.lines().count().max(1) as u64;
-                return Err(InputError::at(line.min(lines), format!("is no JSON of fio: {error}")));
+                return Err(InputError::at(
+                    line.min(lines),
+                    format!("is no JSON output of fio: {error}"),
+                ));
             }
             None => break,
         }
@@ -268,7 +273,8 @@ fn check_version(version: &str) -> Result<(), InputError> {
     match major.and_then(|major| major.parse::<u32>().ok()) {
         Some(3..) => Ok(()),
         _ => Err(InputError::whole(format!(
-            "was written by '{}'; JSON is read from fio 3 on, whose units are others than before",
+            "was written by '{}'; only JSON of fio 3 or later is read, since older versions use \
+             other units",
             shown(version)
         ))),
     }
@@ -284,7 +290,8 @@ fn to_fio_job(
     let apart = job.read.total_ios + job.write.total_ios + job.trim.total_ios;
     if apart == 0 && job.mixed.is_some_and(|mixed| mixed.total_ios > 0) {
         return Err(InputError::whole(format!(
-            "job '{}' has reads and writes in one (unified_rw_reporting=1); run it without",
+            "job '{}' reports reads and writes as one (unified_rw_reporting=1); run it without \
+             that option",
             shown(&job.jobname)
         )));
     }
@@ -427,7 +434,7 @@ mod tests {
     #[test]
     fn what_is_no_result_of_fio_3_is_said() {
         let old = object(10, 10).replace("fio-3.33", "fio-2.19");
-        assert!(parse(&old).unwrap_err().why.contains("from fio 3 on"));
+        assert!(parse(&old).unwrap_err().why.contains("fio 3 or later"));
         assert!(parse("no brace").unwrap_err().why.contains("no JSON"));
         let unified = object(10, 10).replace("\"read\"", "\"mixed\"");
         assert!(parse(&unified).unwrap_err().why.contains("unified_rw_reporting"));

@@ -29,8 +29,8 @@ pub const IGNORED: [(&str, &str); 44] = [
     ("invalidate", "nothing is cached here"),
     ("refill_buffers", "every write has data of its own"),
     ("scramble_buffers", "every write has data of its own"),
-    ("randrepeat", "the seed decides, with --seed"),
-    ("allrandrepeat", "the seed decides, with --seed"),
+    ("randrepeat", "the seed of the run is used instead (--seed)"),
+    ("allrandrepeat", "the seed of the run is used instead (--seed)"),
     ("random_generator", GENERATOR_REASON),
     ("thread", ENGINE_REASON),
     ("mem", ENGINE_REASON),
@@ -58,10 +58,10 @@ pub const IGNORED: [(&str, &str); 44] = [
     ("unified_rw_reporting", REPORT_REASON),
 ];
 
-const TARGET_REASON: &str = "the target of the run is used instead, and laid out as it needs";
-const GENERATOR_REASON: &str = "addresses come from this program's own generator";
-const ENGINE_REASON: &str = "it is about fio's engine, and this is another one";
-const REPORT_REASON: &str = "it is about fio's report, and this is another one";
+const TARGET_REASON: &str = "the target of the run is used instead, and prepared as needed";
+const GENERATOR_REASON: &str = "addresses come from ssdlab's own generator";
+const ENGINE_REASON: &str = "it configures fio's engine, and ssdlab has its own";
+const REPORT_REASON: &str = "it configures fio's report, and ssdlab has its own";
 
 /// I/O engines that send one request at a time, whatever the depth.
 const SYNCHRONOUS_ENGINES: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
@@ -73,7 +73,7 @@ const ASYNCHRONOUS_ENGINES: [&str; 7] =
 /// Returns the error for a value that is not valid; `right` describes valid values.
 fn invalid_value(option: &FioOption, right: &str) -> InputError {
     let value = option.value.as_deref().unwrap_or("");
-    InputError::at(option.line, format!("{}={}: it is {right}", option.key, shown(value)))
+    InputError::at(option.line, format!("{}={}: expected {right}", option.key, shown(value)))
 }
 
 fn unsupported(option: &FioOption, why: &str) -> InputError {
@@ -104,8 +104,8 @@ pub(super) fn apply(
     Err(InputError::at(
         option.line,
         format!(
-            "option '{}' is not understood; what cannot be done here is not passed over: take the \
-             line out if the workload is the same without it",
+            "option '{}' is not supported, and could change the workload: remove the line if the \
+             workload is the same without it",
             option.key
         ),
     ))
@@ -117,19 +117,18 @@ fn refuse_unsupported(option: &FioOption) -> Result<(), InputError> {
     match option.key.as_str() {
         // A colon separates files unless a backslash precedes it.
         "filename" if value.replace("\\:", "").contains(':') => {
-            Err(unsupported(option, "requests that go to several files by turns are not there"))
+            Err(unsupported(option, "requests to several files in turn are not supported"))
         }
         "nrfiles" if number(value) != Some(1) => {
-            Err(unsupported(option, "requests that go to several files by turns are not there"))
+            Err(unsupported(option, "requests to several files in turn are not supported"))
         }
-        "iodepth_low" => Err(unsupported(
-            option,
-            "a queue that is emptied before it is filled again is not there",
-        )),
+        "iodepth_low" => {
+            Err(unsupported(option, "draining the queue before refilling it is not supported"))
+        }
         "iodepth_batch_complete_min" | "iodepth_batch_complete"
             if number(value).is_none_or(|count| count > 1) =>
         {
-            Err(unsupported(option, "to wait for several answers at once is not there"))
+            Err(unsupported(option, "waiting for several completions at once is not supported"))
         }
         _ => Ok(()),
     }
@@ -147,7 +146,7 @@ fn apply_workload_option(job: &mut Job, option: &FioOption) -> Result<bool, Inpu
             if value.split(',').any(|other| other != first) {
                 return Err(unsupported(
                     option,
-                    "reads and writes of different sizes are not there",
+                    "different block sizes for reads and writes are not supported",
                 ));
             }
             let bytes = size(first).filter(|it| *it > ByteLength::ZERO);
@@ -193,11 +192,11 @@ fn parse_distribution(option: &FioOption, value: &str) -> Result<Option<Skew>, I
         "pareto" => or("0.2"),
         "normal" => or("0"),
         "zoned" => value.to_owned(),
-        "zoned_abs" => return Err(unsupported(option, "say the zones in percent (zoned)")),
-        _ => return Err(unsupported(option, "there are random, zipf, pareto, normal and zoned")),
+        "zoned_abs" => return Err(unsupported(option, "give the zones in percent (zoned)")),
+        _ => return Err(unsupported(option, "expected random, zipf, pareto, normal or zoned")),
     };
     if law != "zoned" && !centre.parse().is_ok_and(|centre: f64| (0.0..=1.0).contains(&centre)) {
-        return Err(unsupported(option, "the centre of a distribution is from 0 to 1"));
+        return Err(unsupported(option, "the centre of a distribution must be from 0 to 1"));
     }
     text.parse().map(Some).map_err(|error: QuantityError| unsupported(option, &error.to_string()))
 }
@@ -213,10 +212,13 @@ fn apply_direction(job: &mut Job, option: &FioOption, value: &str) -> Result<(),
         "rw" | "readwrite" => (Direction::Mixed(50), false),
         "randrw" => (Direction::Mixed(50), true),
         "trimwrite" | "randtrimwrite" => {
-            return Err(unsupported(option, "trims that are written right after are not there"));
+            return Err(unsupported(
+                option,
+                "writing each block right after its trim is not supported",
+            ));
         }
         _ if value.contains(':') => {
-            return Err(unsupported(option, "a pattern with a suffix is not there"));
+            return Err(unsupported(option, "a suffix of the pattern is not supported"));
         }
         _ => {
             let right = "read, write, trim, randread, randwrite, randtrim, rw or randrw";
@@ -272,7 +274,7 @@ fn apply_timing_option(job: &mut Job, option: &FioOption) -> Result<bool, InputE
                 _ if value.contains(',') => {
                     return Err(unsupported(
                         option,
-                        "rates of reads and writes by themselves are not there",
+                        "separate rates for reads and writes are not supported",
                     ));
                 }
                 _ => return Err(invalid_value(option, "a number above 0")),
@@ -291,7 +293,10 @@ fn apply_timing_option(job: &mut Job, option: &FioOption) -> Result<bool, InputE
             let every = number(value).ok_or_else(|| invalid_value(option, "a whole number"))?;
             let other = job.flush_option.replace(option.key.clone());
             if job.flush_every.is_some() && other.is_some_and(|other| other != option.key) {
-                return Err(unsupported(option, "fsync and fdatasync at once are not there"));
+                return Err(unsupported(
+                    option,
+                    "fsync and fdatasync in one job are not supported",
+                ));
             }
             job.flush_every = (every > 0).then_some(every);
         }
@@ -311,7 +316,7 @@ fn apply_timing_option(job: &mut Job, option: &FioOption) -> Result<bool, InputE
             job.rest = rest.ok_or_else(|| {
                 unsupported(
                     option,
-                    "commands are not run; only 'sleep SECONDS', for a rest, is understood",
+                    "commands are not run; only 'sleep SECONDS' is supported, as a rest",
                 )
             })?;
         }
@@ -338,7 +343,8 @@ fn apply_engine_option(
             if !job.direct {
                 return Err(unsupported(
                     option,
-                    "requests go past the page cache here (direct=1), or what is measured is the cache",
+                    "only direct I/O is supported (direct=1), since otherwise the page cache \
+                     would be measured",
                 ));
             }
         }
@@ -348,13 +354,13 @@ fn apply_engine_option(
                 .chain(&ASYNCHRONOUS_ENGINES)
                 .any(|known| *known == value);
             if !known {
-                let why = "it does not reach a drive, or its requests are not those of a drive";
+                let why =
+                    "this engine does not reach a drive, or does not send the requests of a drive";
                 return Err(unsupported(option, why));
             }
             job.engine = Some(value.to_owned());
-            let words = format!(
-                "ioengine={value}: requests are sent by this program's own engine, unless --engine names one"
-            );
+            let words =
+                format!("ioengine={value}: ssdlab uses its own engine, unless --engine names one");
             remarks.push(Remark { line: option.line, words });
         }
         _ => return Ok(false),
@@ -370,7 +376,7 @@ pub(super) fn resolve(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), In
     }
     let mut remark = |line, words: String| remarks.push(Remark { line, words });
     if !job.direct {
-        let words = "direct is not set, and fio would go through the page cache; this does not";
+        let words = "direct is not set: fio would use the page cache, but ssdlab does not";
         remark(0, words.to_owned());
     }
     let engine = job.engine.as_deref();
@@ -380,7 +386,7 @@ pub(super) fn resolve(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), In
             job.depth_line,
             format!(
                 "iodepth={}: with ioengine={engine} fio sends one request at a time, and so does \
-                 this; name one such as libaio for more",
+                 ssdlab; for more, set an ioengine such as libaio",
                 job.depth
             ),
         );
@@ -397,12 +403,15 @@ pub(super) fn resolve(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), In
             let why = format!("job '{name}': thinktime needs iodepth=1 here");
             return Err(InputError::at(job.line, why));
         } else if job.rate.is_some() {
-            let why = format!("job '{name}': thinktime and a rate contradict each other here");
+            let why = format!("job '{name}': thinktime and a rate cannot be combined");
             return Err(InputError::at(job.line, why));
         }
     }
     if job.rate.is_some() && matches!(job.direction, Direction::Mixed(_)) {
-        let why = format!("job '{name}': fio counts the rates of reads and writes apart; not here");
+        let why = format!(
+            "job '{name}': a rate for mixed reads and writes is not supported (fio limits each \
+             separately)"
+        );
         return Err(InputError::at(job.line, why));
     }
     if let Some(line) = job.open_arrivals {
@@ -416,12 +425,12 @@ pub(super) fn resolve(job: &mut Job, remarks: &mut Vec<Remark>) -> Result<(), In
         };
     }
     if job.loops > 1 && job.io_size.is_some() {
-        let why = format!("job '{name}': loops and io_size at once are not there; leave out one");
+        let why = format!("job '{name}': loops and io_size cannot be combined; leave out one");
         return Err(InputError::at(job.line, why));
     }
     if matches!(job.size, Some(SizeOrPercent::Bytes(ByteLength::ZERO) | SizeOrPercent::Percent(0)))
     {
-        return Err(InputError::at(job.line, format!("job '{name}' has no size")));
+        return Err(InputError::at(job.line, format!("job '{name}' has a size of 0")));
     }
     Ok(())
 }
@@ -461,26 +470,26 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_an_error_in_its_line() {
         for (options, words) in [
-            ("bssplit=4k/50:64k/50", "option 'bssplit' is not understood"),
-            ("verify=crc32c", "not understood"),
-            ("rw=randwrit", "rw=randwrit: it is read, write"),
+            ("bssplit=4k/50:64k/50", "option 'bssplit' is not supported"),
+            ("verify=crc32c", "'verify' is not supported"),
+            ("rw=randwrit", "rw=randwrit: expected read, write"),
             ("rw=read:8", "suffix"),
-            ("bs=4k,8k", "different sizes"),
+            ("bs=4k,8k", "different block sizes"),
             ("random_distribution=zipf:12", "a Zipf theta from 0 to 10"),
             ("random_distribution=zipf:1.2:2", "the centre"),
             ("random_distribution=zoned_abs:60/20G:40/100G", "in percent"),
             ("random_distribution=zoned:60/10,50/50", "up to 16 zones"),
-            ("random_distribution=sequence:2,0,1", "there are random, zipf"),
-            ("direct=0", "past the page cache"),
+            ("random_distribution=sequence:2,0,1", "expected random, zipf"),
+            ("direct=0", "only direct I/O"),
             ("ioengine=net", "does not reach a drive"),
             ("iodepth=0", "from 1 to 4096"),
             ("runtime=soon", "a time"),
             ("exec_prerun=rm -rf /", "commands are not run"),
-            ("rate=1m,2m", "by themselves"),
+            ("rate=1m,2m", "separate rates"),
             ("filename=/dev/sda:/dev/sdb", "several files"),
             ("nrfiles=4", "several files"),
-            ("iodepth_low=1", "emptied"),
-            ("iodepth_batch_complete_min=8", "several answers"),
+            ("iodepth_low=1", "draining"),
+            ("iodepth_batch_complete_min=8", "several completions"),
         ] {
             let error = error(options);
             assert_eq!(error.line, Some(4), "{options}: {error}");
@@ -488,9 +497,9 @@ mod tests {
         }
         assert!(error("time_based").why.contains("would never end"));
         assert!(error("rate_process=poisson").why.contains("needs a rate"));
-        assert!(error("rw=rw\nrate_iops=5").why.contains("counts the rates"));
-        assert!(error("fsync=4\nfdatasync=3").why.contains("at once"));
-        assert!(error("loops=2\nio_size=1m").why.contains("at once"));
+        assert!(error("rw=rw\nrate_iops=5").why.contains("mixed reads and writes"));
+        assert!(error("fsync=4\nfdatasync=3").why.contains("in one job"));
+        assert!(error("loops=2\nio_size=1m").why.contains("be combined"));
         assert_eq!(job("fsync=4\nfsync=3").flush_every, Some(3));
         assert_eq!(job("fsync=0\nfdatasync=3").flush_every, Some(3));
     }
@@ -510,8 +519,8 @@ mod tests {
             let file = JobFile::parse(&format!("[global]\ndirect=1\n{text}")).unwrap();
             file.remarks.into_iter().filter(|it| it.line == 0).map(|it| it.words).collect()
         };
-        assert!(words("[a]\n[b]\nnumjobs=2\n")[0].contains("on 3 files"));
-        assert!(words("[a]\nfilename=x\n[b]\nfilename=y\n")[0].contains("on 2 files"));
+        assert!(words("[a]\n[b]\nnumjobs=2\n")[0].contains("use 3 files"));
+        assert!(words("[a]\nfilename=x\n[b]\nfilename=y\n")[0].contains("use 2 files"));
         assert!(words("[global]\nfilename=x\n[a]\n[b]\nnumjobs=2\n").is_empty());
         assert!(words("[a]\n").is_empty());
     }

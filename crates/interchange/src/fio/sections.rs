@@ -37,7 +37,7 @@ pub(super) fn sections(text: &str) -> Result<Vec<Section>, InputError> {
         if let Some(rest) = content.strip_prefix('[') {
             let Some(name) = rest.strip_suffix(']').map(str::trim).filter(|it| !it.is_empty())
             else {
-                let why = format!("'{}' is no section: it is written [name]", shown(content));
+                let why = format!("'{}' is no section; write [name]", shown(content));
                 return Err(InputError::at(line, why));
             };
             let name = shown(name);
@@ -70,13 +70,13 @@ fn parse_option(line: u64, content: &str) -> Result<FioOption, InputError> {
     };
     let is_key = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     if key.is_empty() || !key.chars().all(is_key) {
-        let why = format!("'{}' is no option: it is written name=value", shown(content));
+        let why = format!("'{}' is no option; write name=value", shown(content));
         return Err(InputError::at(line, why));
     }
     const VARIABLES: [&str; 6] = ["${", "$pagesize", "$mb_memory", "$ncpus", "$jobnum", "$jobname"];
     let is_variable = |value: &str| VARIABLES.iter().any(|variable| value.contains(variable));
     if value.as_deref().is_some_and(is_variable) {
-        let why = format!("{key}: variables ($...) are not replaced here; write the value itself");
+        let why = format!("{key}: variables ($...) are not supported; write the value itself");
         return Err(InputError::at(line, why));
     }
     Ok(FioOption { line, key: key.to_owned(), value })

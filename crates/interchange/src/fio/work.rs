@@ -47,7 +47,7 @@ impl Work {
         let unit = space.unit;
         let block = job.block_size;
         if !block.is_multiple_of(unit) {
-            return wrong(format!("bs={block} is no multiple of {unit}, as the target has it"));
+            return wrong(format!("bs={block} is no multiple of the target's block size, {unit}"));
         }
         // An offset in percent is rounded up to a block, as fio 3.33 does. An offset in bytes is not rounded, because
         // that would move it.
@@ -60,7 +60,7 @@ impl Work {
         };
         if space.is_fixed && offset >= space.capacity {
             return wrong(format!(
-                "it begins at {offset}, behind the end of the target ({}); give a smaller offset",
+                "it begins at {offset}, past the end of the target ({}); give a smaller offset",
                 space.capacity
             ));
         }
@@ -68,8 +68,8 @@ impl Work {
         let size = job.size.map_or(rest, |size| size.of(space.capacity));
         if matches!(job.size, Some(SizeOrPercent::Bytes(_))) && !size.is_multiple_of(block) {
             return wrong(format!(
-                "size={size} is no multiple of bs={block}: fio goes on behind its end then, or \
-                 ends before, by the pattern; give a multiple"
+                "size={size} is no multiple of bs={block}: depending on the pattern, fio would go \
+                 past its end or stop before it; give a multiple"
             ));
         }
         // A share ends at the end of the target at the latest.
@@ -81,7 +81,7 @@ impl Work {
         let region = Region { offset, length: block * blocks };
         if space.is_fixed && region.length > rest {
             return wrong(format!(
-                "its region ends {} behind the end of the target ({}); give a smaller size",
+                "its region ends {} past the end of the target ({}); give a smaller size",
                 ByteLength::new((region.length - rest).bytes()),
                 space.capacity
             ));
@@ -433,7 +433,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_said_with_its_job() {
         for (options, words) in [
-            ("rw=read\nsize=2g", "behind the end"),
+            ("rw=read\nsize=2g", "past the end"),
             ("rw=read\nbs=1000", "no multiple"),
             ("rw=read\noffset=100", "no multiple"),
             ("rw=read\nsize=10k", "no multiple of bs"),

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use super::fio_options::{fio_options_of, step_name};
 use super::{Script, Step};
 
-const ROUNDS_REMARK: &str = "; The results are imported as jobs: when a workload was steady is told by a shell or\n\
-                      ; PowerShell script only, whose fio reports while it runs.\n";
+const ROUNDS_REMARK: &str = "; The results are imported as jobs. Steady state is found only in results of a shell or\n\
+                      ; PowerShell script, whose fio reports while it runs.\n";
 
 pub(super) fn render(script: &Script) -> Result<String, String> {
     let mut text = String::new();
@@ -26,7 +26,8 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
     );
     if script.is_device {
         text.push_str(
-            "; Remove this line to lose what the device holds:\nreadonly_until_you_remove_this=1\n",
+            "; Remove this line to confirm that all data on the device will be lost:\n\
+             readonly_until_you_remove_this=1\n",
         );
     }
     let mut rest = None;
@@ -34,8 +35,8 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
         match step {
             Step::Work { of_peak: Some(_), .. } => {
                 return Err(
-                    "a rate that is a share of what an earlier step has reached cannot be \
-                            said in a job file; use --format sh or powershell"
+                    "a job file cannot express a rate relative to that of an earlier step; use \
+                     --format sh or powershell"
                         .to_owned(),
                 );
             }
@@ -55,7 +56,7 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
                 rest = Some(rest.unwrap_or(0) + seconds);
             }
             Step::Trim(_) if !script.is_device => {
-                return Err("a part of a file cannot be trimmed by fio; use --format sh".to_owned());
+                return Err("fio cannot trim a part of a file; use --format sh".to_owned());
             }
             Step::Trim(region) => {
                 let (offset, size) = (region.offset.bytes(), region.length.bytes());
@@ -68,8 +69,8 @@ pub(super) fn render(script: &Script) -> Result<String, String> {
             Step::Purge if number == 0 => {}
             Step::Purge => {
                 return Err(
-                    "a file cannot be made anew between two jobs of fio; use --format sh or \
-                            powershell, or a device"
+                    "fio cannot recreate a file between two jobs; use --format sh or powershell, \
+                     or a device"
                         .to_owned(),
                 );
             }

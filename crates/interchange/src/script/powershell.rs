@@ -90,9 +90,9 @@ fn push_step(text: &mut String, script: &Script, number: usize) {
 /// Returns a prompt to trim by hand. Windows trims a part of a disk only within a volume, and the disk must have none.
 fn manual_trim_lines(offset: u64, length: u64) -> String {
     format!(
-        "    Read-Host \"Trim {length} bytes of $Target from byte {offset} on (on another system with \
-         blkdiscard, or here by the quick format of a volume at that place, which is deleted \
-         again), then press Enter\" | Out-Null\n"
+        "    Read-Host \"Trim {length} bytes of $Target from byte {offset} on (with blkdiscard on \
+         another system, or here by quick-formatting a volume at that place and deleting it), \
+         then press Enter\" | Out-Null\n"
     )
 }
 
@@ -108,7 +108,7 @@ fn zero_range_lines(offset: u64, length: u64) -> String {
 const COMMON: &str = r#"
 $ErrorActionPreference = 'Stop'
 if ($null -eq (Get-Command fio -ErrorAction SilentlyContinue)) { throw 'fio is not installed.' }
-if (Test-Path -LiteralPath $Results) { throw "$Results is there already; move it away first." }
+if (Test-Path -LiteralPath $Results) { throw "$Results already exists; move it away first." }
 "#;
 
 const FILE: &str = r#"
@@ -131,13 +131,13 @@ if ($Disk.IsBoot -or $Disk.IsSystem) { throw "Refused: $Target is the disk this 
 $InUse = @(Get-Partition -DiskNumber $Number -ErrorAction SilentlyContinue)
 if ($InUse.Count -gt 0) { throw "Refused: $Target has partitions. Remove them first." }
 if ($Disk.Size -lt $Space) { throw "$Target holds $($Disk.Size) bytes, and $Space are needed." }
-if (-not $DestroyData) { throw "ALL DATA on $Target would be lost; say -DestroyData if that is meant." }
+if (-not $DestroyData) { throw "ALL DATA on $Target would be lost; add -DestroyData to confirm." }
 $Answer = Read-Host "ALL DATA on $Target ($($Disk.FriendlyName)) will be lost. Type its name to go on"
 if ($Answer -cne $Target) { throw 'Not confirmed; nothing was written.' }
 
 function Reset-Target {
     # Windows trims a whole disk only through the tools of its maker.
-    Read-Host "Make $Target new with its maker's tool (secure erase), then press Enter" | Out-Null
+    Read-Host "Purge $Target with its vendor's tool (secure erase), then press Enter" | Out-Null
 }
 
 function Remove-Own { }

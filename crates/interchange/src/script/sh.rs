@@ -91,7 +91,7 @@ for argument in "$@"; do
     esac
 done
 case $target in
-    *:*) die "fio takes a colon in a name for a separator; use another name than $target" ;;
+    *:*) die "fio treats a colon in a name as a separator; use a name without one, not $target" ;;
 esac
 command -v fio >/dev/null 2>&1 || die "fio is not installed"
 system=$(uname -s)
@@ -99,7 +99,7 @@ system=$(uname -s)
 # The engine for more than one request at a time.
 [ "$system" != Linux ] || deep=libaio
 
-[ ! -e "$results" ] || die "$results is there already; move it away first"
+[ ! -e "$results" ] || die "$results already exists; move it away first"
 "#;
 
 const FILE: &str = r#"
@@ -135,7 +135,7 @@ case $system in
     Linux)
         [ -b "$target" ] || die "$target is no block device"
         target=$(readlink -f "$target")
-        command -v lsblk >/dev/null 2>&1 || die "lsblk is missing, and use of a device cannot be seen"
+        command -v lsblk >/dev/null 2>&1 || die "lsblk is missing: use of the device cannot be checked"
         # The device itself and its partitions, none of them mounted, in use as swap or held.
         if lsblk -nro MOUNTPOINT "$target" | grep -q .; then
             refuse "$target or a partition of it is mounted or is swap"
@@ -152,7 +152,7 @@ case $system in
                 [ ! -e "$member" ] || refuse "$target or a partition of it is part of a mounted btrfs"
             done
             if cat /sys/block/loop*/loop/backing_file 2>/dev/null | grep -q -x -F "/dev/$name"; then
-                refuse "a loop device lies on $target or on a partition of it"
+                refuse "a loop device uses $target or a partition of it"
             fi
         done
         if command -v zpool >/dev/null 2>&1 &&
@@ -175,7 +175,7 @@ case $system in
     *) die "devices are written to on Linux and FreeBSD only; use a file" ;;
 esac
 [ "$size" -ge "$space" ] || die "$target holds $size bytes, and $space are needed"
-[ "$destroy" = yes ] || refuse "ALL DATA on $target would be lost; say --destroy-data if that is meant"
+[ "$destroy" = yes ] || refuse "ALL DATA on $target would be lost; add --destroy-data to confirm"
 printf 'ALL DATA on %s (%s bytes) will be lost. Type its name to go on: ' "$target" "$size" >&2
 read -r answer || answer=
 [ "$answer" = "$target" ] || refuse "not confirmed; nothing was written"

@@ -139,7 +139,7 @@ fn what_a_job_file_cannot_say_is_an_error() {
     assert!(error.contains("--format sh"), "{error}");
     let mixed = phase("both", Pattern::Sequential, Mix { read_percent: 50 });
     let error = script(false, vec![work(mixed)]).render(Form::Sh).unwrap_err();
-    assert!(error.contains("each go their own way"), "{error}");
+    assert!(error.contains("separate positions"), "{error}");
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn checked_product(value: u64, factor: u64, what: &str) -> Result<u64, String> {
 
 fn region(offset: u64, length: u64) -> Result<Region, String> {
     if length == 0 || length > MAX_REQUEST_SIZE {
-        return Err(format!("a request of {length} bytes; it is 1 byte to 1 GiB long"));
+        return Err(format!("a request of {length} bytes; expected 1 byte to 1 GiB"));
     }
     if offset > i64::MAX as u64 {
         return Err(format!("offset {offset} is too large"));
@@ -95,7 +95,7 @@ fn split_fields<'a, const N: usize>(
         }
         count += 1;
     }
-    if count == N { Ok(fields) } else { Err(format!("{count} fields; it has {N}: {what}")) }
+    if count == N { Ok(fields) } else { Err(format!("{count} fields; expected {N}: {what}")) }
 }
 
 /// Parses a line of an iolog. `unit` is that of the time before each action, in nanoseconds; lines of version 2 have no
@@ -109,7 +109,7 @@ fn iolog(text: &str, unit: Option<u64>) -> Result<Line<'_>, String> {
         None => Time::SameAsPrevious,
     };
     let (Some(volume), Some(action)) = (parts.next(), parts.next()) else {
-        return Err("it is 'file action offset length'".to_owned());
+        return Err("expected 'file action offset length'".to_owned());
     };
     let operation = match action {
         "add" | "open" | "close" => return Ok(Line::Ignored),
@@ -190,7 +190,7 @@ fn blkparse(text: &str) -> Result<Line<'_>, String> {
     }
     let (plus, count) = (parts.next(), parts.next());
     if plus != Some("+") {
-        return Err("it is 'sector + count' after the kind of request".to_owned());
+        return Err("expected 'sector + count' after the kind of request".to_owned());
     }
     let count = number(count.unwrap_or(""), "count")?;
     if count == 0 && flush_before {
@@ -218,7 +218,7 @@ fn msr_cambridge(text: &str) -> Result<Line<'_>, String> {
     let [time, host, disk, kind, offset, size, _] = split_fields(text.split(','), WHAT)?;
     let is_plain = |field: &str| !field.contains(|letter: char| letter.is_whitespace());
     if !text.split(',').skip(1).take(2).all(is_plain) {
-        return Err("host and disk have no blanks".to_owned());
+        return Err("host and disk must not contain spaces".to_owned());
     }
     let time = checked_product(number(time, "timestamp")?, 100, "timestamp")?;
     let operation = match kind {
@@ -342,7 +342,7 @@ mod tests {
         for (format, text, words) in [
             (Format::Iolog2, "/dev/sda", "file action"),
             (Format::Iolog2, "/dev/sda erase 0 1", "no action"),
-            (Format::Iolog2, "/dev/sda read 0", "1 fields; it has 2"),
+            (Format::Iolog2, "/dev/sda read 0", "1 fields; expected 2"),
             (Format::Iolog3, "x /dev/sda read 0 1", "time 'x'"),
             (Format::Blkparse, "8,0 1 2 1.5 7 D W 16", "sector + count"),
             (Format::Blkparse, "sda 1 2 1.5 7 D W 16 + 8", "no device"),

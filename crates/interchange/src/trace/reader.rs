@@ -28,7 +28,9 @@ pub fn open(path: &Path, format: Option<Format>) -> Result<Reader<BufReader<File
     let file = File::open(path).map_err(failed)?;
     // A trace is read twice: once to check it, once to replay it.
     if !file.metadata().map_err(failed)?.is_file() {
-        return Err(InputError::whole("is not a plain file, and a trace is read twice"));
+        return Err(InputError::whole(
+            "is not a regular file, which is needed because a trace is read twice",
+        ));
     }
     Reader::new(BufReader::with_capacity(1 << 16, file), format)
 }
@@ -82,7 +84,7 @@ impl<R: BufRead> Reader<R> {
             let names: Vec<&str> = Format::ALL.iter().map(|(_, name)| *name).collect();
             return Err(InputError::at(
                 reader.number,
-                format!("it begins like none of {}; name one with format", names.join(", ")),
+                format!("the format was not recognised; set format to one of {}", names.join(", ")),
             ));
         };
         if format.is_iolog() {
@@ -183,7 +185,7 @@ impl<R: BufRead> Reader<R> {
         let read =
             read.map_err(|error| InputError::at(self.number, format!("cannot be read: {error}")))?;
         if read as u64 > MAX_LINE_LENGTH {
-            return Err(InputError::at(self.number, "is longer than lines of traces are"));
+            return Err(InputError::at(self.number, "is too long for a line of a trace"));
         }
         Ok(read > 0)
     }

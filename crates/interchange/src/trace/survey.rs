@@ -149,7 +149,7 @@ fn several_volumes_error<R: BufRead>(reader: &mut Reader<R>, line: u64) -> Input
     InputError::at(
         line,
         format!(
-            "a second volume; a replay is of one, chosen with volume: {}{more}",
+            "a second volume; choose the one to replay with volume: {}{more}",
             some.join(" or ")
         ),
     )
