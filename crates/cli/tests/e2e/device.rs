@@ -130,7 +130,12 @@ fn what_something_lies_on_is_refused() {
     let exclusive = rustix::fs::OFlags::EXCL.bits() as i32;
     let claim = OpenOptions::new().read(true).custom_flags(exclusive).open(&device.device);
     let claim = claim.unwrap();
-    all_refuse(&place, &device, &device.device, &["is in use: the kernel has it"]);
+    all_refuse(
+        &place,
+        &device,
+        &device.device,
+        &["is in use: it is mounted or claimed in the kernel"],
+    );
     drop(claim);
 }
 

@@ -204,8 +204,8 @@ fn reads_take_longer_beside_a_load_of_writes_until_the_drive_is_overrun() {
     assert_eq!(codes(&report)[..2], ["beside-a-load", "probes-write-more"]);
     let findings = report["findings"].as_array().unwrap();
     let said: Vec<&str> = findings.iter().map(|it| it["text"].as_str().unwrap()).collect();
-    assert!(!said[0].contains("Beside 1000 writes/s"), "{said:?}");
-    assert!(said[1].starts_with("More than 1000 writes/s were made"), "{said:?}");
+    assert!(!said[0].contains("load of 1000 writes/s"), "{said:?}");
+    assert!(said[1].starts_with("The load exceeded 1000 writes/s"), "{said:?}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn endurance_and_memory_of_a_data_sheet_go_into_the_profile() {
     assert!(none.contains("cache = { value = \"1 MiB\"") && !none.contains("cache_read"), "{none}");
 
     new(&["--dwpd", "1", "--tbw", "600TB"]).fails(2, &["--dwpd", "cannot be used with"]);
-    new(&["--dwpd", "nan"]).fails(2, &["--dwpd NaN: from 0.01 to 100"]);
+    new(&["--dwpd", "nan"]).fails(2, &["--dwpd NaN is not within 0.01 to 100"]);
     new(&["--dram", "1G", "--host-memory", "64M"]).fails(2, &["--dram 0"]);
     new(&["--dram", "0", "--host-memory", "64M", "--interface", "sata"]).fails(2, &["NVMe"]);
     let nameless = [&["profile", "new", " "], &sheet[3..], &rates].concat();

@@ -147,11 +147,11 @@ fn writes() -> Vec<Case> {
         (
             w("Nameless SSD 240GB", 241, "Total_LBAs_Written", 5_000)
                 .set("in_smartctl_database", false),
-            &[("endurance", Unknown, "241 (Total_LBAs_Written) counts 5000"), SOUND],
+            &[("endurance", Unknown, "241 (Total_LBAs_Written), which counts 5000"), SOUND],
         ),
         (
             w("KingSpec NT-256", 241, "Host_Writes", 5_000),
-            &[("endurance", Unknown, "241 (Host_Writes) counts 5000"), SOUND],
+            &[("endurance", Unknown, "241 (Host_Writes), which counts 5000"), SOUND],
         ),
     ]
 }

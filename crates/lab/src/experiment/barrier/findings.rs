@@ -368,7 +368,7 @@ mod tests {
         flushes[..15].fill(4_000);
         let (code, text) = found_of(40, &flushes, KnownFlush::Nothing);
         assert_eq!(code, "not-believable", "{text}");
-        assert!(text.contains("31.0 us in the middle (626 us on average)"), "{text}");
+        assert!(text.contains("31.0 us in the median (626 us on average)"), "{text}");
     }
 
     #[test]
