@@ -306,7 +306,7 @@ with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_addre
             ssdlab.sweep("fragmentation", **{QUESTION!r}, out={str(out)!r}, resume=True, client=client)
         except ssdlab.IoError as error:
             missing = error.result.missing
-            print(len(missing), missing["error"].str.startswith("its result cannot be kept").all())
+            print(len(missing), missing["error"].str.startswith("its result cannot be saved").all())
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=tmp_path
