@@ -34,13 +34,23 @@
   }).observe(live);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawBlocks);
 
-  // What is there stays where the reader has it: the keyboard's place, and how far tables are scrolled.
+  // Elements by name and number: others may come before an element or go, and it is still the same one.
+  const named = (elements) => {
+    const seen = new Map();
+    return new Map(elements.map((element) => {
+      const name = element.getAttribute("aria-label") ?? element.textContent;
+      seen.set(name, (seen.get(name) ?? 0) + 1);
+      return [`${seen.get(name)} ${name}`, element];
+    }));
+  };
+  // The keyboard focus and the scroll positions of tables stay when the content is replaced.
   const show = (event) => {
-    const stop = stops().indexOf(document.activeElement);
-    const scrolled = boxes().map((box) => box.scrollLeft);
+    const place = stops().indexOf(document.activeElement);
+    const focused = [...named(stops())].find(([, stop]) => stop === document.activeElement)?.[0];
+    const scrolled = new Map([...named(boxes())].map(([name, box]) => [name, box.scrollLeft]));
     live.innerHTML = JSON.parse(event.data);
-    boxes().forEach((box, index) => { box.scrollLeft = scrolled[index] ?? 0; });
-    stops()[stop]?.focus({ preventScroll: true });
+    for (const [name, box] of named(boxes())) box.scrollLeft = scrolled.get(name) ?? 0;
+    (named(stops()).get(focused) ?? stops()[place])?.focus({ preventScroll: true });
     lost.textContent = "";
     drawBlocks();
   };

@@ -184,8 +184,7 @@ def test_an_attached_drive_while_it_is_written(place, visit):
     # The keyboard stays where it was when the page changes, and a table where it was scrolled to.
     table = page.get_by_label("Table: Requests")
     table.focus()
-    table.evaluate("(it) => { it.scrollLeft = 40; it.dataset.old = 'yes'; }")
-    moved = table.evaluate("(it) => it.scrollLeft")
+    moved = table.evaluate("(it) => { it.scrollLeft = 40; it.dataset.old = 'yes'; return it.scrollLeft; }")
     until(lambda: page.evaluate("!document.querySelector('[data-old]')"), "another look at the drive")
     expect(table).to_be_focused()
     assert table.evaluate("(it) => it.scrollLeft") == moved

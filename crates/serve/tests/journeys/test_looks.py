@@ -154,7 +154,7 @@ def test_a_wrong_address_leads_to_a_clear_page(place, visit):
         "/nothing": "There is no such page.",
         "/runs/99": "There is no run 99",
         "/runs/last": "There is no such run.",
-        "/experiments/1": "No experiment of that process is known.",
+        "/experiments/1": "No experiment with that process ID is known.",
         "/experiments/x": "There is no such experiment.",
         "/drives/1": "No drive is attached by that process.",
         "/../etc/passwd": "There is no such page.",
