@@ -105,6 +105,7 @@ impl OutputFile {
     }
 
     /// Reserves the file of a history, and replaces no other kind of file.
+    #[cfg(target_os = "linux")]
     pub fn history(path: &Path) -> Result<OutputFile, Failure> {
         let is_history = |head: &[u8]| {
             let first = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
