@@ -16,7 +16,7 @@ use ssdlab_model::recovery::RecoveryError;
 use ssdlab_units::Instant;
 
 /// Images of each kind of drive.
-const IMAGES: u64 = 5000;
+const IMAGES: u64 = 3000;
 
 /// Images of one history, about.
 const IMAGES_OF_A_HISTORY: u64 = 400;

@@ -36,7 +36,7 @@ const NOT_RUN: [(&str, &str); 18] = [
 ];
 
 /// What is replaced to make a command quick, or one that can be run here.
-const REPLACED: [(&str, &str); 25] = [
+const REPLACED: [(&str, &str); 30] = [
     (" [TARGET]", " sim:,scale=1/64 --quick"),
     ("export EXPERIMENT TARGET [--format sh|powershell|fio]", "export fragmentation new.dat"),
     ("FILE.fio", "mix.fio"),
@@ -59,6 +59,11 @@ const REPLACED: [(&str, &str); 25] = [
         "sweep fragmentation sim: sim:toshiba-xg5 --quick",
         "sweep fragmentation sim:,scale=1/64 --quick",
     ),
+    ("sweep steady --quick", "sweep steady sim:,scale=1/64 --quick"),
+    ("steady sim:,scale=1/64", "steady sim:,scale=1/256"),
+    ("random-write sim:,scale=1/64", "random-write sim:,scale=1/256"),
+    ("load-latency sim:,scale=1/64", "load-latency sim:,scale=1/256"),
+    ("discard sim:,scale=1/64", "discard sim:,scale=1/256"),
     ("advise sim:,", "advise sim:,scale=1/256,"),
     ("advise sim:toshiba-xg5", "advise sim:toshiba-xg5,scale=1/256"),
     ("advise sim:micron-5200", "advise sim:micron-5200,scale=1/256"),

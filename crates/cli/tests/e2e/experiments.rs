@@ -217,6 +217,7 @@ fn settings_that_make_no_measurement_are_refused_by_name() {
         ("overprovision", "time=1ns", 2, "at least 10 ms"),
         ("overprovision", "free=0", 2, "from 1 to 99"),
         ("overprovision", "spare=0", 2, "more than 0"),
+        ("overprovision", "states=full,new", 2, "all, or names of full, trimmed"),
         ("trim-check", "wait=500y", 2, "at most 1 day"),
         ("steady", "block=4097", 4, "blocks of 4097 bytes"),
     ] {
@@ -318,6 +319,13 @@ fn overprovision_leaves_out_states_that_a_drive_cannot_be_brought_into() {
     let (discarded, said) = states(SMALL, &["--purge", "discard"]);
     assert_eq!(discarded, ["full", "trimmed"]);
     assert!(said.contains(&"no-pairs".to_owned()), "{said:?}");
+    let (asked, said) = states(SMALL, &["--purge", "discard", "--set", "states=trimmed,full"]);
+    assert_eq!(asked, ["full", "trimmed"]);
+    assert!(!said.contains(&"no-pairs".to_owned()), "{said:?}");
+    let run = ["run", "overprovision", SMALL, "--quick", "--purge", "discard"];
+    place
+        .run(&[&run[..], &["--set", "states=raid1_full"]].concat())
+        .fails(2, &["states=raid1_full", "this drive cannot be brought into any of them"]);
 }
 
 #[test]

@@ -30,7 +30,7 @@ use state::{Sizes, State};
 /// The experiment `overprovision`.
 pub struct OverProvision;
 
-const PARAMETERS: [ParameterSpec; 7] = [
+const PARAMETERS: [ParameterSpec; 8] = [
     ParameterSpec {
         name: "area",
         kind: Kind::Length,
@@ -79,6 +79,13 @@ const PARAMETERS: [ParameterSpec; 7] = [
         full: "2h",
         quick: "60s",
         help: "time limit for reaching steady state",
+    },
+    ParameterSpec {
+        name: "states",
+        kind: Kind::Word,
+        full: "all",
+        quick: "all",
+        help: "states to measure, such as full,trimmed; all for each that the drive can reach",
     },
 ];
 
@@ -430,6 +437,7 @@ impl Experiment for OverProvision {
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")?;
         super::check_time(settings, "limit")?;
+        State::parse_list(settings.text("states"))?;
         let wrong = |name, why: &str| {
             let value = settings.text(name).to_owned();
             Err(LabError::Range { name, value, why: why.to_owned() })
@@ -448,11 +456,14 @@ impl Experiment for OverProvision {
 
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
         // The states with two drives require a simulated drive.
-        let states = match drive.kind {
-            DriveKind::Simulated => &State::ALL[..],
-            _ => &State::ALL[..2],
-        };
-        let histories = histories(states, drive.kind == DriveKind::Simulated);
+        let has_copies = drive.kind == DriveKind::Simulated;
+        let asked = State::parse_list(settings.text("states"))?;
+        let states: Vec<State> =
+            asked.into_iter().filter(|state| has_copies || !state.is_pair()).collect();
+        if states.is_empty() {
+            return Err(unreachable(settings));
+        }
+        let histories = histories(&states, has_copies);
         Ok(Protocol::new(settings, 0, drive)?.plan(&histories))
     }
 
@@ -466,7 +477,6 @@ impl Experiment for OverProvision {
     ) -> Result<(), LabError> {
         let description = drive.description();
         let protocol = Protocol::new(settings, seed, &description)?;
-        drive.prepare(protocol.sizes.capacity)?;
         let can_pair = can_pair(drive);
         let can_trim = drive.simulated().is_none_or(|drive| {
             let path = drive.trim_path();
@@ -475,7 +485,12 @@ impl Experiment for OverProvision {
         let can_reach = |state: &State| {
             (can_pair || !state.is_pair()) && (can_trim || *state != State::Trimmed)
         };
-        let states: Vec<State> = State::ALL.into_iter().filter(can_reach).collect();
+        let (states, left_out): (Vec<State>, Vec<State>) =
+            State::parse_list(settings.text("states"))?.into_iter().partition(can_reach);
+        if states.is_empty() {
+            return Err(unreachable(settings));
+        }
+        drive.prepare(protocol.sizes.capacity)?;
         let trials: Vec<Trial<Vec<State>>> = histories(&states, drive.template().is_some())
             .into_iter()
             .map(|states| Trial {
@@ -499,10 +514,21 @@ impl Experiment for OverProvision {
             let name = format!("random_write_{}", one.state.name());
             record.add_series(name, ("min", "IOPS"), &one.curve);
         }
-        findings::conclude(&protocol.sizes, &states, &measured, done.on_copies, record);
+        findings::conclude(&protocol.sizes, &left_out, &measured, done.on_copies, record);
         done.purge.add_finding(record);
         record.add_shortened_finding(settings);
         done.outcome
+    }
+}
+
+/// Returns the error of states that this drive cannot be brought into.
+fn unreachable(settings: &Settings) -> LabError {
+    LabError::Range {
+        name: "states",
+        value: settings.text("states").to_owned(),
+        why: "this drive cannot be brought into any of them: pairs in RAID 1 are made of copies of a \
+              simulated drive, and trimmed takes a drive that trims reach"
+            .to_owned(),
     }
 }
 

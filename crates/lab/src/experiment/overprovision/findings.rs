@@ -13,11 +13,11 @@ const SAME: f64 = 0.03;
 /// Slowdown without over-provisioning from which a finding is a problem.
 const PROBLEM: f64 = 2.0;
 
-/// Adds the findings of a run, even if it did not complete. `planned` are the states that this drive can be
-/// brought into. `on_copies` is true if each operation ran on a copy of the drive.
+/// Adds the findings of a run, even if it did not complete. `left_out` are the states that were asked for and that
+/// this drive cannot be brought into. `on_copies` is true if each operation ran on a copy of the drive.
 pub(super) fn conclude(
     sizes: &Sizes,
-    planned: &[State],
+    left_out: &[State],
     measured: &[Measured],
     on_copies: bool,
     record: &mut Record,
@@ -28,7 +28,7 @@ pub(super) fn conclude(
     not_steady(measured, record);
     sags(measured, record);
     states(sizes, measured, on_copies, record);
-    if !measured.is_empty() && !planned.contains(&State::Raid1Full) {
+    if !measured.is_empty() && left_out.iter().any(|state| state.is_pair()) {
         record.add_finding(
             Level::Info,
             "no-pairs",
@@ -37,7 +37,7 @@ pub(super) fn conclude(
                 .to_owned(),
         );
     }
-    if !measured.is_empty() && !planned.contains(&State::Trimmed) {
+    if !measured.is_empty() && left_out.contains(&State::Trimmed) {
         record.add_finding(
             Level::Notice,
             "no-trim",

@@ -43,6 +43,26 @@ impl State {
         }
     }
 
+    /// Parses `all` or a list of names such as `full,trimmed`. Returns the states in the order of the article.
+    pub(super) fn parse_list(text: &str) -> Result<Vec<State>, LabError> {
+        if text == "all" {
+            return Ok(State::ALL.to_vec());
+        }
+        let names: Vec<&str> = text.split(',').map(str::trim).collect();
+        let is_known = |name: &&str| State::ALL.iter().any(|state| state.name() == *name);
+        if !names.iter().all(is_known) {
+            return Err(LabError::Range {
+                name: "states",
+                value: text.to_owned(),
+                why: format!(
+                    "it must be all, or names of {}",
+                    State::ALL.map(State::name).join(", ")
+                ),
+            });
+        }
+        Ok(State::ALL.into_iter().filter(|state| names.contains(&state.name())).collect())
+    }
+
     /// Returns true for a state of two drives.
     pub(super) fn is_pair(self) -> bool {
         matches!(self, State::Raid1Full | State::Raid1Spare)
