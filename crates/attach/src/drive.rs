@@ -88,30 +88,21 @@ pub trait Model: Send {
 }
 
 /// A host that collects answers, and sends nothing while time passes.
-struct AnswerCollector<'a, const IS_ALONE: bool>(&'a mut Vec<Answer>);
+struct AnswerCollector<'a> {
+    answers: &'a mut Vec<Answer>,
+    is_alone: bool,
+}
 
-impl<const IS_ALONE: bool> Host for AnswerCollector<'_, IS_ALONE> {
-    const IS_ALONE: bool = IS_ALONE;
+impl Host for AnswerCollector<'_> {
+    fn is_alone(&self) -> bool {
+        self.is_alone
+    }
 
     #[inline]
     fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
-        self.0.push(answer);
+        self.answers.push(answer);
         None
     }
-}
-
-fn advance_to_answer<M: Mapping, const IS_ALONE: bool>(
-    ssd: &mut Ssd<M, Store>,
-    until: Instant,
-    answers: &mut Vec<Answer>,
-) -> bool {
-    let mut host = AnswerCollector::<IS_ALONE>(answers);
-    while ssd.step(until, &mut host) {
-        if !host.0.is_empty() || ssd.media().wants_buffer_saved() {
-            return true;
-        }
-    }
-    false
 }
 
 impl<M: Mapping + Send> Model for Ssd<M, Store> {
@@ -126,10 +117,13 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
         is_alone: bool,
         answers: &mut Vec<Answer>,
     ) -> bool {
-        match is_alone {
-            true => advance_to_answer::<M, true>(self, until, answers),
-            false => advance_to_answer::<M, false>(self, until, answers),
+        let mut host = AnswerCollector { answers, is_alone };
+        while self.step(until, &mut host) {
+            if !host.answers.is_empty() || self.media().wants_buffer_saved() {
+                return true;
+            }
         }
+        false
     }
 
     fn next_due(&self) -> Option<Instant> {

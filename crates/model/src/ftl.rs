@@ -112,9 +112,10 @@ struct Ftl<M, D> {
 }
 
 /// Arguments of every step of the FTL: the flash engine, and the host that waits for answers.
-struct Context<'a, H> {
+struct Context<'a> {
     nand: &'a mut Nand,
-    host: &'a mut H,
+    /// Called once for each answer, so that the FTL need not be compiled for each host.
+    host: &'a mut (dyn Host + 'a),
 }
 
 /// Kinds of the tags that the FTL gives to flash operations and alarms: the upper four bits of a tag. Commands
@@ -272,12 +273,12 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// one.
     #[inline(always)]
     pub fn step(&mut self, until: Instant, host: &mut impl Host) -> bool {
-        self.nand.step(until, &mut Sink { ftl: &mut self.ftl, host })
+        self.nand.step(until, &mut Sink::new(&mut self.ftl, host))
     }
 
     /// Executes all events that are due until `until`, that instant included.
     pub fn run_until(&mut self, until: Instant, host: &mut impl Host) {
-        self.nand.run_until(until, &mut Sink { ftl: &mut self.ftl, host });
+        self.nand.run_until(until, &mut Sink::new(&mut self.ftl, host));
     }
 
     /// Returns the instant of the next event; `None` if there is none.
@@ -308,13 +309,25 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 }
 
 /// Receiver of the flash engine's events: the FTL and the host.
-struct Sink<'a, M, D, H> {
+struct Sink<'a, M, D> {
     ftl: &'a mut Ftl<M, D>,
-    host: &'a mut H,
+    host: &'a mut (dyn Host + 'a),
+    is_host_alone: bool,
 }
 
-impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
-    const READS_COMMUTE: bool = H::IS_ALONE;
+impl<'a, M, D> Sink<'a, M, D> {
+    #[inline(always)]
+    fn new(ftl: &'a mut Ftl<M, D>, host: &'a mut impl Host) -> Sink<'a, M, D> {
+        let is_host_alone = host.is_alone();
+        Sink { ftl, host, is_host_alone }
+    }
+}
+
+impl<M: Mapping, D: Media> Completions for Sink<'_, M, D> {
+    #[inline(always)]
+    fn reads_commute(&self) -> bool {
+        self.is_host_alone
+    }
 
     #[inline(always)]
     fn fetched(&mut self, nand: &mut Nand, tag: Tag, _: Instant) {
@@ -388,7 +401,7 @@ impl<M: Mapping, D: Media, H: Host> Completions for Sink<'_, M, D, H> {
     }
 }
 
-impl<M: Mapping, D: Media, H: Host> Sink<'_, M, D, H> {
+impl<M: Mapping, D: Media> Sink<'_, M, D> {
     /// Resumes requests whose map pages have been loaded into RAM.
     #[inline(always)]
     fn resume_requests(&mut self, nand: &mut Nand) {

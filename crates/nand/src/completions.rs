@@ -31,14 +31,17 @@ pub struct ReadTime {
 ///
 /// Each method may ask `nand` for more operations. Calls come in the order of time, with two exceptions.
 /// The end of a read is reported as soon as it is certain, so that its `at` may lie in the future. And with
-/// [`Completions::READS_COMMUTE`] a command may be fetched shortly before earlier reads are reported.
+/// [`Completions::reads_commute`] a command may be fetched shortly before earlier reads are reported.
 pub trait Completions: Sized {
-    /// True if it makes no difference to [`Completions::fetched`] whether reads that ended within the last
+    /// Returns true if it makes no difference to [`Completions::fetched`] whether reads that ended within the last
     /// microseconds have been reported, and if a command that follows the answer of a read is sent when the
     /// host has that answer, or later. While only reads are in flight, the engine then acts on commands
     /// ahead of transfers that end before them, by at most the time in which such a transfer can lead to
     /// another command. This makes the simulation of reads faster.
-    const READS_COMMUTE: bool = false;
+    #[inline(always)]
+    fn reads_commute(&self) -> bool {
+        false
+    }
 
     /// Called when the controller acts on the command that was submitted with `tag`.
     fn fetched(&mut self, nand: &mut Nand, tag: Tag, at: Instant);

@@ -114,7 +114,10 @@ struct SectorHost<'a, C> {
 }
 
 impl<C: Client> Host for SectorHost<'_, C> {
-    const IS_ALONE: bool = C::SENDS_WHEN_ANSWERED;
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        C::SENDS_WHEN_ANSWERED
+    }
 
     #[inline(always)]
     fn answered(&mut self, port: &mut ftl::Port<'_>, answer: ftl::Answer) -> Option<LogicalUnit> {

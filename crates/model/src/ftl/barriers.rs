@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::host::{Command, Host, RequestTag};
+use super::host::{Command, RequestTag};
 use super::{Context, Ftl};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -23,7 +23,7 @@ pub(super) struct Barrier {
 }
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
-    pub(super) fn flush<H: Host>(&mut self, context: &mut Context<'_, H>, tag: RequestTag) {
+    pub(super) fn flush(&mut self, context: &mut Context<'_>, tag: RequestTag) {
         self.counters.flushes += 1;
         let now = context.nand.now();
         if !self.metadata.flush_waits() {
@@ -38,9 +38,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Has a request wait for `programs`, for the journal pages of their changes, and for the pages of trim
     /// records before number `trim_pages`. The request has waited for these alone since `ready`.
     #[inline(never)]
-    pub(super) fn wait_until_durable<H: Host>(
+    pub(super) fn wait_until_durable(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         tag: RequestTag,
         programs: Range<u64>,
         trim_pages: u64,
@@ -53,7 +53,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Notes that something became durable, and resumes the requests and erases that wait for that.
     #[inline(always)]
-    pub(super) fn note_durable<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn note_durable(&mut self, context: &mut Context<'_>) {
         if self.metadata.has_waiters() {
             self.answer_durable(context);
         }
@@ -64,7 +64,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     #[inline(never)]
-    fn answer_durable<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    fn answer_durable(&mut self, context: &mut Context<'_>) {
         self.program_full_journal_pages(context.nand);
         let mut place = 0;
         while let Some(barrier) = self.metadata.barriers.get_mut(place) {
@@ -96,9 +96,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         self.requests.get(tag).command != Command::Flush && self.traffic.awaits_map(tag)
     }
 
-    fn answer_durable_request<H: Host>(
+    fn answer_durable_request(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         tag: RequestTag,
         ready: Instant,
     ) {
@@ -115,12 +115,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Answers a request that is neither read nor write.
-    pub(super) fn answer_other<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        tag: RequestTag,
-        at: Instant,
-    ) {
+    pub(super) fn answer_other(&mut self, context: &mut Context<'_>, tag: RequestTag, at: Instant) {
         let request = self.requests.get(tag);
         let latency = at.since(request.sent);
         let others = &mut self.delays.others;

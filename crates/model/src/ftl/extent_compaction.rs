@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use ssdlab_nand::{EraseId, Nand, Page, ProgramLog, ProgramUnit, Tag};
 
-use super::host::{Command, Host, RequestTag};
+use super::host::{Command, RequestTag};
 use super::{Context, Ftl, kind};
 use crate::block_table::BlockState;
 use crate::mapping::Mapping;
@@ -102,9 +102,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Looks up the extents of a request that is being executed. Returns true if the request can go on at once.
     /// Otherwise it goes on when the lookup is done and the table has space for the extents that it adds.
     #[inline(always)]
-    pub(super) fn find_extents<H: Host>(
+    pub(super) fn find_extents(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         tag: RequestTag,
         (first, units): (LogicalUnit, u32),
     ) -> bool {
@@ -129,9 +129,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Returns true if a request whose extents are found can go on; otherwise the request waits for the runs in
     /// flight. Compacts regions first if the table is short of entries.
-    pub(super) fn has_table_space<H: Host>(
+    pub(super) fn has_table_space(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         tag: RequestTag,
         (first, units): (LogicalUnit, u32),
     ) -> bool {
@@ -152,7 +152,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Writes the region with the most extents as one run.
-    fn compact_region<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    fn compact_region(&mut self, context: &mut Context<'_>) {
         // Writes that wait for the run fill no program units meanwhile. So those kept for coalescing, which
         // others may wait for, are sent now.
         self.finalize_all(context);
@@ -337,7 +337,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Notes that a program unit of a run is programmed. If no run is left, resumes the requests that wait.
-    pub(super) fn run_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+    pub(super) fn run_programmed(&mut self, context: &mut Context<'_>, tag: Tag) {
         let (run, index) = self.run_of(tag);
         let first = self.place_in_runs(run, index);
         self.media.programmed(first);
@@ -367,7 +367,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Resumes a request whose extents are found, if the table has space.
-    pub(super) fn extents_found<H: Host>(&mut self, context: &mut Context<'_, H>, tag: RequestTag) {
+    pub(super) fn extents_found(&mut self, context: &mut Context<'_>, tag: RequestTag) {
         let (first, units) = self.units_of(tag);
         if self.has_table_space(context, tag, (first, units)) {
             self.execute_after_lookup(context, tag, first, units);

@@ -8,7 +8,6 @@
 use ssdlab_nand::{CopyNumber, EraseId, Nand, ProgramUnit, Tag};
 
 use super::collector::{CREDIT_SHIFT, Pace, Reclaimed, Victim};
-use super::host::Host;
 use super::wrappers::NoHost;
 use super::{Context, Ftl, kind};
 use crate::bad_blocks::Failure;
@@ -36,7 +35,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Collects as much as is due for `units` units that the host has just written.
     #[inline(always)]
-    pub(super) fn collect_for<H: Host>(&mut self, context: &mut Context<'_, H>, units: u32) {
+    pub(super) fn collect_for(&mut self, context: &mut Context<'_>, units: u32) {
         let pace = self.collector.pace;
         let begins_below = match pace {
             Pace::Ratio { until, .. } => until,
@@ -57,13 +56,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Copies as much as is due for `units` units of the host, at least `least_copies` copies for each (times
     /// 2^[`CREDIT_SHIFT`]), until `until` blocks are free or will be.
-    fn keep_pace<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        units: u32,
-        least_copies: i64,
-        until: u32,
-    ) {
+    fn keep_pace(&mut self, context: &mut Context<'_>, units: u32, least_copies: i64, until: u32) {
         let mut units = i64::from(units);
         loop {
             let low_water = self.collector.low_water;
@@ -101,7 +94,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Collects without a pause until `until` blocks are free or will be, or as many victims were collected as
     /// the drive has blocks. In the latter case nothing more is to be gained now, and the rest is left to the
     /// next burst.
-    fn collect_burst<H: Host>(&mut self, context: &mut Context<'_, H>, until: u32) {
+    fn collect_burst(&mut self, context: &mut Context<'_>, until: u32) {
         for _ in 0..self.geometry.blocks() {
             if self.free_or_reclaimed_blocks() >= until
                 || self.current_victim(context.nand).is_none()
@@ -113,7 +106,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Moves all valid units that are left on the victim, if there is one.
-    pub(super) fn complete_victim<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn complete_victim(&mut self, context: &mut Context<'_>) {
         while !self.finish_victim_if_empty(context.nand) {
             self.collect_program_unit(context);
         }
@@ -314,7 +307,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Moves the valid units of the victim's next program unit; returns their number.
-    pub(super) fn collect_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>) -> u32 {
+    pub(super) fn collect_program_unit(&mut self, context: &mut Context<'_>) -> u32 {
         let victim = self.collector.victim.as_mut().expect("a victim was chosen");
         let (block, program) = (victim.block, victim.program);
         victim.program += 1;
@@ -329,17 +322,17 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Makes sure that the host can take a block while collection keeps its reserve. Collects at once if pacing
     /// was not enough.
-    pub(super) fn ensure_free_block<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn ensure_free_block(&mut self, context: &mut Context<'_>) {
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
         self.ensure_free_blocks(context, self.collector.reserve + reserved);
     }
 
     /// Makes sure that the SLC cache can take a block; it may take those reserved for the cache.
-    pub(super) fn ensure_free_block_of_cache<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn ensure_free_block_of_cache(&mut self, context: &mut Context<'_>) {
         self.ensure_free_blocks(context, self.collector.reserve);
     }
 
-    pub(super) fn ensure_free_blocks<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
+    pub(super) fn ensure_free_blocks(&mut self, context: &mut Context<'_>, kept: u32) {
         if self.blocks.free() <= kept {
             self.collector.is_urgent = true;
             self.reclaim_free_blocks(context, kept);
@@ -348,7 +341,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     #[inline(never)]
-    fn reclaim_free_blocks<H: Host>(&mut self, context: &mut Context<'_, H>, kept: u32) {
+    fn reclaim_free_blocks(&mut self, context: &mut Context<'_>, kept: u32) {
         while self.blocks.free() <= kept {
             // A reclaimed block may wait for a program unit of copies that is not full. Collecting on fills
             // that program unit; padding it would cost over-provisioning, which is short. If collecting on
@@ -374,7 +367,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     ///
     /// # Panics
     /// Panics if there is no reclaimed block: collection has failed its duty.
-    pub(super) fn free_oldest_reclaimed<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn free_oldest_reclaimed(&mut self, context: &mut Context<'_>) {
         let &Reclaimed { block, copies, host, own, .. } =
             self.collector.oldest_reclaimed().expect("a block can be erased");
         if copies == self.collector.copies.next() && self.collector.frontier.is_partial() {
@@ -467,11 +460,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     #[inline(always)]
-    pub(super) fn copies_programmed<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        number: CopyNumber,
-    ) {
+    pub(super) fn copies_programmed(&mut self, context: &mut Context<'_>, number: CopyNumber) {
         let (copy, is_later) = self.collector.copies.end(number);
         self.media.programmed(copy.first);
         self.map_changed(context.nand, copy.units, copy.number, None);

@@ -77,10 +77,13 @@ pub struct Answer {
 
 /// A host, which sends commands and gets answers.
 pub trait Host {
-    /// True if commands are sent by [`Host::answered`] alone while time passes, so none before the answer that
+    /// Returns true if commands are sent by [`Host::answered`] alone while time passes, so none before the answer that
     /// it follows. False for a host that several drives share, and for one that sends a command when something
     /// else happens: then events happen in the order of their time to the nanosecond, at some cost.
-    const IS_ALONE: bool = true;
+    #[inline(always)]
+    fn is_alone(&self) -> bool {
+        true
+    }
 
     /// Called when a request is answered. Other commands may be sent through `port`, not before `answer.at`.
     /// May return a unit that will be requested some requests from now: prefetching its map entry about 32

@@ -2,7 +2,6 @@
 
 use ssdlab_nand::Tag;
 
-use super::host::Host;
 use super::wrappers::NoHost;
 use super::{Context, Ftl, Ssd, kind};
 use crate::mapping::Mapping;
@@ -112,7 +111,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Programs the contents of the buffer, and the trim records.
-    pub(super) fn flush_when_idle<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn flush_when_idle(&mut self, context: &mut Context<'_>) {
         match self.log_blocks.is_some() {
             // Only the random log is padded: the host may continue the sequential log block.
             true => self.pad_log(context),
@@ -123,7 +122,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Folds a block of the SLC cache, or collects a block if fewer are free than an idle drive keeps. Returns
     /// true if it did.
-    fn collect_when_idle<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
+    fn collect_when_idle(&mut self, context: &mut Context<'_>) -> bool {
         if self.log_blocks.is_some() {
             // A drive with log blocks does not merge ahead of need.
             return false;

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 
 use ssdlab_nand::{Nand, ProgramLog};
 
-use super::host::{Command, Host};
+use super::host::Command;
 use super::placement::{InactiveFrontier, WaitingWrite};
 use super::{Context, Ftl};
 use crate::block_table::BlockState;
@@ -217,9 +217,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Makes the frontier active that up to `units` units from `first` go to, with room in its program unit.
     /// Returns the number of units that go there; `None` if they wait for a merge, an erased block, or space in
     /// the buffer.
-    fn choose_frontier<H: Host>(
+    fn choose_frontier(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         first: LogicalUnit,
         units: u32,
     ) -> Option<u32> {
@@ -264,9 +264,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some(count)
     }
 
-    fn place_in_sequence<H>(
+    fn place_in_sequence(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         logical_block: u32,
         offset: u32,
     ) -> Option<(BlockIndex, u32)> {
@@ -281,7 +281,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some((block, offset / self.geometry.units_per_program()))
     }
 
-    fn place_in_log<H: Host>(&mut self, context: &mut Context<'_, H>) -> Option<(BlockIndex, u32)> {
+    fn place_in_log(&mut self, context: &mut Context<'_>) -> Option<(BlockIndex, u32)> {
         if self.log().open_log.is_none() {
             if self.log().logs.len() as u32 == self.log().logs_max {
                 self.reclaim_oldest_log(context);
@@ -299,9 +299,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Admits the next units of a write to the buffer, up to one program unit. Returns their number, and the
     /// moment at which their data is there; `None` if the write has to wait.
-    pub(super) fn admit_by_log<H: Host>(
+    pub(super) fn admit_by_log(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         waiting: &WaitingWrite,
     ) -> Option<(u32, Instant)> {
         let first = LogicalUnit(waiting.next);
@@ -357,9 +357,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         false
     }
 
-    fn admit_part_by_log<H: Host>(
+    fn admit_part_by_log(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         unit: LogicalUnit,
         part: (SectorCount, bool),
     ) -> Option<(u32, Instant)> {
@@ -371,12 +371,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Notes that `count` units from `first` have their places. A sequence is over when its last program unit
     /// is sealed. As long as the last unit is written in part only, that program unit is held back for the
     /// rest.
-    fn note_placed<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        first: LogicalUnit,
-        count: u32,
-    ) {
+    fn note_placed(&mut self, context: &mut Context<'_>, first: LogicalUnit, count: u32) {
         if self.log().active != LogFrontier::Sequence {
             return;
         }
@@ -404,7 +399,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Has all data in the buffer programmed: merges the sequence if its program unit holds data, and pads the
     /// program unit of the random log.
-    pub(super) fn pad_frontiers<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn pad_frontiers(&mut self, context: &mut Context<'_>) {
         self.write_to(LogFrontier::Sequence);
         if self.placement.is_partial() {
             self.end_sequence(context);
@@ -413,7 +408,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Pads and seals the program unit of the random log, if it holds data.
-    pub(super) fn pad_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn pad_log(&mut self, context: &mut Context<'_>) {
         self.write_to(LogFrontier::Log);
         if self.placement.is_partial() {
             self.pad_program_unit(context);
@@ -509,14 +504,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Notes that a program unit of the host's or of a merge is programmed.
-    pub(super) fn log_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, number: u64) {
+    pub(super) fn log_programmed(&mut self, context: &mut Context<'_>, number: u64) {
         self.log().note_programmed(number);
         self.resume_log_writes(context);
     }
 
     /// Notes that something became durable, and resumes merges and the writes that wait for them.
     #[inline(never)]
-    pub(super) fn resume_log_writes<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn resume_log_writes(&mut self, context: &mut Context<'_>) {
         self.erase_replaced(context.nand);
         self.continue_merges(context);
         if self.log().waits_since.is_some() && !self.log().merges.are_in_flight() {

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use ssdlab_nand::{EraseId, Nand, Page, ProgramLog, ProgramUnit, Tag};
 
-use super::host::{Command, Host, RequestTag};
+use super::host::{Command, RequestTag};
 use super::{Context, Ftl, kind, number_of};
 use crate::block_table::BlockState;
 use crate::geometry::Geometry;
@@ -579,7 +579,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Resumes the requests whose map pages are in RAM.
     #[inline(never)]
-    pub(super) fn resume_requests_with_map_pages<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn resume_requests_with_map_pages(&mut self, context: &mut Context<'_>) {
         while let Some(tag) = self.traffic.resumable.pop_front() {
             let Progress { started, received, .. } = self.traffic.progress[tag.0 as usize];
             let now = context.nand.now();

@@ -10,7 +10,6 @@ use std::ops::Range;
 use ssdlab_nand::{EraseId, Nand, ProgramLog, ProgramUnit, Tag};
 
 use super::barriers::Barrier;
-use super::host::Host;
 use super::{Context, Ftl, kind, number_of};
 use crate::checkpoint::{Checkpoints, pages_per_metadata_unit};
 use crate::flush::{FlushHandling, WriteCache};
@@ -359,7 +358,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Notes that a metadata page is programmed.
-    pub(super) fn metadata_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+    pub(super) fn metadata_programmed(&mut self, context: &mut Context<'_>, tag: Tag) {
         let pages = &mut self.metadata.map_pages_in_flight;
         if let Some(place) = pages.iter().position(|it| it.0 == tag) {
             let (_, through) = pages.swap_remove(place);

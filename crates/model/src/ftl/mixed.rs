@@ -13,7 +13,6 @@ use std::ops::Range;
 
 use ssdlab_nand::{Nand, Page, Tag};
 
-use super::host::Host;
 use super::relocation::{MovedPages, PREFETCH_UNITS};
 use super::{Context, Ftl, kind};
 use crate::mapping::Mapping;
@@ -23,9 +22,9 @@ use crate::units::{BlockIndex, PhysicalUnit};
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Moves the valid units in program unit `program` of `block`, a victim, to the host's open block; returns
     /// their number.
-    pub(super) fn move_to_host_block<H: Host>(
+    pub(super) fn move_to_host_block(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         block: BlockIndex,
         program: u32,
     ) -> u32 {
@@ -45,11 +44,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Moves the valid units in `sensed`, which one read senses; returns their number.
-    fn move_sensed_to_host_block<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        sensed: Range<u32>,
-    ) -> u32 {
+    fn move_sensed_to_host_block(&mut self, context: &mut Context<'_>, sensed: Range<u32>) -> u32 {
         self.prefetch_for_copies(&sensed);
         let mut pages = MovedPages::NONE;
         // Of the units moved, `here` are in the program unit being filled.
@@ -111,7 +106,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Makes sure that collection has its reserve, and begins a host program unit, unless copies have begun one
     /// meanwhile.
-    pub(super) fn begin_beside_copies<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn begin_beside_copies(&mut self, context: &mut Context<'_>) {
         self.ensure_free_blocks(context, self.collector.reserve);
         if self.placement.free_units() == 0 {
             self.begin_in_shared_block(context.nand);
@@ -119,7 +114,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Begins a program unit for copies, in a reclaimed block if no other block is left.
-    fn begin_program_for_copies<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    fn begin_program_for_copies(&mut self, context: &mut Context<'_>) {
         if self.placement.is_partial() {
             // The program unit was held back for the rest of its last unit.
             self.seal_host_program(context);

@@ -3,7 +3,7 @@
 
 use ssdlab_nand::Nand;
 
-use super::host::{Host, RequestTag};
+use super::host::RequestTag;
 use super::{Context, Ftl};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -154,7 +154,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Returns true if the next block of the host's stream is to be in SLC mode. Folds a block of the cache
     /// first if that is necessary.
-    pub(super) fn makes_space_in_cache<H: Host>(&mut self, context: &mut Context<'_, H>) -> bool {
+    pub(super) fn makes_space_in_cache(&mut self, context: &mut Context<'_>) -> bool {
         let Some(slc) = &self.slc else {
             return false;
         };
@@ -179,7 +179,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Folds one block of the cache now, and has it erased.
-    fn fold_one<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    fn fold_one(&mut self, context: &mut Context<'_>) {
         let is_folding = self.collector.victim.is_some_and(|victim| self.is_slc(victim.block));
         let before = self.counters.slc_erases;
         if !is_folding {

@@ -16,7 +16,7 @@
 
 use ssdlab_nand::{Nand, Page, Tag};
 
-use super::host::{Command, Host, Port, RequestTag};
+use super::host::{Command, Port, RequestTag};
 use super::{Context, Ftl, Ssd, kind, number_of};
 use crate::geometry::Geometry;
 use crate::mapping::Mapping;
@@ -205,9 +205,9 @@ impl Port<'_> {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Admits `count` sectors of `unit` to the buffer; `last` says that they are its last ones. Returns the
     /// moment at which they are in the buffer; `None` if the buffer has no free space.
-    pub(super) fn admit_part<H: Host>(
+    pub(super) fn admit_part(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         unit: LogicalUnit,
         (count, last): (SectorCount, bool),
     ) -> Option<Instant> {
@@ -264,7 +264,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Notes that data read for a program unit of the host is in RAM (read-modify-write, copies, merges).
-    pub(super) fn host_program_read<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+    pub(super) fn host_program_read(&mut self, context: &mut Context<'_>, tag: Tag) {
         let number = number_of(tag, self.placement.numbers_in_flight().start);
         self.arrived(context, number);
     }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use ssdlab_nand::timing::CODEWORD;
 use ssdlab_nand::{Nand, Page, PieceIndex, ReadId, ReadTime, Tag};
 
-use super::host::{Command, Host, RequestTag};
+use super::host::{Command, RequestTag};
 use super::{Context, Ftl, kind};
 use crate::counters::Counters;
 use crate::geometry::Geometry;
@@ -394,9 +394,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Counts and answers a read whose data is all with the host at `at`.
     #[inline(always)]
-    pub(super) fn complete_read<H: Host>(
+    pub(super) fn complete_read(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         tag: RequestTag,
         at: Instant,
         time: ReadTime,

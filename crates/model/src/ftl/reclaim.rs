@@ -1,6 +1,5 @@
 //! Free space after a power cut: reclaimed before the host may write, since no reserve can be relied on then.
 
-use super::host::Host;
 use super::{Context, Ftl};
 use crate::block_table::BlockState;
 use crate::mapping::Mapping;
@@ -11,9 +10,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Makes sure that the host can take a block while collection keeps its reserve. Collects the block with
     /// the fewest valid units first, whatever the policy. Returns true if anything had to be done. If it cannot
     /// be done, returns as an error the number of units that are left to copy to, and of those to be copied.
-    pub(super) fn reclaim_for_host<H: Host>(
+    pub(super) fn reclaim_for_host(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
     ) -> Result<bool, (u32, u32)> {
         let blocks = self.geometry.blocks();
         for step in 0..4 * blocks {

@@ -400,7 +400,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
     /// Pads the program units of copies and of the host that lie in gaps (before others that are programmed),
     /// so that they are sent. Returns true if the flash is busy: program units behind these on the same die
     /// have to wait.
-    fn finish_copies_in_gaps(&mut self, context: &mut Context<'_, NoHost>) -> bool {
+    fn finish_copies_in_gaps(&mut self, context: &mut Context<'_>) -> bool {
         if self.collector.frontier.is_partial() && self.collector.frontier.has_gaps() {
             self.pad_collection_program(context.nand);
         }
@@ -447,12 +447,7 @@ impl<M: Mapping, D: FlashContents> Ftl<M, D> {
 
     /// Writes again the unit with number `index` of those that were saved from the write buffer. Returns false
     /// if it has to wait for a merge.
-    fn restore_unit(
-        &mut self,
-        context: &mut Context<'_, NoHost>,
-        index: usize,
-        unit: LogicalUnit,
-    ) -> bool {
+    fn restore_unit(&mut self, context: &mut Context<'_>, index: usize, unit: LogicalUnit) -> bool {
         if self.log_blocks.is_some() {
             if !self.begin_log_program(context) {
                 return false;

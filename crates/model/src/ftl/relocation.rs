@@ -8,7 +8,6 @@ use std::ops::Range;
 
 use ssdlab_nand::{Nand, Page, ProgramUnit};
 
-use super::host::Host;
 use super::{Context, Ftl};
 use crate::block_table::BlockState;
 use crate::mapping::Mapping;
@@ -49,9 +48,9 @@ impl MovedPages {
 
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Moves the valid units in program unit `program` of `block`, a victim; returns their number.
-    pub(super) fn move_program_unit<H: Host>(
+    pub(super) fn move_program_unit(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         block: BlockIndex,
         program: u32,
     ) -> u32 {
@@ -216,11 +215,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// end of those that can. This must not be done during the copying: programs that wait for their read
     /// cannot be carried out.
     #[inline(always)]
-    fn make_space_for_copies<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        sensed: Range<u32>,
-    ) -> u32 {
+    fn make_space_for_copies(&mut self, context: &mut Context<'_>, sensed: Range<u32>) -> u32 {
         let is_short = self.blocks.free() == 0
             && !self.collector.can_take(sensed.end - sensed.start)
             && self.collector.reclaimed() > 0;
@@ -231,11 +226,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// are durable. The program unit that has to be filled for that is filled with copies: units that stay
     /// empty would have to be collected, too. Returns the end of the units that can be copied.
     #[inline(never)]
-    fn make_space_by_erase<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        sensed: Range<u32>,
-    ) -> u32 {
+    fn make_space_by_erase(&mut self, context: &mut Context<'_>, sensed: Range<u32>) -> u32 {
         if self.collector.frontier.free_units() == 0 {
             self.free_oldest_reclaimed(context);
             return sensed.end;

@@ -2,7 +2,6 @@
 
 use ssdlab_nand::{Nand, Tag};
 
-use super::host::Host;
 use super::wrappers::{LATEST, NoHost};
 use super::{Context, Ftl, Ssd, kind};
 use crate::mapping::Mapping;
@@ -39,7 +38,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Enqueues the work that has to be done before the drive can be turned off. That work may bring about
     /// more, which another call enqueues when it is done.
-    fn complete_all_work<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    fn complete_all_work(&mut self, context: &mut Context<'_>) {
         match self.log_blocks.is_some() {
             true => self.end_log(context),
             false => self.pad_host_program(context),

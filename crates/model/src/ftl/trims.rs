@@ -1,6 +1,6 @@
 //! Execution of a trim: the map forgets units, and what waited for data that the trim discards waits for its record.
 
-use super::host::{Host, RequestTag};
+use super::host::RequestTag;
 use super::placement::WaitingWrite;
 use super::writes::Unsent;
 use super::{Context, Ftl};
@@ -11,9 +11,9 @@ use crate::units::LogicalUnit;
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Executes a trim of `units` units from `first` on, and answers it, or begins to update the map pages on flash that
     /// it changes.
-    pub(super) fn trim<H: Host>(
+    pub(super) fn trim(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         tag: RequestTag,
         first: LogicalUnit,
         units: u32,

@@ -3,7 +3,7 @@
 
 use ssdlab_nand::{ProgramUnit, Tag};
 
-use super::host::{Command, Host, RequestTag};
+use super::host::{Command, RequestTag};
 use super::placement::{HostProgram, WaitingWrite};
 use super::{Answer, Context, Ftl, Port, kind, number_of};
 use crate::block_table::BlockState;
@@ -24,11 +24,7 @@ pub(super) enum Unsent {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Executes a command that the controller has fetched.
     #[inline(always)]
-    pub(super) fn execute_command<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        tag: RequestTag,
-    ) {
+    pub(super) fn execute_command(&mut self, context: &mut Context<'_>, tag: RequestTag) {
         self.counters.requests += 1;
         if self.blocks.is_read_only() && self.requests.get(tag).command.is_write() {
             self.counters.refused_writes += 1;
@@ -71,9 +67,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Executes a command for `units` units from `first`, whose extents are found.
     #[inline(always)]
-    pub(super) fn execute_after_lookup<H: Host>(
+    pub(super) fn execute_after_lookup(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         tag: RequestTag,
         first: LogicalUnit,
         units: u32,
@@ -91,12 +87,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Answers a write that has waited until `at`; the latency of its data comes on top.
     #[inline(always)]
-    pub(super) fn answer_write<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        tag: RequestTag,
-        at: Instant,
-    ) {
+    pub(super) fn answer_write(&mut self, context: &mut Context<'_>, tag: RequestTag, at: Instant) {
         let at = self.note_write(tag, at);
         let sent = self.requests.get(tag).sent;
         self.answer(context, tag, sent, at);
@@ -116,9 +107,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     #[inline(always)]
-    pub(super) fn answer<H: Host>(
+    pub(super) fn answer(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         tag: RequestTag,
         sent: Instant,
         at: Instant,
@@ -130,9 +121,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     #[inline(always)]
-    fn write<H: Host>(
+    fn write(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         tag: RequestTag,
         first: LogicalUnit,
         units: u32,
@@ -176,7 +167,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Admits the data of waiting writes to the buffer in order of arrival, up to one program unit at a time.
     #[inline(always)]
-    pub(super) fn admit_waiting<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn admit_waiting(&mut self, context: &mut Context<'_>) {
         while let Some(&mut waiting) = self.placement.first_waiting() {
             let WaitingWrite { tag, next, end, in_part, ready, program, hint, trim_pages } =
                 waiting;
@@ -225,9 +216,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Admits as many of `units` to the buffer as go into one program unit. Returns their number, and the
     /// moment at which their data is there; `None` if the buffer has no free space.
     #[inline(always)]
-    pub(super) fn admit_whole<H: Host>(
+    pub(super) fn admit_whole(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         units: std::ops::Range<u32>,
         ready: Instant,
     ) -> Option<(u32, Instant)> {
@@ -251,9 +242,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Admits the next units of a write that covers units in part to the buffer. Returns their number, and the
     /// moment at which their data is there; `None` if the buffer has no free space.
     #[inline(never)]
-    fn admit_by_parts<H: Host>(
+    fn admit_by_parts(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         waiting: &WaitingWrite,
     ) -> Option<(u32, Instant)> {
         let &WaitingWrite { tag, next, ready, .. } = waiting;
@@ -275,9 +266,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Gives units their places in the program unit being filled, and moves their data over the host link.
     /// Returns the moment at which the data is in the buffer.
     #[inline(always)]
-    fn admit<H>(
+    fn admit(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         units: std::ops::Range<u32>,
         ready: Instant,
     ) -> Instant {
@@ -367,7 +358,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     #[inline(always)]
-    pub(super) fn begin_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn begin_host_program(&mut self, context: &mut Context<'_>) {
         if self.placement.is_partial() {
             // The program unit was held back for the rest of its last unit, which goes elsewhere or comes too
             // late.
@@ -408,18 +399,13 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Seals the host's program unit, which is full: it is sent when its data has arrived.
     #[inline(always)]
-    pub(super) fn seal_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn seal_host_program(&mut self, context: &mut Context<'_>) {
         self.seal(context, 0, 0);
     }
 
     /// Seals the program unit being filled: `padding` of its units are empty, and `copies` are copies by a
     /// merge of log blocks.
-    pub(super) fn seal<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        padding: u32,
-        copies: u32,
-    ) {
+    pub(super) fn seal(&mut self, context: &mut Context<'_>, padding: u32, copies: u32) {
         if self.placement.coalesces() {
             return self.keep_or_finalize(context, padding, copies);
         }
@@ -432,12 +418,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Keeps the full program unit in the buffer for coalescing, and sends those kept longest if too many are
     /// kept. A program unit with padding or merged copies is sent at once, after all that were kept before it.
-    fn keep_or_finalize<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        padding: u32,
-        copies: u32,
-    ) {
+    fn keep_or_finalize(&mut self, context: &mut Context<'_>, padding: u32, copies: u32) {
         let filled = self.placement.keep_for_coalescing(&self.geometry);
         if filled.closes {
             self.blocks.table_mut().close(filled.block, BlockState::Closing);
@@ -451,14 +432,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Sends all program units that are kept for coalescing.
-    pub(super) fn finalize_all<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn finalize_all(&mut self, context: &mut Context<'_>) {
         while let Some(program) = self.placement.take_kept(&self.geometry, true) {
             self.finalize(context, program, 0, 0);
         }
     }
 
     /// Sends the program units that are kept for coalescing and have numbers before `end`.
-    pub(super) fn finalize_before<H: Host>(&mut self, context: &mut Context<'_, H>, end: u64) {
+    pub(super) fn finalize_before(&mut self, context: &mut Context<'_>, end: u64) {
         while self.placement.keeps_any_before(end)
             && let Some(program) = self.placement.take_kept(&self.geometry, true)
         {
@@ -468,9 +449,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Makes the contents of a program unit final: it is sent when its data has arrived.
     #[inline(always)]
-    fn finalize<H: Host>(
+    fn finalize(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         (filled, number, received): (FilledProgram, u64, Instant),
         padding: u32,
         copies: u32,
@@ -502,7 +483,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Pads and seals the program unit being filled of each host stream, and sends all that are kept for
     /// coalescing.
-    pub(super) fn pad_host_program<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn pad_host_program(&mut self, context: &mut Context<'_>) {
         if self.log_blocks.is_some() {
             return self.pad_frontiers(context);
         }
@@ -513,7 +494,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Pads the program unit being filled with empty units, and seals it.
-    pub(super) fn pad_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn pad_program_unit(&mut self, context: &mut Context<'_>) {
         let padding = self.placement.free_units();
         for _ in 0..padding {
             let physical = self.placement.append();
@@ -525,7 +506,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Notes that the data of a program unit has arrived.
     #[inline(always)]
-    pub(super) fn data_received<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+    pub(super) fn data_received(&mut self, context: &mut Context<'_>, tag: Tag) {
         let number = number_of(tag, self.placement.numbers_in_flight().start);
         self.arrived(context, number);
     }
@@ -533,7 +514,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Notes one of the events that program unit `number` waits for. If it was the last, sends the program unit
     /// to its die, and then those that had to wait for it.
     #[inline(always)]
-    pub(super) fn arrived<H: Host>(&mut self, context: &mut Context<'_, H>, number: u64) {
+    pub(super) fn arrived(&mut self, context: &mut Context<'_>, number: u64) {
         let mut next = self.placement.arrived(number, &self.geometry).map(|it| (number, it));
         while let Some((number, program)) = next {
             self.send_host_program(context, number, &program);
@@ -542,12 +523,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     #[inline(always)]
-    fn send_host_program<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-        number: u64,
-        program: &HostProgram,
-    ) {
+    fn send_host_program(&mut self, context: &mut Context<'_>, number: u64, program: &HostProgram) {
         let tag = Tag(kind::HOST | number as u32 & kind::NUMBER);
         let after = program.after;
         if let Some(erase) = after
@@ -567,7 +543,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     #[inline(always)]
-    pub(super) fn host_programmed<H: Host>(&mut self, context: &mut Context<'_, H>, tag: Tag) {
+    pub(super) fn host_programmed(&mut self, context: &mut Context<'_>, tag: Tag) {
         let number = number_of(tag, self.placement.numbers_in_flight().start);
         let (first, closed) = self.placement.end(number, &self.geometry);
         self.media.programmed(first);

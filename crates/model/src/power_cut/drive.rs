@@ -63,7 +63,9 @@ macro_rules! each {
 struct Listener(Vec<Answer>);
 
 impl Host for Listener {
-    const IS_ALONE: bool = false;
+    fn is_alone(&self) -> bool {
+        false
+    }
 
     fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
         self.0.push(answer);

@@ -63,7 +63,9 @@ impl Loop {
 }
 
 impl Host for Loop {
-    const IS_ALONE: bool = false;
+    fn is_alone(&self) -> bool {
+        false
+    }
 
     fn answered(&mut self, _: &mut Port<'_>, answer: Answer) -> Option<LogicalUnit> {
         self.note_answered(answer.at, answer.tag);

@@ -35,7 +35,7 @@ pub(super) fn step<S: Completions>(nand: &mut Nand, until: Instant, sink: &mut S
     // `look_ahead` before it do not depend on each other: a read that is answered then is followed by a
     // command that is acted on later. Their order makes no difference to the drive, and events that
     // alternate are easier for the branch predictor.
-    let commutes = S::READS_COMMUTE && nand.non_read_ops_in_flight == 0;
+    let commutes = sink.reads_commute() && nand.non_read_ops_in_flight == 0;
     let ahead = if commutes { nand.look_ahead } else { Nanoseconds::ZERO };
     // A command that is acted on later than it could be delays no event before it.
     if fetch < flash.at + ahead && fetch < scheduled && fetch <= until {

@@ -366,7 +366,9 @@ struct Commuting {
 }
 
 impl Completions for Commuting {
-    const READS_COMMUTE: bool = true;
+    fn reads_commute(&self) -> bool {
+        true
+    }
 
     fn fetched(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {
         match tag {
@@ -408,7 +410,9 @@ impl Following {
 }
 
 impl Completions for Following {
-    const READS_COMMUTE: bool = true;
+    fn reads_commute(&self) -> bool {
+        true
+    }
 
     fn fetched(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {
         self.0.push((tag.0, at));

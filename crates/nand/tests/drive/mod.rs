@@ -207,7 +207,10 @@ impl Sink {
 }
 
 impl Completions for Sink {
-    const READS_COMMUTE: bool = true;
+    #[inline(always)]
+    fn reads_commute(&self) -> bool {
+        true
+    }
 
     #[inline(always)]
     fn fetched(&mut self, nand: &mut Nand, tag: Tag, at: Instant) {

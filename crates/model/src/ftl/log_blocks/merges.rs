@@ -7,7 +7,6 @@ use ssdlab_nand::{Page, Tag};
 
 use super::{LogFrontier, Sequence};
 use crate::block_table::BlockState;
-use crate::ftl::host::Host;
 use crate::ftl::{Context, Ftl, kind};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -83,13 +82,13 @@ struct Source {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Makes the sequential log block the data block of its logical block: as it is if it is full (switch
     /// merge), else with copies of the units that it lacks (partial merge).
-    pub(in crate::ftl) fn end_sequence<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(in crate::ftl) fn end_sequence(&mut self, context: &mut Context<'_>) {
         self.log().merges.ends_sequence = true;
         self.continue_merges(context);
     }
 
     /// Reclaims the oldest random log block: a full merge for each logical block that has valid units in it.
-    pub(super) fn reclaim_oldest_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn reclaim_oldest_log(&mut self, context: &mut Context<'_>) {
         let block = self.log().logs[0];
         let (first, per_block) = (self.geometry.first_unit(block), self.geometry.units_per_block());
         // Newer data of the sequence for units of this log block may be in RAM only, so the sequence is merged
@@ -105,7 +104,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Continues merges, one after the other, until something has to be waited for.
-    pub(super) fn continue_merges<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(super) fn continue_merges(&mut self, context: &mut Context<'_>) {
         loop {
             let merges = &mut self.log().merges;
             if let Some(merge) = merges.merge {
@@ -127,7 +126,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
     }
 
-    fn begin_merge_of_sequence<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    fn begin_merge_of_sequence(&mut self, context: &mut Context<'_>) {
         if self.log().sequence.is_some() {
             self.write_to(LogFrontier::Sequence);
             if self.placement.is_partial() && self.placement.free_units() == 0 {
@@ -145,9 +144,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Begins the next full merge of a log block that is being reclaimed, or, if no unit of the log block is
     /// valid any more, queues it for its erase. Returns false if the merge waits for an erased block.
-    fn begin_next_full_merge<H: Host>(
+    fn begin_next_full_merge(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         Reclaim { block, next }: Reclaim,
     ) -> bool {
         let end = self.geometry.first_unit(block).0 + self.geometry.units_per_block();
@@ -188,7 +187,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Copies the next row of a merge to its places, the first units into the rest of a program unit that the
     /// host has begun. Returns false if no row is left.
-    fn merge_row<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) -> bool {
+    fn merge_row(&mut self, context: &mut Context<'_>, merge: Merge) -> bool {
         let units = self.geometry.units_per_program();
         let row = units * self.geometry.stripe();
         self.write_to(merge.frontier);
@@ -208,7 +207,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Copies the units that fill the next program unit of a merge; returns the offset behind it.
-    fn merge_program_unit<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) -> u32 {
+    fn merge_program_unit(&mut self, context: &mut Context<'_>, merge: Merge) -> u32 {
         let Merge { logical_block, block, next, until, .. } = merge;
         let units = self.geometry.units_per_program();
         if self.placement.free_units() == 0 {
@@ -238,9 +237,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Adds the page of `from` to the reads for the program unit being filled, unless its data is in RAM. Pages
     /// that are sensed together are read at once.
-    fn read_for_log_merge<H>(
+    fn read_for_log_merge(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
         from: PhysicalUnit,
         source: Option<Source>,
     ) -> Option<Source> {
@@ -260,7 +259,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Reads a source of the program unit being filled, which waits for the read.
-    fn load_for_log_merge<H>(&mut self, context: &mut Context<'_, H>, source: Option<Source>) {
+    fn load_for_log_merge(&mut self, context: &mut Context<'_>, source: Option<Source>) {
         let Some(Source { unit, units, .. }) = source else { return };
         self.counters.flash_page_reads_collection += 1;
         self.counters.flash_reads_collection += 1;
@@ -280,7 +279,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Ends a merge whose copies are programmed: its block becomes the data block of the logical block.
-    fn finish_merge<H: Host>(&mut self, context: &mut Context<'_, H>, merge: Merge) {
+    fn finish_merge(&mut self, context: &mut Context<'_>, merge: Merge) {
         let Merge { logical_block, block, next, frontier, .. } = merge;
         self.log().merges.merge = None;
         if self.blocks.table().state(block) == BlockState::OpenForHost {

@@ -7,7 +7,6 @@
 //! such.
 
 use super::LogBlocks;
-use crate::ftl::host::Host;
 use crate::ftl::{Context, Ftl};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -75,9 +74,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Begins to reclaim the log blocks that the drive has too many of. Returns false if there are none. If
     /// there is no block to merge into, returns as an error the number of units that are left to copy to, and
     /// of those to be merged.
-    pub(in crate::ftl) fn begin_to_reclaim_surplus<H: Host>(
+    pub(in crate::ftl) fn begin_to_reclaim_surplus(
         &mut self,
-        context: &mut Context<'_, H>,
+        context: &mut Context<'_>,
     ) -> Result<bool, (u32, u32)> {
         if !self.log().has_surplus() {
             return Ok(false);
@@ -95,7 +94,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Continues to reclaim log blocks until there are no more than the drive has.
-    pub(in crate::ftl) fn reclaim_surplus<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(in crate::ftl) fn reclaim_surplus(&mut self, context: &mut Context<'_>) {
         while self.log().has_surplus() && !self.log().merges.are_in_flight() {
             self.reclaim_oldest_log(context);
         }
@@ -105,10 +104,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     /// Begins a program unit of the random log, if none is begun. Returns false if a merge or an erased block
     /// has to be waited for.
-    pub(in crate::ftl) fn begin_log_program<H: Host>(
-        &mut self,
-        context: &mut Context<'_, H>,
-    ) -> bool {
+    pub(in crate::ftl) fn begin_log_program(&mut self, context: &mut Context<'_>) -> bool {
         if self.log().merges.are_in_flight() {
             return false;
         }

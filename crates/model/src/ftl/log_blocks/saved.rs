@@ -2,7 +2,6 @@
 
 use super::{LogBlocks, OpenLog};
 use crate::block_table::BlockState;
-use crate::ftl::host::Host;
 use crate::ftl::{Context, Ftl};
 use crate::mapping::Mapping;
 use crate::media::Media;
@@ -38,7 +37,7 @@ impl LogBlocks {
 impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Enqueues the work that has to be done before the drive can be turned off: the sequence is merged, and
     /// the program unit of the random log is padded and programmed.
-    pub(in crate::ftl) fn end_log<H: Host>(&mut self, context: &mut Context<'_, H>) {
+    pub(in crate::ftl) fn end_log(&mut self, context: &mut Context<'_>) {
         self.end_sequence(context);
         self.pad_log(context);
         if self.log().is_idle() {
