@@ -118,7 +118,7 @@ impl<M: Mapping + Send> Model for Ssd<M, Store> {
         answers: &mut Vec<Answer>,
     ) -> bool {
         let mut host = AnswerCollector { answers, is_alone };
-        while self.step(until, &mut host) {
+        while self.single_step(until, &mut host) {
             if !host.answers.is_empty() || self.media().wants_buffer_saved() {
                 return true;
             }

@@ -270,15 +270,23 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     }
 
     /// Executes the next event if it is due until `until`, that instant included. Returns true if there was
-    /// one.
+    /// one. Compiled into its caller, for the one loop whose speed matters; others call [`Ssd::single_step`].
     #[inline(always)]
     pub fn step(&mut self, until: Instant, host: &mut impl Host) -> bool {
-        self.nand.step(until, &mut Sink::new(&mut self.ftl, host))
+        let is_host_alone = host.is_alone();
+        self.nand.step(until, &mut Sink { ftl: &mut self.ftl, host, is_host_alone })
+    }
+
+    /// Executes the next event as [`Ssd::step`] does, in a function of its own.
+    #[inline(never)]
+    pub fn single_step(&mut self, until: Instant, host: &mut dyn Host) -> bool {
+        let is_host_alone = host.is_alone();
+        self.nand.step(until, &mut Sink { ftl: &mut self.ftl, host, is_host_alone })
     }
 
     /// Executes all events that are due until `until`, that instant included.
-    pub fn run_until(&mut self, until: Instant, host: &mut impl Host) {
-        self.nand.run_until(until, &mut Sink::new(&mut self.ftl, host));
+    pub fn run_until(&mut self, until: Instant, host: &mut dyn Host) {
+        while self.single_step(until, host) {}
     }
 
     /// Returns the instant of the next event; `None` if there is none.
@@ -313,14 +321,6 @@ struct Sink<'a, M, D> {
     ftl: &'a mut Ftl<M, D>,
     host: &'a mut (dyn Host + 'a),
     is_host_alone: bool,
-}
-
-impl<'a, M, D> Sink<'a, M, D> {
-    #[inline(always)]
-    fn new(ftl: &'a mut Ftl<M, D>, host: &'a mut impl Host) -> Sink<'a, M, D> {
-        let is_host_alone = host.is_alone();
-        Sink { ftl, host, is_host_alone }
-    }
 }
 
 impl<M: Mapping, D: Media> Completions for Sink<'_, M, D> {

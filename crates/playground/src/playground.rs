@@ -144,7 +144,7 @@ impl Playground {
         while self.writer.units_written() < target {
             let stop = target.min(self.curve.next());
             while self.writer.units_written() < stop {
-                if !self.ssd.step(LATEST, &mut self.writer) {
+                if !self.ssd.single_step(LATEST, &mut self.writer) {
                     return;
                 }
             }
@@ -165,7 +165,7 @@ impl Playground {
     fn drain(&mut self) {
         self.writer.stop();
         while !self.writer.is_idle() {
-            if !self.ssd.step(LATEST, &mut self.writer) {
+            if !self.ssd.single_step(LATEST, &mut self.writer) {
                 break;
             }
         }

@@ -153,7 +153,9 @@ impl<M: Mapping> Responder for SingleSsd<M> {
     }
 
     fn advance(&mut self, until: Instant, answers: &mut Vec<Answer>) -> bool {
-        self.step(until, answers)
+        let shift = self.ssd.geometry().sectors_per_unit_shift();
+        let mut host = SectorHost { client: answers, trims: &mut self.trims, shift };
+        self.ssd.single_step(until, &mut host)
     }
 
     fn prefetch(&self, sector: Sector) {

@@ -91,7 +91,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
     /// Panics if a request is in flight.
     pub fn step_idle(&mut self, period: &mut IdlePeriod) -> bool {
         loop {
-            if self.step(period.until, &mut NoHost) {
+            if self.single_step(period.until, &mut NoHost) {
                 return true;
             }
             if !period.has_updated_ages {

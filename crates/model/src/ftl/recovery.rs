@@ -128,7 +128,7 @@ impl<M: Mapping, D: FlashContents> Opening<M, D> {
 
     /// Executes the next event while the host waits. Returns true if there was one.
     pub fn step(&mut self) -> bool {
-        let is_any = self.next_due().is_some() && self.ssd.step(LATEST, &mut NoHost);
+        let is_any = self.next_due().is_some() && self.ssd.single_step(LATEST, &mut NoHost);
         self.advance();
         is_any
     }

@@ -46,7 +46,7 @@ impl<M: Mapping, D: Media> Ssd<M, D> {
             if let Some(at) = host.answered {
                 return at;
             }
-            let is_done = !self.step(LATEST, &mut host);
+            let is_done = !self.single_step(LATEST, &mut host);
             assert!(!is_done, "every request is answered");
         }
     }

@@ -130,7 +130,7 @@ impl CutDrive {
     /// Carries out the next event, if there is one. Returns the answers that it gave.
     pub fn step(&mut self) -> Vec<Answer> {
         let mut host = Listener::default();
-        each!(CutDrive, self, ssd => ssd.step(LATEST, &mut host));
+        each!(CutDrive, self, ssd => ssd.single_step(LATEST, &mut host));
         host.0
     }
 

@@ -96,7 +96,7 @@ impl<M: Mapping> Model<M> {
         loop {
             // All that is answered until the first answer of those known is known then.
             let first = host.answered.peek().map(|it| it.0.0);
-            if self.ssd.step(first.unwrap_or(END), &mut host) {
+            if self.ssd.single_step(first.unwrap_or(END), &mut host) {
                 continue;
             }
             let Some(Reverse((at, _, tag))) = host.answered.pop() else { break };
