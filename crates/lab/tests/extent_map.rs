@@ -58,7 +58,7 @@ fn throughput_over_request_size_is_as_published_and_use_does_not_change_sequenti
 
 #[test]
 fn random_writes_fall_within_a_minute_because_the_table_is_full_and_swing_more_in_large_blocks() {
-    let report = run_on_kingston("random-write", &[("time", "10m")]);
+    let report = run_on_kingston("random-write", &[("time", "20m")]);
     let table = report.table("speed").unwrap();
     let column = |name: &str| -> Vec<f64> {
         let index = table.column(name).unwrap();
