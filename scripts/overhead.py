@@ -16,8 +16,8 @@ a virtio disk it matters how many requests go to the kernel in one call: all 32 
 of the reads a second, for fio as well (--iodepth_batch_submit=32); fio sends them one by one, we
 four at a time.
 
-ssdlab asks the kernel to keep the processors awake while it measures (docs/EXPERIMENTS.md, "How
-a real drive is asked"), which fio does not. What that gains shows with
+ssdlab asks the kernel to keep the processors awake while it measures (docs/EXPERIMENTS.md,
+"Requests to a real drive"), which fio does not. What that gains shows with
 
     sudo scripts/overhead.py --awake           # for fio as well, all the time
     sudo scripts/overhead.py --asleep          # for neither
