@@ -12,9 +12,10 @@ use std::time::Duration;
 use super::device::DeviceNumber;
 use super::inode::{Inode, NodeId};
 
-/// Number of checks that must find a writer, or a process that cannot be read, before it counts: smartctl and udev open
-/// devices for a moment.
-const CHECKS: u32 = 5;
+/// Number of checks that must find a writer, or a process that cannot be read, before it counts. smartctl and udev open
+/// devices for a moment, and `losetup --find` keeps a loop device that another process was faster to set up open for
+/// writing for 200 ms, and longer on a busy machine.
+const CHECKS: u32 = 20;
 
 /// Time between two checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

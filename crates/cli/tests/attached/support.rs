@@ -14,6 +14,20 @@ pub fn skipped(test: &str, why: &str) {
     let _ = writeln!(std::io::stderr(), "\nSKIPPED: {test}: {why}");
 }
 
+/// Returns what the system says of the processes that a message names by their numbers.
+fn processes_named(message: &str) -> String {
+    let numbers = message.split("(process ").skip(1).filter_map(|rest| rest.split(')').next());
+    let about = |number: &str| {
+        let read = |name| std::fs::read(format!("/proc/{number}/{name}")).unwrap_or_default();
+        let text = |bytes| String::from_utf8_lossy(bytes).replace('\0', " ");
+        let open = std::fs::read_dir(format!("/proc/{number}/fd")).into_iter().flatten().flatten();
+        let open: Vec<_> = open.filter_map(|it| std::fs::read_link(it.path()).ok()).collect();
+        let (command, status) = (read("cmdline"), read("status"));
+        format!("\nprocess {number}: {}\n{}\n{open:?}\n", text(&command), text(&status))
+    };
+    numbers.map(about).collect()
+}
+
 /// Returns true if block devices can be made here; says why not otherwise.
 pub fn has_devices(test: &str) -> bool {
     if !rustix::process::geteuid().is_root() {
@@ -121,7 +135,7 @@ impl Place {
     pub fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{arguments:?}: {said}");
+        assert!(output.status.success(), "{arguments:?}: {said}{}", processes_named(&said));
         String::from_utf8(output.stdout).unwrap()
     }
 

@@ -41,6 +41,17 @@ pub(super) fn run(parent: libc::pid_t, descriptors: ChildDescriptors, timeout: D
     let ChildDescriptors { commands_end, answer, directory, setting } = descriptors;
     // SAFETY: only functions of signal-safety(7), on numbers that were made before the fork.
     unsafe {
+        // Other descriptors of the parent must not stay open here: locks, pipes, the other ends of these very
+        // pipes, and the device, which the next refresh finds in use otherwise if the parent is killed. They go
+        // before all that takes time.
+        let mut kept = [commands_end, answer, directory, setting.unwrap_or(directory)];
+        kept.sort_unstable();
+        let mut first = 0;
+        for one in kept {
+            close_range(first, one - 1);
+            first = one + 1;
+        }
+        close_range(first, RawFd::MAX);
         libc::setsid();
         // Writers wait for the child, and after a kill within a freeze only the child can thaw, however
         // busy the machine is.
@@ -58,16 +69,6 @@ pub(super) fn run(parent: libc::pid_t, descriptors: ChildDescriptors, timeout: D
         for signal in signals {
             libc::signal(signal, libc::SIG_IGN);
         }
-        // Other descriptors of the parent must not stay open here: locks, pipes, and the other ends of
-        // these very pipes.
-        let mut kept = [commands_end, answer, directory, setting.unwrap_or(directory)];
-        kept.sort_unstable();
-        let mut first = 0;
-        for one in kept {
-            close_range(first, one - 1);
-            first = one + 1;
-        }
-        close_range(first, RawFd::MAX);
         let mut is_frozen = false;
         let mut is_ended = false;
         loop {
