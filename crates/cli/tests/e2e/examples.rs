@@ -4,6 +4,7 @@
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Instant;
 
 use crate::documents::{documents, in_markdown};
 use crate::extract::{Example, in_help};
@@ -214,7 +215,10 @@ const PLACES: usize = 2;
 fn run_example(place: &Place, Example { line, from }: &Example) -> Option<String> {
     let short = quick(line);
     clear(place, &short);
+    let start = Instant::now();
     let done = run_by_shell(place, &short);
+    // Shown with --nocapture: which example has become slow.
+    eprintln!("{:6.2} s  {short}", start.elapsed().as_secs_f64());
     put_back(place, &short);
     // doctor tells by its exit code what it found.
     let is_fine = match line.starts_with("ssdlab doctor") {

@@ -36,11 +36,11 @@ def test_a_run_is_started_and_its_curve_grows_to_the_end(place, visit):
     user.go("/experiments")
     user.choose("Experiment", "steady")
     # It takes as long as several looks at a page on a busy machine.
-    page.get_by_label("Drive:").fill("sim:toshiba-xg5,scale=1/32")
+    page.get_by_label("Drive:").fill("sim:toshiba-xg5,scale=1/64")
     page.get_by_label("Quick").uncheck()
     page.get_by_label("Seed").fill("7")
     user.click("Start", "button")
-    user.heading("steady on sim:toshiba-xg5,scale=1/32")
+    user.heading("steady on sim:toshiba-xg5,scale=1/64")
     page.evaluate(NOTE_POINTS)
     expect(page.get_by_role("progressbar")).to_be_visible()
     user.sees("It is running.")
@@ -52,7 +52,7 @@ def test_a_run_is_started_and_its_curve_grows_to_the_end(place, visit):
     user.sees("It has ended: run 7.")
     assert page.get_by_role("progressbar").count() == 0 and page.get_by_role("button", name="Stop").count() == 0
     user.click("run 7")
-    user.heading("sim:toshiba-xg5,scale=1/32")
+    user.heading("sim:toshiba-xg5,scale=1/64")
     user.sees("Run 7", "steady")
     assert user.curves().count() >= 1
 
