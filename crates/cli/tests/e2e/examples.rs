@@ -37,7 +37,7 @@ const NOT_RUN: [(&str, &str); 18] = [
 ];
 
 /// What is replaced to make a command quick, or one that can be run here.
-const REPLACED: [(&str, &str); 34] = [
+const REPLACED: [(&str, &str); 35] = [
     (" [TARGET]", " sim:,scale=1/64 --quick"),
     ("export EXPERIMENT TARGET [--format sh|powershell|fio]", "export fragmentation new.dat"),
     ("FILE.fio", "mix.fio"),
@@ -68,8 +68,9 @@ const REPLACED: [(&str, &str); 34] = [
         "random-write sim:samsung-pm983,scale=1/128 --quick --set time=1m",
     ),
     ("latency sim:./cheap.toml", "latency sim:./cheap.toml,scale=1/64"),
-    ("--seeds 2", "--seeds 1"),
-    ("--seeds 3", "--seeds 1"),
+    ("% --seeds 2", "% --seeds 1"),
+    ("% --seeds 3", "% --seeds 1"),
+    ("fifo --seeds 2", "fifo --seeds 1"),
     ("load-latency sim:,scale=1/64", "load-latency sim:,scale=1/256"),
     ("discard sim:,scale=1/64", "discard sim:,scale=1/256"),
     ("advise sim:,", "advise sim:,scale=1/256,"),
