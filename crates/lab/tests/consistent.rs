@@ -10,11 +10,11 @@ use ssdlab_lab::report::{Cell, Report};
 use ssdlab_lab::{Target, run};
 
 const DRIVES: [&str; 5] = [
-    "sim:generic-tlc,scale=1/128",
-    "sim:generic-tlc,scale=1/128,spare=3%",
+    "sim:generic-tlc,scale=1/256",
+    "sim:generic-tlc,scale=1/256,spare=3%",
     "sim:goodram-c50-120,scale=1/32",
     "sim:samsung-pm983,scale=1/256,spare=28%",
-    "usb(sim:generic-tlc,scale=1/128),flush=swallow",
+    "usb(sim:generic-tlc,scale=1/256),flush=swallow",
 ];
 
 /// Cancels when it is told of progress for this time.

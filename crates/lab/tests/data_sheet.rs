@@ -50,6 +50,9 @@ const DRIVES: [Drive; 3] = [
     },
 ];
 
+/// Rounds as the table of published figures has them: whether they agree is known sooner.
+const ROUND: (&str, &str) = ("round", "500ms");
+
 impl Drive {
     /// The text of its profile.
     fn profile(&self) -> String {
@@ -101,14 +104,15 @@ fn figure(report: &Report, column: &str) -> f64 {
 fn a_data_sheet_alone_gives_what_others_measured() {
     for drive in DRIVES {
         let off = |model: f64, published: f64| (model / published - 1.0).abs();
-        let writes = drive.steady(&[("depth", "256")]);
+        let writes = drive.steady(&[("depth", "256"), ROUND]);
         let iops = figure(&writes, "iops");
         assert!(off(iops, drive.measured_writes) < 0.12, "{}: {iops} writes", drive.name);
         if let Some(measured) = drive.measured_amplification {
             let found = figure(&writes, "write_amplification");
             assert!(off(found, measured) < 0.08, "{}: amplification {found}", drive.name);
         }
-        let reads = figure(&drive.steady(&[("depth", "256"), ("read_percent", "100")]), "iops");
+        let reads =
+            figure(&drive.steady(&[("depth", "256"), ("read_percent", "100"), ROUND]), "iops");
         assert!(off(reads, drive.random.0) < 0.03, "{}: {reads} reads", drive.name);
     }
 }
