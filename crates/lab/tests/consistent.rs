@@ -45,7 +45,7 @@ fn settings_of(experiment: &dyn Experiment, files: &Path) -> Vec<(String, String
             ("operations", "256".to_owned()),
             ("area", "64M".to_owned()),
         ],
-        "random-write" => vec![("time", "100s".to_owned()), ("sizes", "4K,64K".to_owned())],
+        "random-write" => vec![("time", "65s".to_owned()), ("sizes", "4K,64K".to_owned())],
         "blocksize" => vec![("time", "200ms".to_owned()), ("sizes", "4K,64K,1M".to_owned())],
         "overprovision" => vec![("time", "5s".to_owned()), ("limit", "15s".to_owned())],
         _ => Vec::new(),
