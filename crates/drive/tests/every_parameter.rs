@@ -38,6 +38,8 @@ const BURSTY: Changes = &[("collection.pacing", "bursty"), ("collection.high_wat
 const RATIO: Changes =
     &[("collection.pacing", "ratio"), ("collection.high_water", "9"), ("collection.ratio", "2")];
 const CHOICES: Changes = &[("collection.policy", "d-choices"), ("collection.choices", "3")];
+const SINGLE_BLOCKS: Changes =
+    &[("controller.power_loss_protection", "on"), ("collection.unit", "block")];
 const STATIC: Changes =
     &[("wear.levelling", "static"), ("wear.static_every", "8"), ("wear.static_spread", "1")];
 const LIFE: Changes = &[
@@ -132,6 +134,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("collection.policy", PLAIN, "fifo"),
     ("collection.choices", CHOICES, "9"),
     ("collection.rotation", PLAIN, "0.5"),
+    ("collection.allocation", SINGLE_BLOCKS, "static"),
     ("collection.copies", PLAIN, "host-block"),
     ("collection.pacing", BURSTY, "paced"),
     ("collection.high_water", BURSTY, "8"),

@@ -1,6 +1,7 @@
 //! The block table and the reverse map (P2L): the logical unit that each physical unit holds, and the valid units,
 //! state and erase count of each block.
 
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 
 use crate::counters::Wear;
@@ -207,9 +208,10 @@ impl BlockTable {
         self.victims_of(is_separate).insert(block, valid);
     }
 
-    /// Returns the victim that the drive's policy chooses, and its number of valid units.
-    pub(crate) fn take_victim(&mut self) -> Option<(BlockIndex, u32)> {
-        self.take_from(false)
+    /// Returns the victim that the drive's policy chooses, and its number of valid units. If `within` is a range of
+    /// blocks, it chooses among these.
+    pub(crate) fn take_victim(&mut self, within: Option<&Range<u32>>) -> Option<(BlockIndex, u32)> {
+        self.take_from(false, within)
     }
 
     /// Returns the next victim and its number of valid units, for a drive that chooses victims of some blocks apart:
@@ -217,7 +219,7 @@ impl BlockTable {
     /// has no victim, or none that gains a unit. A policy that does not seek gain knows that only after it has taken
     /// all blocks of the kind in turn.
     pub(crate) fn take_victim_of(&mut self, from_separate: bool) -> Option<(BlockIndex, u32)> {
-        let first = self.take_from(from_separate);
+        let first = self.take_from(from_separate, None);
         if first.is_some_and(|(_, valid)| valid < self.units_per_block) {
             self.fruitless = 0;
             return first;
@@ -230,7 +232,7 @@ impl BlockTable {
             return first;
         }
         self.fruitless = 0;
-        let second = self.take_from(!from_separate);
+        let second = self.take_from(!from_separate, None);
         if second.is_none() {
             return first;
         }
@@ -242,7 +244,7 @@ impl BlockTable {
 
     /// Returns the next victim among the blocks that are chosen apart.
     pub(crate) fn take_separate_victim(&mut self) -> Option<(BlockIndex, u32)> {
-        self.take_from(true)
+        self.take_from(true, None)
     }
 
     /// Returns a victim with fewer than `limit` valid units and that number, before it would be its turn. Looks at
@@ -254,11 +256,19 @@ impl BlockTable {
         Some((block, valid(block)))
     }
 
-    fn take_from(&mut self, are_separate: bool) -> Option<(BlockIndex, u32)> {
+    fn take_from(
+        &mut self,
+        are_separate: bool,
+        within: Option<&Range<u32>>,
+    ) -> Option<(BlockIndex, u32)> {
         let BlockTable { victims, separate_victims, blocks, .. } = self;
         let victims = if are_separate { separate_victims.as_mut()? } else { victims };
-        let block = victims.take(|block| blocks[block.0 as usize].valid)?;
-        Some((block, blocks[block.0 as usize].valid))
+        let valid = |block: BlockIndex| blocks[block.0 as usize].valid;
+        let block = match within {
+            None => victims.take(valid)?,
+            Some(range) => victims.take_within(range, valid)?,
+        };
+        Some((block, valid(block)))
     }
 
     /// Removes `block` from its victim queue, whatever the policy says.

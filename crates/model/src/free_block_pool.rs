@@ -43,6 +43,14 @@ impl Recycled {
         }
     }
 
+    fn len(&self) -> u32 {
+        let len = match self {
+            Recycled::OldestFirst(blocks) => blocks.len(),
+            Recycled::LeastWornFirst(blocks, _) => blocks.len(),
+        };
+        len as u32
+    }
+
     fn take(&mut self) -> Option<u32> {
         match self {
             Recycled::OldestFirst(blocks) => blocks.pop_front(),
@@ -102,6 +110,13 @@ impl FreeBlockPool {
 
     pub(crate) fn len(&self) -> u32 {
         self.len
+    }
+
+    /// Returns the number of free blocks of a group of dies.
+    #[inline(always)]
+    pub(crate) fn len_of(&self, group: u32) -> u32 {
+        let FreeGroup { unused, recycled } = &self.groups[group as usize];
+        unused.len() as u32 + recycled.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -35,6 +35,7 @@ mod reserve;
 mod saved;
 mod shut_down;
 mod state;
+mod static_allocation;
 mod trims;
 mod wrappers;
 mod writes;

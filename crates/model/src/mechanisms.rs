@@ -6,7 +6,7 @@ use crate::flush::FlushParameters;
 use crate::health::WearParameters;
 use crate::mapping::MappingScheme;
 use crate::mapping::extent::ExtentParameters;
-use crate::policy::{CopiesTo, Pacing, VictimPolicy};
+use crate::policy::{Allocation, CopiesTo, Pacing, VictimPolicy};
 use crate::retention::RetentionParameters;
 use crate::slc::SlcParameters;
 use crate::streams::StreamParameters;
@@ -38,6 +38,8 @@ pub struct Mechanisms {
     /// Share of victims, from 0 to 1, that are taken in rotation instead of by the policy: the block that was closed
     /// longest ago, whatever it holds. Rotation levels wear, since every block is erased in its turn.
     pub rotation: f64,
+    /// Choice of the group of dies that a unit is written to.
+    pub allocation: Allocation,
     /// Destination of the copies of garbage collection.
     pub copies: CopiesTo,
     /// Pace of garbage collection beside host writes.

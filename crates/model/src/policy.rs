@@ -45,6 +45,19 @@ pub enum CopiesTo {
     HostBlock,
 }
 
+/// Choice of the group of dies that a unit is written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Allocation {
+    /// The next group in turn: consecutive program units go to different dies, whatever they hold.
+    #[default]
+    Dynamic,
+    /// The group that follows from the logical address: flash page after flash page, one on each group in turn. Data
+    /// written in order therefore stays spread over the dies, however it is rewritten; but requests to few addresses
+    /// wait for few dies.
+    Static,
+}
+
 /// Pace of garbage collection relative to host writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pacing {

@@ -24,7 +24,7 @@ use toml::Spanned;
 
 use crate::flush::{FlushHandling, WriteCache};
 use crate::geometry::GeometryError;
-use crate::policy::CopiesTo;
+use crate::policy::{Allocation, CopiesTo};
 use crate::text::{QuantityError, hint, parse_duration, parse_length};
 use crate::units::{ByteLength, Nanoseconds};
 use ssdlab_nand::suspend::{SuspendWhen, Suspendable};
@@ -238,6 +238,8 @@ pub(crate) struct CollectionSection {
     pub(crate) choices: Sourced<u32>,
     #[serde(default)]
     pub(crate) rotation: Sourced<f64>,
+    #[serde(default)]
+    pub(crate) allocation: Sourced<Allocation>,
     #[serde(default)]
     pub(crate) copies: Sourced<CopiesTo>,
     #[serde(default)]

@@ -92,11 +92,12 @@ impl Streams {
         let of = |share: Option<f64>, whole: u32| {
             share.map_or(0, |share| (share * f64::from(whole)).round() as u32)
         };
+        let empty = WriteFrontier::new(geometry).with_allocation(mechanisms.allocation);
         Some(Box::new(Streams {
             parameters: *parameters,
             levelling_is_separate: of_copies > parameters.count,
-            host: InactiveFrontiers::new(geometry, parameters.count),
-            copies: InactiveFrontiers::new(geometry, of_copies),
+            host: InactiveFrontiers::new(&empty, parameters.count),
+            copies: InactiveFrontiers::new(&empty, of_copies),
             hint: None,
             of_block: vec![0; blocks as usize],
             begun: vec![0; blocks as usize],
@@ -256,20 +257,22 @@ impl Streams {
 
     /// Returns an inactive host stream that has units in an unfinished program unit.
     pub(crate) fn partial_inactive(&self) -> Option<StreamId> {
-        let place = self.host.frontiers.iter().position(WriteFrontier::is_partial);
+        let is_partial = |it: &WriteFrontier| it.is_partial() || it.partial_group().is_some();
+        let place = self.host.frontiers.iter().position(is_partial);
         place.map(|place| StreamId(place as u8))
     }
 
     /// Returns an inactive host stream that has begun a program unit and not filled it.
     pub(crate) fn begun_inactive(&self) -> Option<StreamId> {
-        let place = self.host.frontiers.iter().position(|frontier| frontier.free_units() > 0);
+        let place = self.host.frontiers.iter().position(WriteFrontier::is_begun);
         place.map(|place| StreamId(place as u8))
     }
 
     /// Resets all streams of a drive all of whose blocks are about to be erased.
     pub(crate) fn reset(&mut self, geometry: &Geometry) {
         for inactive in [&mut self.host, &mut self.copies] {
-            *inactive = InactiveFrontiers::new(geometry, inactive.frontiers.len() as u32);
+            let empty = inactive.frontiers[0].empty_like(geometry);
+            *inactive = InactiveFrontiers::new(&empty, inactive.frontiers.len() as u32);
         }
         self.hot_blocks = 0;
     }

@@ -8,6 +8,8 @@ mod lists;
 mod random_set;
 mod rotation;
 
+use std::ops::Range;
+
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -146,6 +148,38 @@ impl VictimQueue {
             rotation.remove(block);
         }
         Some(BlockIndex(block))
+    }
+
+    /// Removes and returns the block of `range` that the policy would take next if there were no others, or `None` if no
+    /// block of it is closed. Looks at one block after the other.
+    pub(crate) fn take_within(
+        &mut self,
+        range: &Range<u32>,
+        valid: impl Fn(BlockIndex) -> u32,
+    ) -> Option<BlockIndex> {
+        if self.len == 0 {
+            return None;
+        }
+        if let Some(block) = self.rotation.as_mut().and_then(|it| it.take_turn()) {
+            // Rotation erases all blocks in their turn, on whichever dies they lie.
+            let block = BlockIndex(block);
+            self.remove(block);
+            return Some(block);
+        }
+        let is_within = |block: &u32| range.contains(block);
+        let found = match &self.candidates {
+            Candidates::Greedy(greedy) => greedy.blocks().find(is_within),
+            Candidates::CostBenefit(blocks) => blocks.best_of(is_within),
+            Candidates::Fifo(list) => list.blocks_from_last(0).find(is_within),
+            Candidates::DChoices(set, choices) => {
+                let mut draw = || set.blocks_from(&mut self.generator).find(is_within);
+                let drawn: Vec<u32> = (0..choices.get()).map_while(|_| draw()).collect();
+                drawn.into_iter().min_by_key(|&block| valid(BlockIndex(block)))
+            }
+        };
+        let block = BlockIndex(found?);
+        self.remove(block);
+        Some(block)
     }
 
     /// Removes and returns a block with fewer than `limit` valid units, even if it is not next in turn: with FIFO the

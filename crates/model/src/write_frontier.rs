@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::free_block_pool::FreeBlockPool;
 use crate::geometry::Geometry;
+use crate::policy::Allocation;
 use crate::snapshot::{Decoder, Encoder, SnapshotError, damaged};
 use crate::units::{BlockIndex, PhysicalUnit};
 
@@ -45,11 +46,33 @@ fn skip_used(used_ahead: &mut Vec<u32>, open: &mut OpenBlock, programs_per_block
     }
 }
 
+/// A program unit that waits for more data while its frontier fills that of another group of dies.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    cursor: u32,
+    program_start: u32,
+    program_end: u32,
+}
+
+impl Waiting {
+    fn free_units(&self) -> u32 {
+        self.program_end - self.cursor
+    }
+
+    fn filled_units(&self) -> u32 {
+        self.cursor - self.program_start
+    }
+}
+
 /// A write frontier: the open blocks of one write stream.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteFrontier {
     open: Vec<Option<OpenBlock>>,
+    /// Group of dies of the program unit being filled, or of the one that was filled last.
     group: u32,
+    /// With static allocation, the program unit being filled of each group of dies but `group`. Empty with dynamic
+    /// allocation, where the groups take turns.
+    waiting: Vec<Waiting>,
     cursor: u32,
     /// First unit of the program unit being filled.
     program_start: u32,
@@ -66,6 +89,7 @@ impl WriteFrontier {
         WriteFrontier {
             open: vec![None; geometry.groups() as usize],
             group: geometry.groups() - 1,
+            waiting: Vec::new(),
             cursor: 0,
             program_start: 0,
             program_end: 0,
@@ -73,6 +97,63 @@ impl WriteFrontier {
             units_per_program: geometry.units_per_program(),
             used_ahead: Vec::new(),
         }
+    }
+
+    /// Returns this frontier, which is new, with `allocation`. If that is static, the caller selects the group of dies.
+    pub(crate) fn with_allocation(mut self, allocation: Allocation) -> Self {
+        if allocation == Allocation::Static {
+            self.waiting = vec![Waiting::default(); self.open.len()];
+        }
+        self
+    }
+
+    /// Returns a new frontier with the same allocation.
+    pub(crate) fn empty_like(&self, geometry: &Geometry) -> Self {
+        let waiting = vec![Waiting::default(); self.waiting.len()];
+        WriteFrontier { waiting, ..WriteFrontier::new(geometry) }
+    }
+
+    /// Returns true if the caller selects the group of dies.
+    #[inline(always)]
+    pub(crate) fn is_static(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Returns the group of dies of the program unit being filled, or of the one that was filled last.
+    #[inline(always)]
+    pub(crate) fn group(&self) -> u32 {
+        self.group
+    }
+
+    /// With static allocation: makes the program unit of `group` the one being filled.
+    #[inline(always)]
+    pub(crate) fn select_group(&mut self, group: u32) {
+        let WriteFrontier { cursor, program_start, program_end, .. } = *self;
+        self.waiting[self.group as usize] = Waiting { cursor, program_start, program_end };
+        let next = std::mem::take(&mut self.waiting[group as usize]);
+        (self.cursor, self.program_start, self.program_end) =
+            (next.cursor, next.program_start, next.program_end);
+        self.group = group;
+    }
+
+    /// Returns a group of dies other than the selected one whose program unit has free units.
+    pub(crate) fn begun_group(&self) -> Option<u32> {
+        self.group_of_waiting(|it| it.free_units() > 0)
+    }
+
+    /// Returns a group of dies other than the selected one whose program unit is not finished and holds units. It may
+    /// be full, and held back for the rest of its last unit.
+    pub(crate) fn partial_group(&self) -> Option<u32> {
+        self.group_of_waiting(|it| it.filled_units() > 0)
+    }
+
+    fn group_of_waiting(&self, fits: impl Fn(&Waiting) -> bool) -> Option<u32> {
+        self.waiting.iter().position(fits).map(|group| group as u32)
+    }
+
+    /// Returns true if `group` has an open block, which has room.
+    pub(crate) fn has_open_block(&self, group: u32) -> bool {
+        self.open[group as usize].is_some()
     }
 
     /// Iterates over the open blocks, each with its number of filled program units.
@@ -87,8 +168,8 @@ impl WriteFrontier {
     }
 
     pub(crate) fn save(&self, to: &mut Encoder<'_>) -> Result<(), SnapshotError> {
-        let WriteFrontier { open, group, cursor, program_end, used_ahead, .. } = self;
-        assert!(cursor == program_end && used_ahead.is_empty(), "the drive was shut down");
+        let WriteFrontier { open, group, used_ahead, .. } = self;
+        assert!(!self.is_begun() && used_ahead.is_empty(), "the drive was shut down");
         to.word(*group)?;
         for open in open {
             let (block, programs) = open.map_or((u32::MAX, 0), |it| (it.block.0, it.programs));
@@ -143,11 +224,18 @@ impl WriteFrontier {
         self.cursor > self.program_start
     }
 
+    /// Returns true if a program unit of any group of dies is begun and not finished.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.free_units() > 0 || self.begun_group().is_some()
+    }
+
     /// Returns true if there is room for `units` more units, at most a program unit, without a block from the pool.
     pub(crate) fn can_take(&self, units: u32) -> bool {
         self.free_units() >= units
             || self.open.iter().zip(0..).any(|(slot, group)| {
-                let being_filled = group == self.group && self.free_units() > 0;
+                let is_waiting =
+                    self.waiting.get(group as usize).is_some_and(|it| it.free_units() > 0);
+                let being_filled = is_waiting || group == self.group && self.free_units() > 0;
                 slot.is_some_and(|open| {
                     open.programs + self.used_ahead_in(&open) + u32::from(being_filled)
                         < self.programs_per_block
@@ -209,12 +297,23 @@ impl WriteFrontier {
     /// Returns true if `unit` was appended to the program unit being filled, or just filled and not yet finished.
     #[inline(always)]
     pub(crate) fn holds(&self, unit: PhysicalUnit) -> bool {
-        unit.0 < self.cursor && unit.0 >= self.program_start
+        let is_in = |cursor, start| unit.0 < cursor && unit.0 >= start;
+        is_in(self.cursor, self.program_start)
+            || self.waiting.iter().any(|it| is_in(it.cursor, it.program_start))
     }
 
     /// Returns true if `unit` was appended last.
     pub(crate) fn is_latest(&self, unit: PhysicalUnit) -> bool {
         unit.0 + 1 == self.cursor
+    }
+
+    /// Returns true if there is room for `units` more units in the selected group, without a block from the pool.
+    pub(crate) fn can_take_in_group(&self, units: u32) -> bool {
+        let begun = u32::from(self.free_units() > 0);
+        let has_more = self.open[self.group as usize].is_some_and(|open| {
+            open.programs + self.used_ahead_in(&open) + begun < self.programs_per_block
+        });
+        self.free_units() >= units || has_more
     }
 
     /// Returns the first unit of the program unit being filled.
@@ -291,7 +390,7 @@ impl WriteFrontier {
         if self.used_ahead.is_empty() {
             return;
         }
-        assert!(self.cursor == self.program_end, "no program unit is being filled");
+        assert!(!self.is_begun(), "no program unit is being filled");
         for slot in &mut self.open {
             let Some(open) = slot else { continue };
             let first = open.block.0 * self.programs_per_block;
@@ -323,7 +422,7 @@ impl WriteFrontier {
     /// Gives up the open blocks. Returns the group of dies, the block and its filled program units for each. Call it
     /// between two program units.
     pub(crate) fn give_up_blocks(&mut self) -> Vec<(u32, BlockIndex, u32)> {
-        assert!(self.cursor == self.program_end, "no program unit is being filled");
+        assert!(!self.is_begun(), "no program unit is being filled");
         let open = self.open.iter_mut().zip(0..);
         open.filter_map(|(slot, group)| slot.take().map(|it| (group, it.block, it.programs)))
             .collect()
@@ -342,9 +441,14 @@ impl WriteFrontier {
             true => 0,
             false => self.programs_per_block - open.programs - self.used_ahead_in(open),
         };
-        let is_whole = self.open[self.group as usize].is_some_and(|open| !open.is_limited);
-        let is_begun = self.cursor > 0 && is_whole;
-        let begun = if is_begun { self.units_per_program - self.free_units() } else { 0 };
+        let is_whole = |group: u32| self.open[group as usize].is_some_and(|open| !open.is_limited);
+        let is_begun = self.cursor > 0 && is_whole(self.group);
+        let mut begun = if is_begun { self.units_per_program - self.free_units() } else { 0 };
+        for (waiting, group) in self.waiting.iter().zip(0..) {
+            if waiting.cursor > 0 && is_whole(group) {
+                begun += self.units_per_program - waiting.free_units();
+            }
+        }
         let programs: u32 = self.open.iter().flatten().map(programs).sum();
         programs * self.units_per_program - begun
     }
@@ -355,9 +459,12 @@ impl WriteFrontier {
         OpenBlock { block, programs, programs_most, is_limited: false }
     }
 
-    /// Returns the group of dies that is next in turn.
+    /// Returns the group of dies of the next program unit: the next in turn, or the selected one.
     #[inline(always)]
     fn next_group(&self) -> u32 {
+        if self.is_static() {
+            return self.group;
+        }
         let next = self.group + 1;
         if next == self.open.len() as u32 { 0 } else { next }
     }
@@ -368,8 +475,8 @@ impl WriteFrontier {
         self.open[self.next_group() as usize].is_none()
     }
 
-    /// Begins the next program unit, on the next group of dies that has room. Returns the block that was taken from
-    /// the pool, or `None` if an open block had room.
+    /// Begins the next program unit, on the next group of dies that has room; with static allocation, on the selected
+    /// group if it has room. Returns the block that was taken from the pool, or `None` if an open block had room.
     ///
     /// # Panics
     /// Panics if no open block has room and the pool is empty: garbage collection must not let this happen.
@@ -403,8 +510,10 @@ impl WriteFrontier {
         geometry: &Geometry,
         free: &mut FreeBlockPool,
     ) -> Option<BlockIndex> {
-        for _ in 0..self.open.len() {
-            self.group = self.next_group();
+        let groups = self.open.len() as u32;
+        let first = self.next_group();
+        for group in (first..groups).chain(0..first) {
+            self.group = group;
             let slot = &mut self.open[self.group as usize];
             let mut opened = None;
             if slot.is_none() {
@@ -506,5 +615,34 @@ mod tests {
         assert_eq!(from.give_up_blocks_to(&mut to), [BlockIndex(3)]);
         assert!(!from.has_gaps() && !from.can_take(1));
         assert_eq!([fill(&mut to, &geometry).0, fill(&mut to, &geometry).0], [0, 3]);
+    }
+
+    #[test]
+    fn with_static_allocation_each_group_keeps_its_program_unit() {
+        let mut parameters = geometry().parameters().clone();
+        parameters.dies_per_collection_unit = 1;
+        parameters.page_size = KIB * 8;
+        let geometry = Geometry::new(parameters).expect("a sound geometry");
+        let mut pool = FreeBlockPool::new(&geometry);
+        pool.put(0, BlockIndex(0), 0);
+        pool.put(1, BlockIndex(geometry.blocks_per_group()), 0);
+        let mut frontier = WriteFrontier::new(&geometry).with_allocation(Allocation::Static);
+        frontier.select_group(0);
+        assert!(frontier.begin_program(&geometry, &mut pool).is_some());
+        let first = frontier.append();
+        frontier.select_group(1);
+        assert_eq!((frontier.free_units(), frontier.begun_group()), (0, Some(0)));
+        assert!(frontier.begin_program(&geometry, &mut pool).is_some());
+        assert_eq!(geometry.group_of(geometry.block_of(frontier.append())), 1);
+        assert!(frontier.holds(first) && !frontier.is_latest(first));
+        // Full, and held back for the rest of its last unit: it has no room, and is not finished.
+        frontier.select_group(0);
+        assert_eq!(frontier.append().0, first.0 + 1);
+        frontier.select_group(1);
+        assert_eq!((frontier.begun_group(), frontier.partial_group()), (None, Some(0)));
+        frontier.select_group(0);
+        frontier.finish_program(&geometry);
+        frontier.select_group(1);
+        assert_eq!(frontier.partial_group(), None);
     }
 }

@@ -12,7 +12,7 @@ use ssdlab_model::ftl::{Answer, Command, Host, Port, RequestTag, Ssd};
 use ssdlab_model::mapping::cached::CachedMap;
 use ssdlab_model::mapping::extent::ExtentMap;
 use ssdlab_model::mapping::{Mapping, PageMap};
-use ssdlab_model::policy::{CopiesTo, VictimPolicy};
+use ssdlab_model::policy::{Allocation, CopiesTo, VictimPolicy};
 use ssdlab_model::precondition::{CacheFill, Past, PreconditionError, Workload};
 use ssdlab_model::retention::RetentionParameters;
 use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
@@ -396,9 +396,11 @@ proptest! {
         depth in 1..12u32,
         asked in proptest::collection::vec(asked(), 1..200),
     ) {
+        // There is no theory of static allocation.
+        let mut configuration = configuration;
+        configuration.mechanisms.allocation = Allocation::Dynamic;
         match scheme {
             0 => {
-                let mut configuration = configuration;
                 configuration.mechanisms.wear = wear;
                 continue_from(Ssd::preconditioned(&configuration, past), &configuration, depth, &asked);
             }
@@ -412,7 +414,6 @@ proptest! {
                 continue_from(ssd, &configuration, depth, &asked);
             }
             _ => {
-                let mut configuration = configuration;
                 configuration.mechanisms.victims = VictimPolicy::Greedy;
                 let configuration = drives::with_extents(&configuration, room);
                 let ssd = Ssd::preconditioned_with_extent_map(&configuration, past);

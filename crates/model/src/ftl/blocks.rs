@@ -85,6 +85,12 @@ impl Blocks {
         self.free.len()
     }
 
+    /// Returns the number of free blocks of a group of dies, those being erased included.
+    #[inline(always)]
+    pub(super) fn free_of(&self, group: u32) -> u32 {
+        self.free.len_of(group)
+    }
+
     /// Begins the next program unit of a stream, either in one of its open blocks or in a block from the pool.
     /// A block from the pool is opened as `state` with `units_per_block` units, and returned.
     #[inline(always)]

@@ -95,6 +95,11 @@ pub(super) struct Collector {
     pub(super) copies_to_host: bool,
     /// True while the host waits for a block to be freed.
     pub(super) is_urgent: bool,
+    /// With static allocation: the group of dies that the host needs a block of.
+    pub(super) wanted_group: Option<u32>,
+    /// With static allocation: number of victims taken in a row from the group that needs blocks most and fully
+    /// valid.
+    pub(super) fruitless: u32,
     /// True while copies may fill the host's open blocks if no other place is left, as after a power cut.
     pub(super) takes_from_host: bool,
 }
@@ -105,7 +110,7 @@ impl Collector {
         let CollectionParameters { low_water, idle_high_water, .. } = *collection;
         let groups = geometry.groups();
         Collector {
-            frontier: WriteFrontier::new(geometry),
+            frontier: WriteFrontier::new(geometry).with_allocation(mechanisms.allocation),
             copies: Copies::default(),
             victim: None,
             reclaimed: VecDeque::new(),
@@ -128,6 +133,8 @@ impl Collector {
             seeks_gain: mechanisms.seeks_gain(),
             copies_to_host: mechanisms.copies == CopiesTo::HostBlock,
             is_urgent: false,
+            wanted_group: None,
+            fruitless: 0,
             takes_from_host: false,
         }
     }
@@ -146,6 +153,12 @@ impl Collector {
     #[inline(always)]
     pub(super) fn has_announced(&self) -> bool {
         self.announced > 0
+    }
+
+    /// Returns the number of reclaimed blocks of a group of dies that are not in the free block pool yet.
+    pub(super) fn reclaimed_of(&self, group: u32, geometry: &Geometry) -> u32 {
+        let reclaimed = self.reclaimed.iter().skip(self.announced);
+        reclaimed.filter(|it| geometry.group_of(it.block) == group).count() as u32
     }
 
     pub(super) fn add_reclaimed(&mut self, reclaimed: Reclaimed) {
@@ -270,7 +283,7 @@ impl Collector {
     /// Forgets the copies owed and the open blocks. Nothing may be in flight.
     pub(super) fn reset(&mut self, geometry: &Geometry) {
         assert!(!self.has_work(), "nothing is under way");
-        self.frontier = WriteFrontier::new(geometry);
+        self.frontier = self.frontier.empty_like(geometry);
         (self.credit, self.latest_rate) = (0, 0);
     }
 
@@ -294,14 +307,20 @@ impl Collector {
             reclaimed: _,
             announced: _,
             is_urgent: _,
+            wanted_group: _,
             takes_from_host: _,
             frontier,
             credit,
             latest_rate,
+            fruitless,
         } = self;
         frontier.save(to)?;
         to.long(*credit as u64)?;
-        Ok(to.long(*latest_rate as u64)?)
+        to.long(*latest_rate as u64)?;
+        if frontier.is_static() {
+            to.word(*fruitless)?;
+        }
+        Ok(())
     }
 
     pub(super) fn restore(
@@ -314,6 +333,10 @@ impl Collector {
         // More copies than a drive has units are never owed.
         let most = i64::from(u32::MAX) << CREDIT_SHIFT;
         let fine = |value: i64| (-most..=most).contains(&value);
+        if self.frontier.is_static() {
+            let most = geometry.blocks_per_group() + 1;
+            self.fruitless = from.at_most(most, "the count of victims without gain")?;
+        }
         if fine(self.credit) && fine(self.latest_rate) {
             return Ok(());
         }

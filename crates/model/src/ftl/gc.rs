@@ -5,6 +5,8 @@
 //! valid units of the victim are moved. A victim is erased only after every copy of its units is programmed,
 //! and after the new data of its overwritten units is.
 
+use std::ops::Range;
+
 use ssdlab_nand::{CopyNumber, EraseId, Nand, ProgramUnit, Tag};
 
 use super::collector::{CREDIT_SHIFT, Pace, Reclaimed, Victim};
@@ -30,7 +32,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     #[inline(always)]
     pub(super) fn free_or_reclaimed_blocks(&self) -> u32 {
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
-        (self.blocks.free() + self.collector.reclaimed()).saturating_sub(reserved)
+        let blocks = match self.placement.is_static() {
+            true => self.scarcest_group().1 * self.geometry.groups(),
+            false => self.blocks.free() + self.collector.reclaimed(),
+        };
+        blocks.saturating_sub(reserved)
     }
 
     /// Collects as much as is due for `units` units that the host has just written.
@@ -69,7 +75,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 least_copies
             } else {
                 // A drive that has fallen behind its low water collects a little faster.
-                let behind = low_water.saturating_sub(1 + self.free_or_reclaimed_blocks());
+                let missing = low_water.saturating_sub(self.free_or_reclaimed_blocks());
+                let behind = match self.placement.is_static() {
+                    true => (missing / self.geometry.groups()).saturating_sub(1),
+                    false => missing.saturating_sub(1),
+                };
                 let pace = i64::from(PACE + behind.min(CATCH_UP_MOST));
                 (victim.copies_per_unit * pace / i64::from(PACE)).max(least_copies)
             };
@@ -113,7 +123,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Returns the victim being collected, or else begins the next one; `None` if no block can be collected.
-    fn current_victim(&mut self, nand: &mut Nand) -> Option<Victim> {
+    pub(super) fn current_victim(&mut self, nand: &mut Nand) -> Option<Victim> {
         if self.collector.victim.is_none() {
             let (block, valid) = self.take_victim()?;
             self.begin_victim(nand, block, valid);
@@ -140,14 +150,19 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 self.blocks.table_mut().take_victim_of(from_hot)
             }
             _ if self.collects_cache_first() => self.blocks.table_mut().take_victim_of(true),
-            _ => self.take_victim_that_fits(),
+            _ if self.placement.is_static() => self.take_victim_of_group(),
+            _ => self.take_victim_that_fits(None),
         }
     }
 
     /// Takes the policy's next victim, or, if a power cut could leave too few places for its valid units, the
     /// next one for which the places are enough. With the greedy policy no block has fewer valid units.
-    fn take_victim_that_fits(&mut self) -> Option<(BlockIndex, u32)> {
-        let (block, valid) = self.blocks.table_mut().take_victim()?;
+    /// If `within` is a range of blocks, the policy chooses among these.
+    pub(super) fn take_victim_that_fits(
+        &mut self,
+        within: Option<&Range<u32>>,
+    ) -> Option<(BlockIndex, u32)> {
+        let (block, valid) = self.blocks.table_mut().take_victim(within)?;
         if self.collector.is_greedy {
             return Some((block, valid));
         }
@@ -178,11 +193,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Returns the number of units that stay empty when collection goes on to `victim`: the rest of the program
-    /// unit being filled with copies, if the copies of `victim` belong to another stream.
+    /// unit being filled with copies, if the copies of `victim` belong to another stream or, with static
+    /// allocation, to another group of dies.
     fn padding_before(&self, victim: BlockIndex) -> u32 {
-        let Some(streams) = &self.streams else { return 0 };
         let levels = self.blocks.is_levelling_victim(victim);
-        let is_other = streams.copies_of(victim, levels) != streams.active_of_copies();
+        let is_other_stream = self
+            .streams
+            .as_ref()
+            .is_some_and(|streams| streams.copies_of(victim, levels) != streams.active_of_copies());
+        let is_other = is_other_stream || self.copies_change_group(victim);
         if self.collector.frontier.is_partial() && is_other {
             self.collector.frontier.free_units()
         } else {
@@ -201,17 +220,23 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             && is_copying
             && valid + padding >= self.geometry.units_per_block()
             && !levels;
-        let Some(streams) = &mut self.streams else { return };
-        streams.note_victim(victim);
-        let to = streams.copies_of(victim, levels);
-        if to == streams.active_of_copies() || stays {
+        let mut changes = self.copies_change_group(victim);
+        if let Some(streams) = &mut self.streams {
+            streams.note_victim(victim);
+            changes |= streams.copies_of(victim, levels) != streams.active_of_copies();
+        }
+        if !changes || stays {
             return;
         }
         if is_copying {
             self.pad_collection_program(nand);
         }
         if let Some(streams) = &mut self.streams {
+            let to = streams.copies_of(victim, levels);
             streams.switch_copies(&mut self.collector.frontier, to);
+        }
+        if self.placement.is_static() {
+            self.collector.frontier.select_group(self.geometry.group_of(victim));
         }
     }
 
@@ -267,7 +292,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             return false;
         }
         // Nothing has to be collected now, so the victim need not be the policy's first.
-        let pads = self.streams.is_some()
+        let pads = (self.streams.is_some() || self.placement.is_static())
             && self.collector.frontier.is_partial()
             && !self.collector.is_urgent;
         let padding = if pads { self.collector.frontier.free_units() } else { 0 };
@@ -324,6 +349,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// was not enough.
     pub(super) fn ensure_free_block(&mut self, context: &mut Context<'_>) {
         let reserved = self.slc.as_ref().map_or(0, |slc| slc.reserved());
+        if self.placement.is_static() {
+            self.reclaim_block_of_group(context);
+        }
         self.ensure_free_blocks(context, self.collector.reserve + reserved);
     }
 

@@ -123,14 +123,14 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Makes a stream that has data in its program unit being filled the active one. Returns false if there is
     /// none.
     pub(super) fn choose_partial_stream(&mut self) -> bool {
-        if self.placement.is_partial() {
+        if self.placement.is_partial() || self.select_partial_group() {
             return true;
         }
         if let Some(streams) = &mut self.streams
             && let Some(partial) = streams.partial_inactive()
         {
             self.placement.write_to(streams, partial);
-            return true;
+            return self.placement.is_partial() || self.select_partial_group();
         }
         false
     }
@@ -138,16 +138,30 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// Makes a stream that has begun a program unit, which may be empty, the active one. Returns false if there
     /// is none.
     pub(super) fn choose_begun_stream(&mut self) -> bool {
-        if self.placement.free_units() > 0 {
+        if self.placement.free_units() > 0 || self.select_begun_group() {
             return true;
         }
         if let Some(streams) = &mut self.streams
             && let Some(begun) = streams.begun_inactive()
         {
             self.placement.write_to(streams, begun);
-            return true;
+            return self.placement.free_units() > 0 || self.select_begun_group();
         }
         false
+    }
+
+    /// Selects a group of dies whose program unit has free units, of those that the active stream does not fill now.
+    /// Returns false if there is none.
+    fn select_begun_group(&mut self) -> bool {
+        let group = self.placement.frontier().begun_group();
+        group.inspect(|&group| self.select_host_group(group)).is_some()
+    }
+
+    /// Selects a group of dies whose program unit holds units, of those that the active stream does not fill now.
+    /// Returns false if there is none.
+    fn select_partial_group(&mut self) -> bool {
+        let group = self.placement.frontier().partial_group();
+        group.inspect(|&group| self.select_host_group(group)).is_some()
     }
 
     // ----- the pseudo-SLC cache

@@ -89,10 +89,10 @@ impl InactiveFrontier {
 #[derive(Clone, Debug)]
 pub(super) struct Placement {
     frontier: WriteFrontier,
-    /// Number of the program unit being filled: `filling` for the active stream, `filling_inactive` for each
-    /// inactive one.
+    /// Number of the program unit being filled: `filling` for the active stream and group of dies,
+    /// `filling_inactive` for each other one. Groups differ only with static allocation.
     filling: u64,
-    filling_inactive: [u64; STREAMS_MAX as usize],
+    filling_inactive: Vec<u64>,
     /// Completion of program units by number. `in_flight` holds those from the first incomplete one on.
     log: ProgramLog,
     in_flight: VecDeque<HostProgram>,
@@ -150,10 +150,13 @@ impl Placement {
     pub(super) fn new(configuration: &Configuration) -> Placement {
         let geometry = &configuration.geometry;
         let program_units = geometry.physical_units() / geometry.units_per_program();
+        let frontier =
+            WriteFrontier::new(geometry).with_allocation(configuration.mechanisms.allocation);
+        let groups = if frontier.is_static() { geometry.groups() } else { 1 };
         Placement {
-            frontier: WriteFrontier::new(geometry),
+            frontier,
             filling: 0,
-            filling_inactive: [0; STREAMS_MAX as usize],
+            filling_inactive: vec![0; (STREAMS_MAX * groups) as usize],
             log: ProgramLog::default(),
             in_flight: VecDeque::new(),
             buffered: vec![0; program_units.div_ceil(64) as usize],
@@ -346,10 +349,37 @@ impl Placement {
     pub(super) fn write_to(&mut self, streams: &mut Streams, to: StreamId) {
         let from = streams.active();
         if from != to {
+            self.note_filling(from);
             streams.switch_host(&mut self.frontier, to);
-            self.filling_inactive[usize::from(from.0)] = self.filling;
-            self.filling = self.filling_inactive[usize::from(to.0)];
+            self.filling = self.filling_inactive[self.place_of_filling(to)];
         }
+    }
+
+    /// Returns true if data is written to the group of dies that follows from its logical address.
+    #[inline(always)]
+    pub(super) fn is_static(&self) -> bool {
+        self.frontier.is_static()
+    }
+
+    /// With static allocation: makes `group` the group of dies that the active stream, which is `stream`, is
+    /// filling.
+    pub(super) fn select_group(&mut self, stream: StreamId, group: u32) {
+        if self.frontier.group() != group {
+            self.note_filling(stream);
+            self.frontier.select_group(group);
+            self.filling = self.filling_inactive[self.place_of_filling(stream)];
+        }
+    }
+
+    fn note_filling(&mut self, stream: StreamId) {
+        let place = self.place_of_filling(stream);
+        self.filling_inactive[place] = self.filling;
+    }
+
+    /// Returns the index in `filling_inactive` of `stream`, which is active, and its group of dies.
+    fn place_of_filling(&self, stream: StreamId) -> usize {
+        let group = if self.is_static() { self.frontier.group() } else { 0 };
+        (group * STREAMS_MAX) as usize + usize::from(stream.0)
     }
 
     fn being_filled(&mut self) -> &mut HostProgram {
@@ -641,7 +671,7 @@ impl Placement {
     /// Panics if a program unit is in flight.
     pub(super) fn reset(&mut self, geometry: &Geometry) {
         assert!(self.numbers_in_flight().is_empty(), "nothing is under way");
-        self.frontier = WriteFrontier::new(geometry);
+        self.frontier = self.frontier.empty_like(geometry);
     }
 
     /// Returns the sequence number of the latest program unit or trim.

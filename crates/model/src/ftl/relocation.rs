@@ -216,9 +216,15 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     /// cannot be carried out.
     #[inline(always)]
     fn make_space_for_copies(&mut self, context: &mut Context<'_>, sensed: Range<u32>) -> u32 {
-        let is_short = self.blocks.free() == 0
-            && !self.collector.can_take(sensed.end - sensed.start)
-            && self.collector.reclaimed() > 0;
+        let units = sensed.end - sensed.start;
+        let is_short = match self.placement.is_static() {
+            true => self.is_group_of_copies_short(units),
+            false => {
+                self.blocks.free() == 0
+                    && !self.collector.can_take(units)
+                    && self.collector.reclaimed() > 0
+            }
+        };
         if is_short { self.make_space_by_erase(context, sensed) } else { sensed.end }
     }
 
@@ -229,6 +235,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     fn make_space_by_erase(&mut self, context: &mut Context<'_>, sensed: Range<u32>) -> u32 {
         if self.collector.frontier.free_units() == 0 {
             self.free_oldest_reclaimed(context);
+            while self.placement.is_static()
+                && self.is_group_of_copies_short(sensed.end - sensed.start)
+            {
+                self.free_oldest_reclaimed(context);
+            }
             return sensed.end;
         }
         let is_valid = |physical: &u32| self.blocks.is_valid(&self.map, PhysicalUnit(*physical));

@@ -161,6 +161,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         // padded.
         let context = &mut Context { nand, host: &mut NoHost };
         let being_written = self.streams.as_ref().map(|streams| streams.active());
+        let group = self.placement.frontier().group();
         self.finalize_before(context, host + 1);
         // This includes a program unit that is full and held back for the rest of its last unit.
         while self.holds_open() && (self.choose_begun_stream() || self.choose_partial_stream()) {
@@ -171,6 +172,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             && let Some(stream) = being_written
         {
             self.placement.write_to(streams, stream);
+        }
+        if self.placement.is_static() {
+            self.select_host_group(group);
         }
         self.reserve.copies.push_back(HeldCopies { number, host, is_full: false });
     }

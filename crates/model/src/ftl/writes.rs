@@ -138,6 +138,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             && units <= self.placement.free_units()
             && self.placement.has_buffer_space(units)
             && self.streams.is_none()
+            && !self.placement.is_static()
             && self.log_blocks.is_none()
             && self.map.cache().is_none()
             && !self.metadata.makes_durable(force)
@@ -176,16 +177,20 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 // Other writes may have changed the active stream since this one began.
                 self.choose_stream(LogicalUnit(next), hint);
             }
+            let until = match self.placement.is_static() {
+                true => self.select_group_of(LogicalUnit(next)).0.min(end),
+                false => end,
+            };
             let admitted = match in_part {
                 _ if self.log_blocks.is_some() => self.admit_by_log(context, &waiting),
-                false => self.admit_whole(context, next..end, ready),
-                true => self.admit_by_parts(context, &waiting),
+                false => self.admit_whole(context, next..until, ready),
+                true => self.admit_by_parts(context, &waiting, until),
             };
             let Some((count, received)) = admitted else {
                 return context.nand.set_buffer_full(true);
             };
             let latest = self.placement.latest();
-            let program = program.unwrap_or(latest);
+            let program = program.map_or(latest, |program| program.min(latest));
             if next + count < end {
                 let write = self.placement.first_waiting().expect("it is the first");
                 (write.next, write.ready, write.program) = (next + count, received, Some(program));
@@ -203,6 +208,10 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                     // With log blocks these numbers are in no order, and all program units have been sent: the
                     // write waits for all.
                     true => self.placement.numbers_in_flight(),
+                    // Static allocation gives one write places in program units that were begun in another order.
+                    false if self.placement.is_static() => {
+                        program..self.placement.numbers_in_flight().end
+                    }
                     false => program..latest + 1,
                 };
                 self.wait_until_durable(context, tag, programs, trim_pages, received);
@@ -239,20 +248,21 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         Some((count, received))
     }
 
-    /// Admits the next units of a write that covers units in part to the buffer. Returns their number, and the
-    /// moment at which their data is there; `None` if the buffer has no free space.
+    /// Admits the next units before `end` of a write that covers units in part to the buffer. Returns their number,
+    /// and the moment at which their data is there; `None` if the buffer has no free space.
     #[inline(never)]
     fn admit_by_parts(
         &mut self,
         context: &mut Context<'_>,
         waiting: &WaitingWrite,
+        end: u32,
     ) -> Option<(u32, Instant)> {
         let &WaitingWrite { tag, next, ready, .. } = waiting;
         let Command::WriteSectors { first, count, .. } = self.requests.get(tag).command else {
             unreachable!("it covers units in part");
         };
         let parts = self.requests.parts(first, count);
-        let until = parts.whole_until(next);
+        let until = parts.whole_until(next).min(end);
         if until > next {
             let admitted = self.admit_whole(context, next..until, ready);
             self.counters.host_write_units += admitted.map_or(0, |it| u64::from(it.0));
@@ -373,6 +383,12 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
             match is_slc {
                 true => self.ensure_free_block_of_cache(context),
                 false => self.ensure_free_block(context),
+            }
+        }
+        if self.placement.is_static() && self.placement.needs_block() {
+            self.select_group_with_room();
+            if self.placement.free_units() > 0 {
+                return;
             }
         }
         let units = match &self.slc {

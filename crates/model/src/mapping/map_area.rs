@@ -110,7 +110,7 @@ impl MapArea {
     }
 
     fn choose_victim(&mut self) -> Option<MapVictim> {
-        let (block, valid) = self.block_table.take_victim()?;
+        let (block, valid) = self.block_table.take_victim(None)?;
         self.block_table.set_state(block, BlockState::Victim);
         let gain = self.geometry.units_per_block() - valid;
         assert!(gain > 0, "some block of the map has room to gain");

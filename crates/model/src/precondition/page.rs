@@ -10,7 +10,7 @@ use super::workers::{SingleThreaded, Workers};
 use super::{CacheFill, Past, PreconditionError, RNG_STREAM, Tables, Workload};
 use crate::block_table::BlockState;
 use crate::mapping::{Mapping, MappingScheme, ParallelFill};
-use crate::policy::{CopiesTo, Pacing};
+use crate::policy::{Allocation, CopiesTo, Pacing};
 use crate::slc::WhenFull;
 use crate::ssd::Configuration;
 use crate::streams::StreamId;
@@ -112,6 +112,9 @@ impl<M: ParallelFill> Tables<'_, M> {
         }
         if configuration.mechanisms.copies == CopiesTo::HostBlock {
             return Err(PreconditionError::NoTheory { what: "copies in the host's open block" });
+        }
+        if configuration.mechanisms.allocation == Allocation::Static {
+            return Err(PreconditionError::NoTheory { what: "static allocation" });
         }
         let mut generator = generator(past);
         let layout = Layout::of(configuration, past);

@@ -10,7 +10,7 @@ use crate::geometry::{Geometry, GeometryError, GeometryParameters};
 use crate::journal::JournalParameters;
 use crate::mapping::MappingScheme;
 use crate::mechanisms::Mechanisms;
-use crate::policy::{CopiesTo, CopyRatio, Pacing, VictimPolicy};
+use crate::policy::{Allocation, CopiesTo, CopyRatio, Pacing, VictimPolicy};
 use crate::read_ahead::ReadAheadParameters;
 use crate::ssd::{BufferParameters, Configuration};
 use crate::streams::StreamParameters;
@@ -37,7 +37,12 @@ impl Profile {
         let unit = geometry.unit_size();
         let buffer_units = d.controller.write_buffer.value.get_ref().0.whole(unit);
         let program_units = u64::from(geometry.units_per_program());
-        let open = u64::from(*d.streams.count.value.get_ref());
+        // Static allocation has a program unit open in each group of dies.
+        let groups = match *d.collection.allocation.value.get_ref() {
+            Allocation::Dynamic => 1,
+            Allocation::Static => u64::from(geometry.groups()),
+        };
+        let open = groups * u64::from(*d.streams.count.value.get_ref());
         if buffer_units < (1 + open) * program_units || buffer_units > u64::from(u32::MAX) {
             let least = unit * ((1 + open) * program_units);
             let most = unit * u64::from(u32::MAX);
@@ -201,6 +206,7 @@ impl Profile {
             flush: self.flush()?,
             victims: self.victims()?,
             rotation: *self.document.collection.rotation.value.get_ref(),
+            allocation: self.allocation()?,
             copies: self.copies()?,
             pacing: self.pacing()?,
             streams: self.streams()?,
@@ -347,6 +353,27 @@ impl Profile {
                 policy.show()
             ))),
         }
+    }
+
+    /// Returns the choice of the group of dies. Static allocation needs collection units of single dies, and a buffer
+    /// that survives a power cut.
+    fn allocation(&self) -> Result<Allocation, ProfileError> {
+        let d = &self.document;
+        let allocation = *d.collection.allocation.value.get_ref();
+        let wrong = if allocation == Allocation::Dynamic {
+            return Ok(allocation);
+        } else if *d.collection.unit.value.get_ref() == CollectionUnit::Superblock {
+            "needs collection.unit=block: a superblock is filled in the order of its dies"
+        } else if !*d.controller.power_loss_protection.value.get_ref() {
+            "needs controller.power_loss_protection=on: the buffer holds a partly filled program unit for each \
+             die, which a power cut would lose"
+        } else if *d.collection.copies.value.get_ref() == CopiesTo::HostBlock {
+            "needs collection.copies=own-block: with copies in the host's block, data of all dies is mixed in one \
+             program unit"
+        } else {
+            return Ok(allocation);
+        };
+        Err(self.inconsistent(format!("collection.allocation=static {wrong}")))
     }
 
     /// Returns the destination of copies. Copies in the host's block cannot be separated by stream, folded or

@@ -70,9 +70,10 @@ mod tests {
     }
 
     /// Parameters that no embedded profile sets. docs/PROFILES.md gives the reasons.
-    const IN_NO_DRIVE: [&str; 10] = [
+    const IN_NO_DRIVE: [&str; 11] = [
         "controller.mb_per_second",
         "wear.static_stream",
+        "collection.allocation",
         "wear.factory_bad",
         "wear.retire_most",
         "wear.spare_threshold",

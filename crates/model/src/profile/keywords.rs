@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::parameters::Quantity;
 use crate::flush::{FlushHandling, WriteCache};
-use crate::policy::CopiesTo;
+use crate::policy::{Allocation, CopiesTo};
 use crate::slc::{SlcSpace, WhenFull};
 use crate::text::QuantityError;
 use crate::trim::ReadsAfterTrim;
@@ -91,6 +91,7 @@ keywords!(
     "always" => Always,
     "buffer-has-room" => BufferHasRoom,
 );
+keywords!(Allocation, "dynamic or static", "dynamic" => Dynamic, "static" => Static);
 keywords!(
     CopiesTo,
     "own-block or host-block",

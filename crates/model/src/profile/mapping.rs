@@ -76,6 +76,7 @@ impl Profile {
             flush: _,           // a journal is refused by `mapping`
             victims,
             rotation,
+            allocation,
             copies,
             pacing,
             streams,
@@ -84,6 +85,7 @@ impl Profile {
         let refused = [
             ("collection.policy", *victims != plain.victims),
             ("collection.rotation", *rotation != plain.rotation),
+            ("collection.allocation", *allocation != plain.allocation),
             ("collection.copies", *copies != plain.copies),
             ("collection.pacing", *pacing != plain.pacing),
             ("collection.word_line_reads", *copies_word_lines),

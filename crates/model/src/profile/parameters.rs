@@ -169,6 +169,8 @@ keys! {
     "collection.choices" => collection.choices, "blocks compared by d-choices",
     "collection.rotation" => collection.rotation,
         "share of victims that are the oldest closed unit, however much of it is valid; 0: none",
+    "collection.allocation" => collection.allocation,
+        "choice of the die for a unit: dynamic (the next in turn) or static (by logical address)",
     "collection.copies" => collection.copies,
         "destination of copies: own-block (an open unit of their own) or host-block (the host's)",
     "collection.pacing" => collection.pacing,

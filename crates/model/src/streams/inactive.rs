@@ -12,11 +12,9 @@ pub(super) struct InactiveFrontiers {
 }
 
 impl InactiveFrontiers {
-    pub(super) fn new(geometry: &Geometry, count: u32) -> Self {
-        InactiveFrontiers {
-            frontiers: vec![WriteFrontier::new(geometry); count as usize],
-            active: 0,
-        }
+    /// Returns `count` streams that begin like `empty`, which is new.
+    pub(super) fn new(empty: &WriteFrontier, count: u32) -> Self {
+        InactiveFrontiers { frontiers: vec![empty.clone(); count as usize], active: 0 }
     }
 
     /// Exchanges `current`, the stream being written, for stream `to`.

@@ -66,6 +66,20 @@ impl CostBenefit {
         Some(block)
     }
 
+    /// Returns the block with the most benefit for its cost of those for which `is_candidate` is true.
+    pub(super) fn best_of(&self, is_candidate: impl Fn(&u32) -> bool) -> Option<u32> {
+        let mut best: Option<(u32, f64)> = None;
+        for valid in 0..=self.units_per_block {
+            let oldest = self.lists.blocks_from_last(valid as usize).find(&is_candidate);
+            let Some(block) = oldest else { continue };
+            let score = self.score(block, valid);
+            if best.is_none_or(|(_, most)| score > most) {
+                best = Some((block, score));
+            }
+        }
+        best.map(|(block, _)| block)
+    }
+
     /// Returns `age (1 - u) / 2u`: infinite for a block without valid units, zero only for a fully valid one.
     fn score(&self, block: u32, valid: u32) -> f64 {
         let age = (self.changes + 1 - self.changed[block as usize]) as f64;

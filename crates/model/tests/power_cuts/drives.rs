@@ -11,7 +11,7 @@ use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::mapping::extent::ExtentParameters;
 use ssdlab_model::mechanisms::Mechanisms;
-use ssdlab_model::policy::{CopiesTo, Pacing, VictimPolicy};
+use ssdlab_model::policy::{Allocation, CopiesTo, Pacing, VictimPolicy};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::slc::{SlcParameters, SlcSpace, WhenFull};
 use ssdlab_model::ssd::BufferParameters;
@@ -104,9 +104,18 @@ pub fn configuration_of(generator: &mut impl Rng, kind: Kind) -> Configuration {
     let program = geometry.units_per_program();
     let (buffer, protected) = (streams + pick(&[1, 2, 6]), streams > 1 || pick(&[0, 0, 1]) == 1);
     let coalesced = if protected && kind != Kind::LogBlocks { pick(&[0, 1, 3]) } else { 0 };
+    let may_be_static = protected
+        && groups > 1
+        && !matches!(kind, Kind::Extents | Kind::LogBlocks)
+        && mechanisms.copies == CopiesTo::OwnBlock;
+    let mut open = buffer;
+    if may_be_static && pick(&[0, 1]) == 1 {
+        mechanisms.allocation = Allocation::Static;
+        open += (groups - 1) * streams;
+    }
     Configuration {
         buffer: BufferParameters {
-            units: program * (buffer + coalesced),
+            units: program * (open + coalesced),
             protected,
             coalesced: program * coalesced,
             idle_before_flush: Nanoseconds::from_millis(100),

@@ -9,7 +9,7 @@ use ssdlab_model::health::WearParameters;
 use ssdlab_model::journal::JournalParameters;
 use ssdlab_model::mapping::MappingScheme;
 use ssdlab_model::mechanisms::Mechanisms;
-use ssdlab_model::policy::{CopiesTo, CopyRatio, Pacing, VictimPolicy};
+use ssdlab_model::policy::{Allocation, CopiesTo, CopyRatio, Pacing, VictimPolicy};
 use ssdlab_model::read_ahead::ReadAheadParameters;
 use ssdlab_model::ssd::BufferParameters;
 use ssdlab_model::streams::StreamParameters;
@@ -79,9 +79,18 @@ pub fn configuration() -> impl Strategy<Value = Configuration> {
                         * geometry.units_per_block();
                 parameters.logical_units = ((f64::from(usable) * used) as u32).max(1);
                 let geometry = Geometry::new(parameters).expect("a sound geometry");
+                let mut open = streams;
+                match mechanisms.allocation {
+                    Allocation::Static
+                        if protected && mechanisms.copies == CopiesTo::OwnBlock && groups > 1 =>
+                    {
+                        open *= groups;
+                    }
+                    _ => mechanisms.allocation = Allocation::Dynamic,
+                }
                 Configuration {
                     buffer: BufferParameters {
-                        units: geometry.units_per_program() * (1 + streams + coalesced),
+                        units: geometry.units_per_program() * (1 + open + coalesced),
                         protected,
                         coalesced: geometry.units_per_program() * coalesced,
                         idle_before_flush: Nanoseconds::from_millis(100),
@@ -117,10 +126,15 @@ fn mechanisms() -> impl Strategy<Value = Mechanisms> {
     ];
     let rotation = prop_oneof![3 => Just(0.0), 1 => 0.05..=1.0f64];
     let copies = prop_oneof![2 => Just(CopiesTo::OwnBlock), 1 => Just(CopiesTo::HostBlock)];
+    let allocation = prop_oneof![Just(Allocation::Dynamic), Just(Allocation::Static)];
+    let copies = (copies, allocation);
     let reads = (any::<bool>(), 0..3u64);
     let all = (victims, (rotation, copies, reads), pacing, streams(), flush(), suspend());
     all.prop_map(|(victims, (rotation, copies, reads), pacing, streams, flush, suspend)| {
         let mut mechanisms = Mechanisms::default();
+        let (copies, allocation) = copies;
+        // Where the rest of the drive allows it.
+        mechanisms.allocation = allocation;
         // Profiles refuse what does not go together.
         if streams.count == 1 {
             mechanisms.copies = copies;
@@ -260,6 +274,7 @@ pub fn with_extents(configuration: &Configuration, room: u32) -> Configuration {
     // Profiles refuse both together.
     configuration.mechanisms.streams = StreamParameters::default();
     configuration.mechanisms.copies = CopiesTo::OwnBlock;
+    configuration.mechanisms.allocation = Allocation::Dynamic;
     let geometry = Geometry::new(parameters.clone()).expect("a sound geometry");
     let kept = configuration.collection.min_free_blocks(&geometry, &configuration.mechanisms);
     let usable = (geometry.blocks() - kept - 1) * geometry.units_per_block();

@@ -2,7 +2,7 @@
 
 use ssdlab_model::Configuration;
 use ssdlab_model::mapping::MappingScheme;
-use ssdlab_model::policy::CopiesTo;
+use ssdlab_model::policy::{Allocation, CopiesTo};
 use ssdlab_model::streams::StreamParameters;
 use ssdlab_nand::geometry::Geometry;
 
@@ -20,6 +20,7 @@ pub fn with_log_blocks(configuration: &Configuration, log_blocks: u32) -> Config
     configuration.buffer.coalesced = 0;
     configuration.mechanisms.streams = StreamParameters::default();
     configuration.mechanisms.copies = CopiesTo::OwnBlock;
+    configuration.mechanisms.allocation = Allocation::Dynamic;
     configuration.mechanisms.rotation = 0.0;
     configuration.check_mapping().expect("room for the log");
     configuration

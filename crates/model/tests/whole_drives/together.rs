@@ -26,7 +26,7 @@ const SMALL: [(&str, &str); 13] = [
 type Mechanism = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// Mechanisms that decide where data goes, when it moves, and what makes it durable or slow.
-const MECHANISMS: [Mechanism; 33] = [
+const MECHANISMS: [Mechanism; 34] = [
     ("cached map", &[("mapping.scheme", "cached"), ("mapping.cache", "32K")]),
     (
         "map in the host's memory",
@@ -91,6 +91,14 @@ const MECHANISMS: [Mechanism; 33] = [
         ],
     ),
     ("single blocks", &[("collection.unit", "block")]),
+    (
+        "static allocation",
+        &[
+            ("collection.allocation", "static"),
+            ("collection.unit", "block"),
+            ("controller.power_loss_protection", "on"),
+        ],
+    ),
     ("dynamic levelling", &[("wear.levelling", "dynamic")]),
     (
         "static levelling",
@@ -154,6 +162,7 @@ const APART: [(&[&str], &[&str]); 6] = [
             "hot blocks",
             "slc cache",
             "slc cache of free blocks, folded",
+            "static allocation",
             "static levelling",
             "levelling apart",
             "bad blocks",
@@ -172,6 +181,7 @@ const APART: [(&[&str], &[&str]); 6] = [
             "reads of word lines",
             "longer reads for copies",
             "single blocks",
+            "static allocation",
         ],
     ),
     (&["cached map", "map in the host's memory", "log blocks"], &["saved map", "journal"]),
@@ -183,6 +193,7 @@ const APART: [(&[&str], &[&str]); 6] = [
             "levelling apart",
             "slc cache",
             "slc cache of free blocks, folded",
+            "static allocation",
         ],
     ),
     (
@@ -197,7 +208,7 @@ const APART: [(&[&str], &[&str]); 6] = [
         ],
     ),
     (
-        &["capacitors", "streams", "hot blocks", "coalescing"],
+        &["capacitors", "streams", "hot blocks", "coalescing", "static allocation"],
         &["journal", "write-through", "ignored flushes"],
     ),
 ];
