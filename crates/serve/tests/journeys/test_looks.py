@@ -131,6 +131,8 @@ def test_all_can_be_read_and_done_without_javascript(place, visit):
     user.sees("Interrupted.")
 
 
+# Colours do not depend on the width.
+@pytest.mark.parametrize("width", [1280], indirect=True)
 def test_a_dark_theme_for_those_who_have_one(place, visit):
     user = visit(place.serve("--from", CAPTURED), dark=True)
     user.take_token()
