@@ -123,7 +123,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
     }
 
     /// Returns the victim being collected, or else begins the next one; `None` if no block can be collected.
-    pub(super) fn current_victim(&mut self, nand: &mut Nand) -> Option<Victim> {
+    fn current_victim(&mut self, nand: &mut Nand) -> Option<Victim> {
         if self.collector.victim.is_none() {
             let (block, valid) = self.take_victim()?;
             self.begin_victim(nand, block, valid);
