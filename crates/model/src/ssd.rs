@@ -109,8 +109,13 @@ impl Configuration {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_pcg::Pcg64Mcg;
+
     use super::*;
+    use crate::ftl::Ssd;
     use crate::profile::Profile;
+    use crate::units::{Instant, LogicalUnit};
 
     /// Returns the configuration of a drive of 64 MiB with the parts of the default profile, with some values
     /// changed.
@@ -128,5 +133,19 @@ pub(crate) mod tests {
             profile.set(key, value).expect("a sound value");
         }
         profile.configuration().expect("a sound profile")
+    }
+
+    /// Fills a drive, then writes units of the first `area` at random, twelve times as many as the drive has.
+    pub(crate) fn worn(mut ssd: Ssd, area: u32) -> Ssd {
+        let units = ssd.geometry().logical_units();
+        let mut generator = Pcg64Mcg::seed_from_u64(1);
+        let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
+        for written in 0..12 * units {
+            at = ssd.write(at, LogicalUnit(generator.random_range(0..area)), 1);
+            if written % 19_999 == 0 {
+                ssd.check_invariants();
+            }
+        }
+        ssd
     }
 }

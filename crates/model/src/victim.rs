@@ -113,9 +113,7 @@ impl VictimQueue {
         if self.len == 0 {
             return None;
         }
-        if let Some(block) = self.rotation.as_mut().and_then(|it| it.take_turn()) {
-            let block = BlockIndex(block);
-            self.remove(block);
+        if let Some(block) = self.take_in_rotation() {
             return Some(block);
         }
         self.len -= 1;
@@ -150,6 +148,14 @@ impl VictimQueue {
         Some(BlockIndex(block))
     }
 
+    /// Removes and returns the block whose turn it is, if rotation chooses this victim.
+    #[inline(always)]
+    fn take_in_rotation(&mut self) -> Option<BlockIndex> {
+        let block = BlockIndex(self.rotation.as_mut()?.take_turn()?);
+        self.remove(block);
+        Some(block)
+    }
+
     /// Removes and returns the block of `range` that the policy would take next if there were no others, or `None` if no
     /// block of it is closed. Looks at one block after the other.
     pub(crate) fn take_within(
@@ -160,10 +166,8 @@ impl VictimQueue {
         if self.len == 0 {
             return None;
         }
-        if let Some(block) = self.rotation.as_mut().and_then(|it| it.take_turn()) {
-            // Rotation erases all blocks in their turn, on whichever dies they lie.
-            let block = BlockIndex(block);
-            self.remove(block);
+        // Rotation erases all blocks in their turn, on whichever dies they lie.
+        if let Some(block) = self.take_in_rotation() {
             return Some(block);
         }
         let is_within = |block: &u32| range.contains(block);

@@ -160,12 +160,9 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
 #[cfg(test)]
 mod tests {
-    use rand::{RngExt, SeedableRng};
-    use rand_pcg::Pcg64Mcg;
-
     use crate::ftl::Ssd;
-    use crate::ssd::tests::small_configuration;
-    use crate::units::{BlockIndex, Instant, LogicalUnit};
+    use crate::ssd::tests::{self, small_configuration};
+    use crate::units::BlockIndex;
 
     /// Fills a drive, then writes a share of it at random, with a policy that collects cold data, too.
     fn worn(copies: &str, share: f64) -> Ssd {
@@ -175,18 +172,9 @@ mod tests {
             ("collection.policy", "d-choices"),
             ("collection.choices", "2"),
         ];
-        let mut ssd = Ssd::new(&small_configuration(&changes)).expect("a sound drive");
-        let units = ssd.geometry().logical_units();
-        let area = (f64::from(units) * share) as u32;
-        let mut generator = Pcg64Mcg::seed_from_u64(1);
-        let mut at = ssd.write(Instant::START, LogicalUnit(0), units);
-        for written in 0..12 * units {
-            at = ssd.write(at, LogicalUnit(generator.random_range(0..area)), 1);
-            if written % 19_999 == 0 {
-                ssd.check_invariants();
-            }
-        }
-        ssd
+        let ssd = Ssd::new(&small_configuration(&changes)).expect("a sound drive");
+        let area = (f64::from(ssd.geometry().logical_units()) * share) as u32;
+        tests::worn(ssd, area)
     }
 
     #[test]
