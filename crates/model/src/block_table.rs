@@ -256,6 +256,11 @@ impl BlockTable {
         Some((block, valid(block)))
     }
 
+    /// Returns the victim that rotation will choose next; `None` without rotation.
+    pub(crate) fn next_victim_in_rotation(&self) -> Option<BlockIndex> {
+        self.victims.next_in_rotation()
+    }
+
     fn take_from(
         &mut self,
         are_separate: bool,

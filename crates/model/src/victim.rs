@@ -148,6 +148,11 @@ impl VictimQueue {
         Some(BlockIndex(block))
     }
 
+    /// Returns the block that rotation will choose next, whichever victim that is; `None` without rotation.
+    pub(crate) fn next_in_rotation(&self) -> Option<BlockIndex> {
+        self.rotation.as_ref()?.next().map(BlockIndex)
+    }
+
     /// Removes and returns the block whose turn it is, if rotation chooses this victim.
     #[inline(always)]
     fn take_in_rotation(&mut self) -> Option<BlockIndex> {

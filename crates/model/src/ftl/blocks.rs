@@ -24,8 +24,8 @@ pub(super) struct Blocks {
     bad_blocks: Option<Box<BadBlocks>>,
     /// Pending erases, oldest first, with their blocks.
     erases: VecDeque<(EraseId, BlockIndex)>,
-    /// Per block: true if `erases` has an erase of the block.
-    is_to_be_erased: Vec<bool>,
+    /// Per block, the latest of the erases of the block in `erases`, if there is one.
+    latest_erases: Vec<Option<EraseId>>,
     /// Failures of blocks, in their order, until they are recorded and the replacement can be programmed.
     failures: VecDeque<FailedErase>,
     /// True if the record of the first unrecorded failure is being programmed.
@@ -63,7 +63,7 @@ impl Blocks {
                 }
             },
             erases: VecDeque::new(),
-            is_to_be_erased: vec![false; geometry.blocks() as usize],
+            latest_erases: vec![None; geometry.blocks() as usize],
             failures: VecDeque::new(),
             is_recording: false,
         }
@@ -126,10 +126,7 @@ impl Blocks {
     /// Returns the erase that programs to `block` on `die` have to wait for, if there is one.
     #[inline(always)]
     pub(super) fn erase_before(&self, block: BlockIndex, die: DieIndex) -> Option<EraseId> {
-        let erase = match self.is_to_be_erased[block.0 as usize] {
-            true => self.erases.iter().rev().find(|it| it.1 == block).map(|it| it.0),
-            false => None,
-        };
+        let erase = self.latest_erases[block.0 as usize];
         if !self.failures.is_empty()
             && let Some(failed) = self.failure_in(block, die)
             && (erase.is_none() || erase == Some(failed.erase))
@@ -203,7 +200,7 @@ impl Blocks {
         let first = group * geometry.stripe();
         let erase = nand.announce_erase(DieIndex(first)..DieIndex(first + geometry.stripe()));
         self.erases.push_back((erase, block));
-        self.is_to_be_erased[block.0 as usize] = true;
+        self.latest_erases[block.0 as usize] = Some(erase);
         self.table.erase(block, geometry.first_unit(block), geometry.units_per_block());
         if let Some(levelling) = &mut self.levelling {
             levelling.note_erase();
@@ -302,7 +299,8 @@ impl Blocks {
             return;
         };
         if let Some((_, block)) = self.erases.remove(place) {
-            self.is_to_be_erased[block.0 as usize] = self.erases.iter().any(|it| it.1 == block);
+            let latest = &mut self.latest_erases[block.0 as usize];
+            *latest = latest.filter(|it| *it != erase);
         }
     }
 
@@ -378,7 +376,7 @@ impl Blocks {
             bad_blocks: _,
             // Empty after a shutdown.
             erases,
-            is_to_be_erased: _,
+            latest_erases: _,
             failures,
             is_recording: _,
             table,

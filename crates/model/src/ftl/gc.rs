@@ -257,6 +257,7 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         assert!(gain > 0 || levels || !self.collector.seeks_gain, "some block has room to gain");
         // A block that is moved to level wear is moved while the host fills one block.
         let gain = if levels { self.geometry.units_per_block() } else { gain };
+        self.prefetch_for_victim(block);
         // A block that yields nothing is moved while the host writes one unit.
         let copies_per_unit = (i64::from(valid) << CREDIT_SHIFT) / i64::from(gain.max(1));
         self.collector.carry_credit_to(copies_per_unit);

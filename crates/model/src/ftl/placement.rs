@@ -96,6 +96,8 @@ pub(super) struct Placement {
     /// Completion of program units by number. `in_flight` holds those from the first incomplete one on.
     log: ProgramLog,
     in_flight: VecDeque<HostProgram>,
+    /// Number of program units in `in_flight` by their block.
+    in_flight_of: Vec<u32>,
     /// Bitmap over the program units of the drive: a bit is set while the data is in the buffer.
     buffered: Vec<u64>,
     used: u32,
@@ -159,6 +161,7 @@ impl Placement {
             filling_inactive: vec![0; (STREAMS_MAX * groups) as usize],
             log: ProgramLog::default(),
             in_flight: VecDeque::new(),
+            in_flight_of: vec![0; geometry.blocks() as usize],
             buffered: vec![0; program_units.div_ceil(64) as usize],
             used: 0,
             capacity: configuration.buffer.units,
@@ -292,6 +295,7 @@ impl Placement {
         let first = self.frontier.program_start();
         self.set_buffered(first, geometry, true);
         let block = geometry.block_of(first);
+        self.in_flight_of[block.0 as usize] += 1;
         self.in_flight.push_back(HostProgram {
             first,
             block,
@@ -602,7 +606,8 @@ impl Placement {
         self.used -= data;
         self.log.end(number);
         for _ in low..self.log.low_water() {
-            self.in_flight.pop_front();
+            let ended = self.in_flight.pop_front().expect("a program unit for each number");
+            self.in_flight_of[ended.block.0 as usize] -= 1;
         }
         (first, closes.then_some(block))
     }
@@ -614,6 +619,9 @@ impl Placement {
 
     /// Returns the number after that of the last program unit of `block` that is in flight; 0 if there is none.
     pub(super) fn end_of_block(&self, block: BlockIndex) -> u64 {
+        if self.in_flight_of[block.0 as usize] == 0 {
+            return 0;
+        }
         let place = self.in_flight.iter().rposition(|program| program.block == block);
         place.map_or(0, |place| self.log.low_water() + place as u64 + 1)
     }
@@ -695,6 +703,7 @@ impl Placement {
             filling_inactive: _,
             log,
             in_flight: _,
+            in_flight_of: _,
             buffered: _,
             used,
             waiting,

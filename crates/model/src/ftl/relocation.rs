@@ -17,6 +17,9 @@ use crate::units::{BlockIndex, PhysicalUnit};
 /// Number of units by which collection prefetches a map entry ahead of its use.
 pub(super) const PREFETCH_UNITS: u32 = 24;
 
+/// Number of entries of the reverse map in one line of the CPU cache.
+const ENTRIES_PER_LINE: usize = 16;
+
 /// Number of units that are processed together, by a loop of constant length.
 const BATCH_UNITS: usize = 8;
 
@@ -112,6 +115,23 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         }
         self.complete_full_copies(nand);
         moved
+    }
+
+    /// Prefetches the map entries that the first copies from `victim` will touch, and the reverse map of the victim
+    /// that rotation will choose next. Copying prefetches only units further on in the same block.
+    pub(super) fn prefetch_for_victim(&self, victim: BlockIndex) {
+        let block_table = self.blocks.table();
+        let units = self.geometry.units_per_block();
+        let first = self.geometry.first_unit(victim);
+        let entries = block_table.reverse_entries(first, PREFETCH_UNITS.min(units));
+        entries.iter().for_each(|&entry| self.map.prefetch_reverse_entry(entry));
+        if let Some(next) = block_table.next_victim_in_rotation() {
+            block_table.prefetch_block(next);
+            let first = self.geometry.first_unit(next).0;
+            for ahead in (0..units.min(3 * PREFETCH_UNITS)).step_by(ENTRIES_PER_LINE) {
+                block_table.prefetch_reverse_entry(PhysicalUnit(first + ahead));
+            }
+        }
     }
 
     /// Returns the number of senses of a read for copies, if `pages` of its pages hold valid units.

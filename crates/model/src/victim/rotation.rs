@@ -57,6 +57,11 @@ impl Rotation {
         Some(self.closed.last(0))
     }
 
+    /// Returns the block closed longest ago; `None` if none is closed.
+    pub(super) fn next(&self) -> Option<u32> {
+        self.closed.blocks_from_last(0).next()
+    }
+
     /// Puts back the block that was taken last at its old position, and undoes its turn.
     pub(super) fn put_back(&mut self, block: u32) {
         self.accumulated = self.accumulated_before;
