@@ -9,6 +9,7 @@
 mod array_geometry;
 mod crypt;
 mod layered;
+mod members;
 mod mirror;
 mod parity;
 mod runs;
@@ -27,6 +28,7 @@ use crate::simulated::saved::SavedDrive;
 use array_geometry::ArrayGeometry;
 use crypt::Encrypted;
 use layered::Layered;
+use members::Members;
 use mirror::Mirrored;
 use parity::Parity;
 use striping::Striped;
@@ -343,14 +345,17 @@ impl Composition {
             Composition::Usb(member, bridge) => {
                 let Built { model, ready_at } = member.build(at, state)?;
                 Ok(Built {
-                    model: Box::new(Layered::new(Bridged::new(*bridge), vec![model])),
+                    model: Box::new(Layered::new(Bridged::new(*bridge), Members::new(vec![model]))),
                     ready_at,
                 })
             }
             Composition::Crypt(member, encryption) => {
                 let Built { model, ready_at } = member.build(at, state)?;
                 Ok(Built {
-                    model: Box::new(Layered::new(Encrypted::new(*encryption), vec![model])),
+                    model: Box::new(Layered::new(
+                        Encrypted::new(*encryption),
+                        Members::new(vec![model]),
+                    )),
                     ready_at,
                 })
             }
@@ -400,8 +405,9 @@ impl Array {
                 Ok(Built { model: self.striped(pairs)?, ready_at })
             }
             Level::Raid5 => {
-                let geometry = ArrayGeometry::of(&models, Some(self.chunk), self.trim)?;
-                let mut parity = Layered::new(Parity::new(geometry), models);
+                let members = Members::new(models);
+                let geometry = ArrayGeometry::of(&members, Some(self.chunk), self.trim)?;
+                let mut parity = Layered::new(Parity::new(geometry), members);
                 // The last member is rebuilt from the others, as mdadm does with a new array.
                 let last = geometry.members - 1;
                 if self.synchronisation == Synchronisation::Full {
@@ -416,16 +422,17 @@ impl Array {
     }
 
     fn striped(&self, models: Vec<Box<dyn Model>>) -> Result<Box<dyn Model>, StackError> {
-        let geometry = ArrayGeometry::of(&models, Some(self.chunk), self.trim)?;
-        Ok(Box::new(Layered::new(Striped::new(geometry), models)))
+        let members = Members::new(models);
+        let geometry = ArrayGeometry::of(&members, Some(self.chunk), self.trim)?;
+        Ok(Box::new(Layered::new(Striped::new(geometry), members)))
     }
 
     /// Returns a mirror of two drives, each a copy of `drive`.
     pub(crate) fn mirror_of(&self, drive: &dyn Model) -> Box<dyn Model> {
-        let models = vec![drive.boxed_clone(), drive.boxed_clone()];
-        let geometry = ArrayGeometry::of(&models, None, self.trim)
+        let members = Members::copies_of(drive, 2);
+        let geometry = ArrayGeometry::of(&members, None, self.trim)
             .expect("drives that are alike fit together");
-        Box::new(Layered::new(Mirrored::new(geometry, self.reads), models))
+        Box::new(Layered::new(Mirrored::new(geometry, self.reads), members))
     }
 
     /// Returns a mirror, and the instant at which its members agree.
@@ -434,8 +441,9 @@ impl Array {
         models: Vec<Box<dyn Model>>,
         ready_at: Instant,
     ) -> Result<(Layered<Mirrored>, Instant), StackError> {
-        let geometry = ArrayGeometry::of(&models, None, self.trim)?;
-        let mut mirror = Layered::new(Mirrored::new(geometry, self.reads), models);
+        let members = Members::new(models);
+        let geometry = ArrayGeometry::of(&members, None, self.trim)?;
+        let mut mirror = Layered::new(Mirrored::new(geometry, self.reads), members);
         let ready_at = match self.synchronisation {
             Synchronisation::None => ready_at,
             // The first member is copied to all others (md's initial synchronisation).

@@ -2,8 +2,8 @@
 
 use ssdlab_units::{ByteLength, SectorCount};
 
+use super::members::Members;
 use super::{Shape, StackError, usable_part_of_members};
-use crate::simulated::model::Model;
 
 /// Members of an array, of which an equal part is used.
 #[derive(Clone, Copy, Debug)]
@@ -18,22 +18,22 @@ pub(super) struct ArrayGeometry {
 }
 
 impl ArrayGeometry {
-    /// Returns the used part of `drives`: whole chunks of `chunk`, or all of the smallest drive.
+    /// Returns the used part of `members`: whole chunks of `chunk`, or all of the smallest drive.
     ///
     /// # Errors
     /// Returns an error if the members do not fit together, or hold no chunk.
     pub(super) fn of(
-        drives: &[Box<dyn Model>],
+        members: &Members,
         chunk: Option<ByteLength>,
         trim: bool,
     ) -> Result<Self, StackError> {
-        let shapes: Vec<Shape> = drives
-            .iter()
+        let shapes: Vec<Shape> = members
+            .each()
             .map(|it| Shape { capacity: it.capacity(), unit: it.block_size() })
             .collect();
         let each = usable_part_of_members(&shapes, chunk)?;
         Ok(ArrayGeometry {
-            members: drives.len(),
+            members: members.count(),
             sectors_per_member: SectorCount::of(each.capacity),
             chunk: SectorCount::of(chunk.unwrap_or(ByteLength::ZERO)),
             trim,

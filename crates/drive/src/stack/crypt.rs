@@ -6,7 +6,6 @@ use ssdlab_units::{ByteLength, Instant};
 
 use super::Encryption;
 use super::layered::{Accepted, Layer, Parts};
-use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
 
 /// A drive under encryption. Written data is encrypted before it is sent to the drive, read data is
@@ -42,8 +41,8 @@ impl Encrypted {
 }
 
 impl Layer for Encrypted {
-    fn capacity(&self, members: &[Box<dyn Model>]) -> ByteLength {
-        members[0].capacity()
+    fn capacity(&self, member: ByteLength) -> ByteLength {
+        member
     }
 
     fn passes_trim(&self) -> bool {

@@ -11,9 +11,9 @@ use ssdlab_model::attribution::Attribution;
 use ssdlab_model::counters::{Counters, Wear};
 use ssdlab_units::{ByteLength, Instant, Nanoseconds, Sector, SectorCount};
 
+use super::members::{Members, Receiver};
 use crate::recording::Recorder;
 use crate::simulated::answer_queue::AnswerQueue;
-use crate::simulated::model::Model;
 use crate::simulated::responder::{
     Answer, Client, Kind, LATEST, Port, Request, Responder, StepResponder, Tag,
 };
@@ -23,10 +23,10 @@ use crate::simulated::responder::{
 const SYNC_REQUEST_SIZE: ByteLength = ByteLength::new(512 << 10);
 const SYNC_DEPTH: u32 = 16;
 
-/// A part of a request, for one member.
+/// A part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    pub(super) member: usize,
+    pub(super) receiver: Receiver,
     pub(super) request: Request,
 }
 
@@ -49,26 +49,25 @@ impl Parts {
     /// Adds a part to those that are sent first.
     pub(super) fn send(&mut self, kind: Kind, member: usize, first: u64, count: u64) {
         let request = Request { kind, first: Sector(first), count: SectorCount(count) };
-        self.first.push(Part { member, request });
+        self.first.push(Part { receiver: Receiver::One(member), request });
     }
 
-    /// Adds all of `request` as a part for each of the first `members` members.
-    pub(super) fn send_to_all(&mut self, members: usize, request: &Request) {
-        let request = *request;
-        self.first.extend((0..members).map(|member| Part { member, request }));
+    /// Adds all of `request` as a part for each member.
+    pub(super) fn send_to_all(&mut self, request: &Request) {
+        self.first.push(Part { receiver: Receiver::All, request: *request });
     }
 
     /// Adds a part to those that are sent when the first are answered.
     pub(super) fn send_then(&mut self, kind: Kind, member: usize, first: u64, count: u64) {
         let request = Request { kind, first: Sector(first), count: SectorCount(count) };
-        self.then.push(Part { member, request });
+        self.then.push(Part { receiver: Receiver::One(member), request });
     }
 }
 
 /// Mapping of requests to members.
 pub(super) trait Layer: Clone + Send + Sync {
-    /// Returns the bytes that can be addressed.
-    fn capacity(&self, members: &[Box<dyn Model>]) -> ByteLength;
+    /// Returns the bytes that can be addressed, if the first member has a capacity of `member`.
+    fn capacity(&self, member: ByteLength) -> ByteLength;
 
     /// Returns true if the layer passes trims on.
     fn passes_trim(&self) -> bool;
@@ -86,7 +85,7 @@ pub(super) trait Layer: Clone + Send + Sync {
     /// Splits a request. A request without parts is answered at the moment at which it would be passed on.
     fn split(&mut self, request: &Request, parts: &mut Parts);
 
-    /// Notes that a part is answered.
+    /// Notes that a member has answered a part.
     fn note_part(&mut self, _part: &Part) {}
 
     /// Called when the members have answered all of `request` at `at`; returns the moment at which the
@@ -118,17 +117,27 @@ struct RequestInFlight {
     then: Vec<Part>,
 }
 
+/// A part in flight.
+#[derive(Clone, Copy, Debug)]
+struct PartInFlight {
+    /// Place of the request.
+    place: usize,
+    part: Part,
+    /// Number of members that have not answered.
+    left: u32,
+}
+
 /// A layer and its members.
 #[derive(Clone)]
 pub(super) struct Layered<L> {
     layer: L,
-    members: Vec<Box<dyn Model>>,
+    members: Members,
     /// Requests in flight by place, and the free places.
     in_flight: Vec<Option<RequestInFlight>>,
     free: Vec<usize>,
-    /// For each part in flight, by the tag that its member has for it: the place of the request, and the
-    /// part.
-    parts: Vec<(usize, Part)>,
+    /// Parts in flight, by the tag that each of their members has for them. It is one tag for all members,
+    /// because a drive takes requests that arrive together in the order of their tags.
+    parts: Vec<PartInFlight>,
     free_parts: Vec<u32>,
     /// Requests that wait until the layer takes another one.
     waiting: VecDeque<(Instant, Tag, Request)>,
@@ -139,7 +148,7 @@ pub(super) struct Layered<L> {
 }
 
 impl<L: Layer> Layered<L> {
-    pub(super) fn new(layer: L, members: Vec<Box<dyn Model>>) -> Layered<L> {
+    pub(super) fn new(layer: L, members: Members) -> Layered<L> {
         Layered {
             layer,
             members,
@@ -192,17 +201,18 @@ impl<L: Layer> Layered<L> {
     }
 
     fn send(&mut self, place: usize, at: Instant, parts: Vec<Part>) {
-        self.in_flight[place].as_mut().expect("it is in flight").left += parts.len() as u32;
         for part in parts {
+            let entry = PartInFlight { place, part, left: 0 };
             let tag = match self.free_parts.pop() {
                 Some(tag) => tag,
                 None => {
-                    self.parts.push((place, part));
+                    self.parts.push(entry);
                     self.parts.len() as u32 - 1
                 }
             };
-            self.parts[tag as usize] = (place, part);
-            self.members[part.member].submit(at, Tag(tag), part.request);
+            let left = self.members.submit(part.receiver, at, Tag(tag), part.request);
+            self.parts[tag as usize] = PartInFlight { left, ..entry };
+            self.in_flight[place].as_mut().expect("it is in flight").left += left;
         }
     }
 
@@ -229,13 +239,17 @@ impl<L: Layer> Layered<L> {
         }
     }
 
-    /// Notes that a member has answered a part.
-    fn end_part(&mut self, answer: Answer) {
-        let (place, part) = self.parts[answer.tag.0 as usize];
-        self.free_parts.push(answer.tag.0);
-        self.layer.note_part(&part);
+    /// Notes that `members` members have answered a part.
+    fn end_part(&mut self, answer: Answer, members: u32) {
+        let PartInFlight { place, part, left } = &mut self.parts[answer.tag.0 as usize];
+        *left -= members;
+        if *left == 0 {
+            self.free_parts.push(answer.tag.0);
+        }
+        let place = *place;
+        self.layer.note_part(part);
         let entry = self.in_flight[place].as_mut().expect("it is in flight");
-        entry.left -= 1;
+        entry.left -= members;
         entry.latest = entry.latest.max(answer.at);
         self.advance_request(place);
     }
@@ -258,7 +272,7 @@ impl<L: Layer> Layered<L> {
             {
                 let count = piece.min(sectors_per_member.0 - first);
                 let mut parts = Parts::default();
-                for member in 0..self.members.len() {
+                for member in 0..self.members.count() {
                     match is_read(member) {
                         true => parts.send(Kind::Read, member, first, count),
                         false => parts.send_then(Kind::Write, member, first, count),
@@ -291,11 +305,11 @@ impl<L: Layer> Port for Layered<L> {
 
 impl<L: Layer> Responder for Layered<L> {
     fn capacity(&self) -> ByteLength {
-        self.layer.capacity(&self.members)
+        self.layer.capacity(self.members.get(0).capacity())
     }
 
     fn block_size(&self) -> ByteLength {
-        self.members[0].block_size()
+        self.members.get(0).block_size()
     }
 
     fn submit(&mut self, at: Instant, tag: Tag, request: Request) {
@@ -303,14 +317,14 @@ impl<L: Layer> Responder for Layered<L> {
     }
 
     fn latest_event(&self) -> Instant {
-        self.members.iter().map(|it| it.latest_event()).fold(self.latest_event, Instant::max)
+        self.members.each().map(|it| it.latest_event()).fold(self.latest_event, Instant::max)
     }
 
     fn next_due(&self) -> Option<Instant> {
         match self.answered.is_empty() {
             // The answer is known already, and is reported at the next step.
             false => Some(self.latest_event()),
-            true => self.members.iter().filter_map(|it| it.next_due()).min(),
+            true => self.members.next_due(),
         }
     }
 
@@ -321,34 +335,32 @@ impl<L: Layer> Responder for Layered<L> {
     /// Prefetches on all members if it is not known which one the request will go to.
     fn prefetch(&self, sector: Sector) {
         match self.layer.locate(sector.0) {
-            Some((member, place)) => self.members[member].prefetch(Sector(place)),
-            None => self.members.iter().for_each(|it| it.prefetch(sector)),
+            Some((member, place)) => self.members.get(member).prefetch(Sector(place)),
+            None => self.members.each().for_each(|it| it.prefetch(sector)),
         }
     }
 
     fn passes_trim(&self) -> bool {
-        self.layer.passes_trim() && self.members.iter().all(|it| it.passes_trim())
+        self.layer.passes_trim() && self.members.each().all(|it| it.passes_trim())
     }
 
     fn rest(&mut self, from: Instant, duration: Nanoseconds) {
-        for member in &mut self.members {
-            member.rest(from, duration);
-        }
+        self.members.models_mut().for_each(|it| it.rest(from, duration));
     }
 
     fn counters(&self) -> Counters {
-        let all = self.members.iter().map(|it| it.counters());
+        let all = self.members.each().map(|it| it.counters());
         all.fold(Counters::default(), |sum, one| sum.plus(&one))
     }
 
     fn unused_flash(&self) -> ByteLength {
-        self.members.iter().map(|it| it.unused_flash()).sum()
+        self.members.each().map(|it| it.unused_flash()).sum()
     }
 
     /// Returns the extremes over all members, and the mean weighted by capacity.
     fn wear(&self) -> Wear {
         let each: Vec<(Wear, f64)> =
-            self.members.iter().map(|it| (it.wear(), it.capacity().bytes() as f64)).collect();
+            self.members.each().map(|it| (it.wear(), it.capacity().bytes() as f64)).collect();
         let bytes: f64 = each.iter().map(|(_, bytes)| bytes).sum();
         let mean = each.iter().map(|(wear, bytes)| wear.erases_mean * bytes).sum::<f64>() / bytes;
         Wear {
@@ -360,44 +372,42 @@ impl<L: Layer> Responder for Layered<L> {
 
     fn attribution(&self) -> Attribution {
         let mut sum = self.layer.time_in_layer();
-        for member in &self.members {
-            sum += member.attribution();
-        }
+        self.members.each().for_each(|it| sum += it.attribution());
         sum
     }
 
     fn record_inside(&mut self, recorder: &Recorder) {
-        self.members.iter_mut().for_each(|it| it.record_inside(recorder));
+        // Each member has a recording of its own.
+        self.members.separate();
+        self.members.models_mut().for_each(|it| it.record_inside(recorder));
     }
 
     fn is_recorded(&self) -> bool {
-        self.members.iter().any(|it| it.is_recorded())
+        self.members.each().any(|it| it.is_recorded())
     }
 
     fn begin_step(&mut self, name: &str) {
-        self.members.iter_mut().for_each(|it| it.begin_step(name));
+        self.members.models_mut().for_each(|it| it.begin_step(name));
     }
 
     fn record_if_due(&mut self) {
-        self.members.iter_mut().for_each(|it| it.record_if_due());
+        self.members.models_mut().for_each(|it| it.record_if_due());
     }
 }
 
 impl<L: Layer> StepResponder for Layered<L> {
     fn step(&mut self, until: Instant, client: &mut impl Client) -> bool {
         if self.answered.is_empty() {
-            let next = self.members.iter_mut().filter_map(|it| it.next_due().map(|at| (at, it)));
-            let Some((due, member)) = next.min_by_key(|(at, _)| *at) else { return false };
-            if due > until {
-                return false;
-            }
             let mut inbox = std::mem::take(&mut self.inbox);
-            member.advance(due, &mut inbox);
-            self.latest_event = self.latest_event.max(due);
-            for answer in inbox.drain(..) {
-                self.end_part(answer);
+            let next = self.members.advance(until, &mut inbox);
+            if let Some((due, members)) = next {
+                self.latest_event = self.latest_event.max(due);
+                inbox.drain(..).for_each(|answer| self.end_part(answer, members));
             }
             self.inbox = inbox;
+            if next.is_none() {
+                return false;
+            }
         }
         let mut answered = std::mem::take(&mut self.answered);
         for answer in answered.drain(..) {

@@ -6,7 +6,7 @@ use ssdlab_units::ByteLength;
 use super::ReadPolicy;
 use super::array_geometry::ArrayGeometry;
 use super::layered::{Layer, Part, Parts};
-use crate::simulated::model::Model;
+use super::members::Receiver;
 use crate::simulated::responder::{Kind, Request};
 
 /// Reads of a member.
@@ -52,7 +52,7 @@ impl Mirrored {
 }
 
 impl Layer for Mirrored {
-    fn capacity(&self, _: &[Box<dyn Model>]) -> ByteLength {
+    fn capacity(&self, _: ByteLength) -> ByteLength {
         self.geometry.sectors_per_member.length()
     }
 
@@ -63,7 +63,7 @@ impl Layer for Mirrored {
     fn split(&mut self, request: &Request, parts: &mut Parts) {
         let Request { kind, first, count } = *request;
         if kind != Kind::Read {
-            return parts.send_to_all(self.geometry.members, request);
+            return parts.send_to_all(request);
         }
         let member = self.choose(first.0);
         self.reads[member].in_flight += 1;
@@ -72,8 +72,10 @@ impl Layer for Mirrored {
     }
 
     fn note_part(&mut self, part: &Part) {
-        if part.request.kind == Kind::Read {
-            let reads = &mut self.reads[part.member];
+        if part.request.kind == Kind::Read
+            && let Receiver::One(member) = part.receiver
+        {
+            let reads = &mut self.reads[member];
             // Reads of a synchronisation are not counted.
             reads.in_flight = reads.in_flight.saturating_sub(1);
         }

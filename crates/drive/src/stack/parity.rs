@@ -14,7 +14,6 @@ use ssdlab_units::ByteLength;
 use super::array_geometry::ArrayGeometry;
 use super::layered::{Layer, Parts};
 use super::runs::Runs;
-use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
 
 /// An array with rotating parity.
@@ -160,7 +159,7 @@ impl Parity {
 }
 
 impl Layer for Parity {
-    fn capacity(&self, _: &[Box<dyn Model>]) -> ByteLength {
+    fn capacity(&self, _: ByteLength) -> ByteLength {
         self.geometry.sectors_per_member.length() * self.layout.data_chunks() as u64
     }
 
@@ -173,7 +172,7 @@ impl Layer for Parity {
         match kind {
             Kind::Read => self.read(first.0, count.0, parts),
             Kind::Write | Kind::WriteThrough => self.write(kind, first.0, count.0, parts),
-            Kind::Flush => parts.send_to_all(self.geometry.members, request),
+            Kind::Flush => parts.send_to_all(request),
             // Only whole stripes are trimmed: the parity of any other would be wrong.
             Kind::Trim => {
                 let stripe = first.0.div_ceil(self.layout.stripe());

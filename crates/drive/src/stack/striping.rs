@@ -5,7 +5,6 @@ use ssdlab_units::ByteLength;
 use super::array_geometry::ArrayGeometry;
 use super::layered::{Layer, Parts};
 use super::runs::Runs;
-use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
 
 /// An array without redundancy.
@@ -29,7 +28,7 @@ impl Striped {
 }
 
 impl Layer for Striped {
-    fn capacity(&self, _: &[Box<dyn Model>]) -> ByteLength {
+    fn capacity(&self, _: ByteLength) -> ByteLength {
         self.geometry.sectors_per_member.length() * self.geometry.members as u64
     }
 
@@ -40,7 +39,7 @@ impl Layer for Striped {
     fn split(&mut self, request: &Request, parts: &mut Parts) {
         let Request { kind, first, count } = *request;
         if kind == Kind::Flush {
-            return parts.send_to_all(self.geometry.members, request);
+            return parts.send_to_all(request);
         }
         let chunk = self.geometry.chunk.0;
         let (mut next, end) = (first.0, first.0 + count.0);

@@ -9,7 +9,7 @@ use ssdlab_units::{GIB, MIB, Sector, SectorCount};
 use super::*;
 use crate::simulated::SimulatedDrive;
 use crate::simulated::answer_queue::AnswerQueue;
-use crate::simulated::responder::{Kind, LATEST, Request, Responder, Tag};
+use crate::simulated::responder::{Answer, Kind, LATEST, Request, Responder, Tag};
 use crate::simulated::scripted::Scripted;
 use crate::{Amount, Drive, ErrorKind, Mix, Pattern, Phase, PhaseResult, Region, Unobserved};
 
@@ -21,7 +21,7 @@ type Log = Arc<Mutex<Vec<LoggedRequest>>>;
 const SERVICE_TIME: u64 = 1_000;
 
 /// Returns members that log their requests.
-fn logging_members(count: usize) -> (Vec<Box<dyn Model>>, Log) {
+fn logging_members(count: usize) -> (Members, Log) {
     let log = Log::default();
     let logging_member = |number| -> Box<dyn Model> {
         let log = log.clone();
@@ -31,7 +31,7 @@ fn logging_members(count: usize) -> (Vec<Box<dyn Model>>, Log) {
             at + Nanoseconds::new(SERVICE_TIME)
         }))
     };
-    ((0..count).map(logging_member).collect(), log)
+    (Members::new((0..count).map(logging_member).collect()), log)
 }
 
 /// Sends one request, and waits for the answer.
@@ -204,6 +204,64 @@ fn a_mirror_writes_everywhere_and_reads_where_least_is_under_way() {
         mirror.submit_and_wait(at, read(8_000 + request * 8));
     }
     assert_eq!(readers(&log), [0; 4], "a stream stays where it is read ahead");
+}
+
+/// Sends requests of these kinds and places to `array`, 32 in flight; returns the answers in their order.
+fn answers_of(array: &mut Layered<Mirrored>, requests: &[(Kind, u64)]) -> Vec<Answer> {
+    let mut answers = Vec::new();
+    let mut now = array.latest_event();
+    for (&(kind, place), sent) in requests.iter().zip(0..) {
+        while sent - answers.len() >= 32 {
+            array.advance(LATEST, &mut answers);
+            now = array.latest_event();
+        }
+        let (first, count) = match kind {
+            Kind::Flush => (Sector(0), SectorCount(0)),
+            _ => (Sector(place * 8), SectorCount(8)),
+        };
+        array.submit(now, Tag(sent as u32), Request { kind, first, count });
+    }
+    while array.advance(LATEST, &mut answers) {}
+    answers
+}
+
+#[test]
+fn members_that_are_simulated_once_answer_as_members_of_their_own() {
+    // A drive that collects garbage from the first write on.
+    let mut profile = Profile::named("samsung-840-pro-512").unwrap();
+    profile.set("scale", "1/1024").unwrap();
+    let mut drive = model_of(&profile.configuration().unwrap()).unwrap();
+    let mut now = Instant::START;
+    let pieces = drive.capacity().whole(KIB * 4);
+    for write in 0..2 * pieces {
+        let first = Sector(write * 7_919 % pieces * 8);
+        let request = Request { kind: Kind::Write, first, count: SectorCount(8) };
+        now = drive.submit_and_wait(now, request);
+    }
+    let mirror = |members: Members| {
+        let geometry = ArrayGeometry::of(&members, None, true).unwrap();
+        Layered::new(Mirrored::new(geometry, ReadPolicy::FreeFirst), members)
+    };
+    let requests = || prop::collection::vec((0u8..20, 0..pieces), 0..400);
+    proptest!(ProptestConfig::with_cases(16), |(before in requests(), after in requests())| {
+        // Only the second half has reads, so that the first of them finds writes in flight.
+        let kind = |number, has_reads| match number {
+            0 => Kind::Flush,
+            1 | 2 => Kind::Trim,
+            3 | 4 => Kind::WriteThrough,
+            5..=12 if has_reads => Kind::Read,
+            _ => Kind::Write,
+        };
+        let before = before.iter().map(|&(number, place)| (kind(number, false), place));
+        let after = after.iter().map(|&(number, place)| (kind(number, true), place));
+        let requests: Vec<(Kind, u64)> = before.chain(after).collect();
+        let mut once = mirror(Members::copies_of(&*drive, 2));
+        let mut each = mirror(Members::new(vec![drive.clone(), drive.clone()]));
+        prop_assert_eq!(answers_of(&mut once, &requests), answers_of(&mut each, &requests));
+        prop_assert_eq!(once.counters(), each.counters());
+        prop_assert_eq!(once.attribution(), each.attribution());
+        prop_assert_eq!(once.unused_flash(), each.unused_flash());
+    });
 }
 
 #[test]

@@ -9,7 +9,6 @@ use ssdlab_units::{ByteLength, Instant};
 
 use super::UsbBridge;
 use super::layered::{Accepted, Layer, Parts};
-use crate::simulated::model::Model;
 use crate::simulated::responder::{Kind, Request};
 
 /// A drive behind a bridge.
@@ -43,8 +42,8 @@ impl Bridged {
 }
 
 impl Layer for Bridged {
-    fn capacity(&self, members: &[Box<dyn Model>]) -> ByteLength {
-        members[0].capacity()
+    fn capacity(&self, member: ByteLength) -> ByteLength {
+        member
     }
 
     fn passes_trim(&self) -> bool {
