@@ -47,7 +47,11 @@ fn settings_of(experiment: &dyn Experiment, files: &Path) -> Vec<(String, String
         ],
         "random-write" => vec![("time", "65s".to_owned()), ("sizes", "4K,64K".to_owned())],
         "blocksize" => vec![("time", "200ms".to_owned()), ("sizes", "4K,64K,1M".to_owned())],
-        "overprovision" => vec![("time", "5s".to_owned()), ("limit", "15s".to_owned())],
+        "overprovision" => vec![
+            ("time", "5s".to_owned()),
+            ("limit", "15s".to_owned()),
+            ("states", "full,trimmed,raid1_full,raid1_spare".to_owned()),
+        ],
         _ => Vec::new(),
     };
     if let Some(spec) = experiment.parameters().iter().find(|spec| spec.kind == Kind::File) {

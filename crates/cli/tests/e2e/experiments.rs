@@ -314,7 +314,7 @@ fn overprovision_leaves_out_states_that_a_drive_cannot_be_brought_into() {
     assert!(!behind_usb.contains(&"trimmed".to_owned()), "{behind_usb:?}");
     assert!(said.contains(&"no-trim".to_owned()), "{said:?}");
     let (ignored, said) = states(&format!("{SMALL},trim=off"), &[]);
-    assert_eq!(ignored, ["full", "raid1_full", "raid1_spare"]);
+    assert_eq!(ignored, ["full", "raid1_full", "raid1_spare", "raid1_spare_used"]);
     assert!(said.contains(&"no-trim".to_owned()), "{said:?}");
     let (discarded, said) = states(SMALL, &["--purge", "discard"]);
     assert_eq!(discarded, ["full", "trimmed"]);
@@ -325,10 +325,13 @@ fn overprovision_leaves_out_states_that_a_drive_cannot_be_brought_into() {
     let run = ["run", "overprovision", SMALL, "--quick", "--purge", "discard"];
     let done = place.run(&[&run[..], &["--set", "states=raid1_full"]].concat()).with_code(2);
     assert!(done.stderr.contains("cannot be brought into any of them"), "{}", done.stderr);
+    let unused = ["--set", "used=0", "--set", "states=raid1_spare_used"];
+    let done = place.run(&[&["run", "overprovision", SMALL][..], &unused].concat()).with_code(2);
+    assert!(done.stderr.contains("name raid1_spare"), "{}", done.stderr);
 }
 
 #[test]
-fn overprovision_measures_four_operations_in_four_states() {
+fn overprovision_measures_four_operations_in_five_states() {
     let place = Place::new();
     let arguments = [
         "run",
@@ -345,7 +348,7 @@ fn overprovision_measures_four_operations_in_four_states() {
     ];
     let report = place.run(&arguments).with_code(0).json();
     let states = table(&report, "states");
-    let names = ["full", "trimmed", "raid1_full", "raid1_spare"];
+    let names = ["full", "trimmed", "raid1_full", "raid1_spare", "raid1_spare_used"];
     let expected: Vec<&str> = names.iter().flat_map(|name| [*name; 4]).collect();
     assert_eq!(column(states, "state"), expected);
     assert_eq!(column(states, "operation")[..2], ["seq_read", "rand_read"]);
@@ -356,12 +359,13 @@ fn overprovision_measures_four_operations_in_four_states() {
     assert!((random_write("full", "spare_percent") - 20.0).abs() < 1.0);
     assert!((random_write("raid1_spare", "spare_percent") - 40.0).abs() < 0.1);
     assert!(random_write("trimmed", "iops") > random_write("full", "iops"));
-    assert!(random_write("raid1_spare", "iops") > random_write("raid1_full", "iops"));
+    assert!(random_write("raid1_spare_used", "iops") > random_write("raid1_full", "iops"));
+    assert!(random_write("raid1_spare", "iops") > random_write("raid1_spare_used", "iops"));
     let amplification = random_write("full", "write_amplification");
     assert!(amplification > random_write("trimmed", "write_amplification"), "{states}");
     let texts = report["findings"].to_string();
     assert!(texts.contains("State before each test") && texts.contains("sync=none"), "{texts}");
-    assert_eq!(report["series"].as_array().unwrap().len(), 4);
+    assert_eq!(report["series"].as_array().unwrap().len(), names.len());
     same_figures(&report, &place.run(&arguments).with_code(0).json());
 }
 
@@ -415,8 +419,11 @@ fn a_drive_is_called_new_only_where_it_was_measured_as_such() {
         caveats.contains("the drive began new and empty")
     };
     let short = ["time=4s", "limit=4s", "area=100GB"];
-    assert!(!is_called_new("overprovision", &short));
-    assert!(is_called_new("overprovision", &[&short[..], &["used=0"]].concat()));
+    let with = |set| [&short[..], &[set]].concat();
+    let used = with("states=full,trimmed,raid1_full,raid1_spare_used");
+    assert!(!is_called_new("overprovision", &used));
+    assert!(is_called_new("overprovision", &with("states=raid1_spare")));
+    assert!(is_called_new("overprovision", &with("used=0")));
     let filled = |times| ["area=all", times, "limit=10s", "round=1s"];
     assert!(!is_called_new("steady", &filled("fill=2")));
     assert!(is_called_new("steady", &filled("fill=1")));

@@ -1,10 +1,10 @@
 //! The experiment `overprovision`: effect of over-provisioning, TRIM and RAID 1 on steady-state speed.
 //!
-//! A drive has four states: full, without TRIM; the same after its free space was trimmed; two in RAID 1,
+//! A drive has five states: full, without TRIM; the same after its free space was trimmed; two in RAID 1,
 //! full; two in RAID 1 with 27.24 % of their flash spare, because the end was left without a partition after
-//! a secure erase. In each state, sequential and random reads and writes run on an area of 40 GB, in steady
-//! state only, random writes for at least 30 minutes. The protocol is that of an article on Habr (242199) on
-//! two Samsung 840 Pro of 512 GB.
+//! a secure erase; and these after random writes. In each state, sequential and random reads and writes run
+//! on an area of 40 GB, in steady state only, random writes for at least 30 minutes. The protocol is that of
+//! an article on Habr (242199) on two Samsung 840 Pro of 512 GB, without the last state.
 //!
 //! The state before a measurement matters as much as the spare: after a sequential fill the data of the area
 //! has blocks of its own, and soon the whole spare to itself; after random writes over the whole drive each
@@ -43,7 +43,7 @@ const PARAMETERS: [ParameterSpec; 8] = [
         kind: Kind::Factor,
         full: "1",
         quick: "1",
-        help: "number of random overwrites of the drive after the sequential fill",
+        help: "number of random overwrites after the sequential fill, except for raid1_spare",
     },
     ParameterSpec {
         name: "free",
@@ -57,7 +57,7 @@ const PARAMETERS: [ParameterSpec; 8] = [
         kind: Kind::Factor,
         full: "27.24",
         quick: "27.24",
-        help: "over-provisioning in the spare state, in percent of the flash",
+        help: "over-provisioning in the spare states, in percent of the flash",
     },
     ParameterSpec {
         name: "depth",
@@ -296,9 +296,12 @@ impl Protocol {
         measured: &mut Vec<Measured>,
     ) -> Result<(), LabError> {
         let physical = runner.drive.physical_capacity();
-        states[0].precondition(&self.sizes, physical, self.seed, runner, PRECONDITIONING_SHARE)?;
         let share = (1.0 - PRECONDITIONING_SHARE) / states.len() as f64;
+        let mut before = None;
         for &state in states {
+            let weight = PRECONDITIONING_SHARE;
+            state.precondition(before, &self.sizes, physical, self.seed, runner, weight)?;
+            before = Some(state);
             if state.is_pair() {
                 self.measure_pair(state, physical, runner, share, measured)?;
                 continue;
@@ -399,11 +402,14 @@ const PRECONDITIONING_SHARE: f64 = 0.4;
 
 /// Groups `states` by the preconditioning they share. If each operation runs on a copy of the drive,
 /// measuring a state does not change the drive, and the next state can begin from it: first full, then two
-/// copies in RAID 1, at last trimmed.
+/// copies in RAID 1, at last trimmed; of those with an unwritten end first the one that is not overwritten.
 fn histories(states: &[State], has_copies: bool) -> Vec<Vec<State>> {
     let mut ordered = states.to_vec();
     if has_copies {
-        ordered.sort_by_key(|state| (*state == State::Raid1Spare, *state == State::Trimmed));
+        ordered.sort_by_key(|state| {
+            let is_last = matches!(state, State::Trimmed | State::Raid1SpareUsed);
+            (state.has_unwritten_end(), is_last)
+        });
     }
     let can_continue = |before: &State, state: &State| has_copies && state.can_follow(*before);
     ordered.chunk_by(can_continue).map(<[State]>::to_vec).collect()
@@ -437,7 +443,7 @@ impl Experiment for OverProvision {
     fn check(&self, settings: &mut Settings) -> Result<(), LabError> {
         super::check_time(settings, "time")?;
         super::check_time(settings, "limit")?;
-        State::parse_list(settings.text("states"))?;
+        asked(settings)?;
         let wrong = |name, why: &str| {
             let value = settings.text(name).to_owned();
             Err(LabError::Range { name, value, why: why.to_owned() })
@@ -457,9 +463,8 @@ impl Experiment for OverProvision {
     fn plan(&self, settings: &Settings, drive: &Description) -> Result<Plan, LabError> {
         // The states with two drives require a simulated drive.
         let has_copies = drive.kind == DriveKind::Simulated;
-        let asked = State::parse_list(settings.text("states"))?;
         let states: Vec<State> =
-            asked.into_iter().filter(|state| has_copies || !state.is_pair()).collect();
+            asked(settings)?.into_iter().filter(|state| has_copies || !state.is_pair()).collect();
         if states.is_empty() {
             return Err(unreachable(settings));
         }
@@ -486,7 +491,7 @@ impl Experiment for OverProvision {
             (can_pair || !state.is_pair()) && (can_trim || *state != State::Trimmed)
         };
         let (states, left_out): (Vec<State>, Vec<State>) =
-            State::parse_list(settings.text("states"))?.into_iter().partition(can_reach);
+            asked(settings)?.into_iter().partition(can_reach);
         if states.is_empty() {
             return Err(unreachable(settings));
         }
@@ -519,6 +524,23 @@ impl Experiment for OverProvision {
         record.add_shortened_finding(settings);
         done.outcome
     }
+}
+
+/// Returns the states to measure. Without random overwrites no state is one of an overwritten pair.
+fn asked(settings: &Settings) -> Result<Vec<State>, LabError> {
+    let text = settings.text("states");
+    let mut states = State::parse_list(text)?;
+    if settings.factor("used") == 0.0 {
+        states.retain(|state| *state != State::Raid1SpareUsed);
+    }
+    if states.is_empty() {
+        return Err(LabError::Range {
+            name: "states",
+            value: text.to_owned(),
+            why: "with used=0 no drive is overwritten; name raid1_spare".to_owned(),
+        });
+    }
+    Ok(states)
 }
 
 /// Returns the error of states that this drive cannot be brought into.
@@ -592,9 +614,10 @@ mod tests {
 
     #[test]
     fn states_that_are_written_alike_are_written_once_where_a_drive_can_be_copied() {
-        use State::{Full, Raid1Full, Raid1Spare, Trimmed};
+        use State::{Full, Raid1Full, Raid1Spare, Raid1SpareUsed, Trimmed};
         let of_copies = histories(&State::ALL, true);
-        assert_eq!(of_copies, [vec![Full, Raid1Full, Trimmed], vec![Raid1Spare]]);
+        let with_spare = vec![Raid1Spare, Raid1SpareUsed];
+        assert_eq!(of_copies, [vec![Full, Raid1Full, Trimmed], with_spare]);
         assert_eq!(histories(&State::ALL[..2], false), [[Full], [Trimmed]]);
     }
 }

@@ -56,11 +56,14 @@ fn figures_of(measured: &[Measured], state: State, operation: Operation) -> Opti
     of(measured, state, operation)?.figures.as_ref()
 }
 
-/// Adds a finding about random writes with the least and with the most over-provisioning.
+/// Adds a finding about random writes with the least and with the most over-provisioning. A pair that was only
+/// filled in order does not count if the same pair was measured after random writes, like the other states.
 fn spare(measured: &[Measured], record: &mut Record) {
+    let has_used = of(measured, State::Raid1SpareUsed, Operation::RandWrite).is_some();
     let writes: Vec<(&Measured, &Figures)> = measured
         .iter()
         .filter(|one| one.operation == Operation::RandWrite)
+        .filter(|one| one.state.is_overwritten() || !has_used)
         .filter_map(|one| Some((one, one.figures.as_ref()?)))
         .collect();
     if writes.len() < 2 {
@@ -119,7 +122,8 @@ fn spare(measured: &[Measured], record: &mut Record) {
 
 fn deviation(measured: &[Measured], record: &mut Record) {
     let full = figures_of(measured, State::Raid1Full, Operation::RandWrite);
-    let spare = figures_of(measured, State::Raid1Spare, Operation::RandWrite);
+    let spare = figures_of(measured, State::Raid1SpareUsed, Operation::RandWrite)
+        .or_else(|| figures_of(measured, State::Raid1Spare, Operation::RandWrite));
     let Some((full, spare)) = full.zip(spare) else { return };
     let (before, after) = (full.latency_deviation_us, spare.latency_deviation_us);
     let verb = if after < before { "falls" } else { "does not fall" };
@@ -219,19 +223,27 @@ mod tests {
     use super::super::Unsteady;
     use super::*;
 
+    /// Returns steady random writes with these IOPS; without figures if these are 0.
+    fn writes(state: State, iops: f64) -> Measured {
+        Measured {
+            state,
+            operation: Operation::RandWrite,
+            spare: None,
+            figures: (iops > 0.0).then(|| Figures { iops, ..Figures::default() }),
+            unsteady: None,
+            lows: None,
+            curve: Vec::new(),
+        }
+    }
+
     /// Returns codes and levels of the findings about random writes with these IOPS.
     fn found(left_out: &[State], measured: &[(State, f64, bool)]) -> Vec<(String, Level)> {
         let measured: Vec<Measured> = measured
             .iter()
             .map(|&(state, iops, is_steady)| Measured {
-                state,
-                operation: Operation::RandWrite,
-                spare: None,
-                figures: (iops > 0.0).then(|| Figures { iops, ..Figures::default() }),
                 unsteady: (!is_steady)
                     .then(|| Unsteady { is_level: false, words: "it drifted".to_owned() }),
-                lows: None,
-                curve: Vec::new(),
+                ..writes(state, iops)
             })
             .collect();
         let sizes = Sizes::of(GIB, MIB * 64);
@@ -252,6 +264,24 @@ mod tests {
         assert_eq!(codes(&left_out), ["no-pairs", "no-trim"]);
         assert_eq!(codes(&[State::Trimmed]), ["no-trim"]);
         assert_eq!(codes(&[State::Raid1Spare]), ["no-pairs"]);
+    }
+
+    #[test]
+    fn a_pair_that_was_only_filled_is_not_set_against_overwritten_ones() {
+        let words = |states: &[State]| {
+            let measured: Vec<Measured> = states
+                .iter()
+                .zip([100.0, 900.0, 300.0])
+                .map(|(&it, iops)| writes(it, iops))
+                .collect();
+            let mut record = Record::default();
+            conclude(&Sizes::of(GIB, MIB * 64), &[], &measured, true, &mut record);
+            record.findings.remove(0).text
+        };
+        let with_used = words(&[State::Raid1Full, State::Raid1Spare, State::Raid1SpareUsed]);
+        assert!(with_used.contains("by a factor of 3.00 "), "{with_used}");
+        let without = words(&[State::Raid1Full, State::Raid1Spare]);
+        assert!(without.contains("by a factor of 9.00 "), "{without}");
     }
 
     #[test]

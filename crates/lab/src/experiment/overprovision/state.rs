@@ -24,14 +24,16 @@ pub(super) enum State {
     Trimmed,
     /// Two drives in RAID 1, full, without TRIM.
     Raid1Full,
-    /// Two drives in RAID 1, the end never written.
+    /// Two drives in RAID 1, written once in order after a purge, except for the end.
     Raid1Spare,
+    /// Two drives in RAID 1 as in [`State::Raid1Spare`], then overwritten at random.
+    Raid1SpareUsed,
 }
 
 impl State {
-    /// All states, in the order of the article.
-    pub(super) const ALL: [State; 4] =
-        [State::Full, State::Trimmed, State::Raid1Full, State::Raid1Spare];
+    /// All states, in the order of the article, which has all but the last.
+    pub(super) const ALL: [State; 5] =
+        [State::Full, State::Trimmed, State::Raid1Full, State::Raid1Spare, State::Raid1SpareUsed];
 
     /// Returns the name in tables.
     pub(super) fn name(self) -> &'static str {
@@ -40,6 +42,7 @@ impl State {
             State::Trimmed => "trimmed",
             State::Raid1Full => "raid1_full",
             State::Raid1Spare => "raid1_spare",
+            State::Raid1SpareUsed => "raid1_spare_used",
         }
     }
 
@@ -65,12 +68,22 @@ impl State {
 
     /// Returns true for a state of two drives.
     pub(super) fn is_pair(self) -> bool {
-        matches!(self, State::Raid1Full | State::Raid1Spare)
+        self == State::Raid1Full || self.has_unwritten_end()
+    }
+
+    /// Returns true for a state in which the end of the drive was never written.
+    pub(super) fn has_unwritten_end(self) -> bool {
+        matches!(self, State::Raid1Spare | State::Raid1SpareUsed)
+    }
+
+    /// Returns true for a state of a drive that was overwritten at random.
+    pub(super) fn is_overwritten(self) -> bool {
+        self != State::Raid1Spare
     }
 
     /// Returns a description of the preconditioning, to follow the name.
     pub(super) fn words(self, sizes: &Sizes, spare: Option<f64>) -> String {
-        let used = if sizes.used > ByteLength::ZERO {
+        let used = if self.is_overwritten() && sizes.used > ByteLength::ZERO {
             "filled sequentially, then written at random all over"
         } else {
             "filled sequentially"
@@ -86,23 +99,30 @@ impl State {
                 "two copies of one drive that was made new, {used}, in RAID 1 without initial \
                  synchronisation (sync=none), nothing trimmed{share}"
             ),
-            State::Raid1Spare => format!(
+            State::Raid1Spare | State::Raid1SpareUsed => format!(
                 "two copies of one drive that was made new and whose first part was {used}, so that \
                  the rest is spare, in RAID 1 without initial synchronisation (sync=none){share}"
             ),
         }
     }
 
-    /// Returns true if a drive in the state `before` can be brought into this state without being written
+    /// Returns true if a drive in the state `before` can be brought into this state without being filled
     /// again.
     pub(super) fn can_follow(self, before: State) -> bool {
-        let is_full = |state| matches!(state, State::Full | State::Raid1Full);
-        is_full(before) && self != State::Raid1Spare
+        match self {
+            State::Full | State::Trimmed | State::Raid1Full => {
+                matches!(before, State::Full | State::Raid1Full)
+            }
+            State::Raid1Spare => false,
+            State::Raid1SpareUsed => before == State::Raid1Spare,
+        }
     }
 
-    /// Writes a new drive as this state needs it. `weight` is that of all the writes.
+    /// Writes a drive as this state needs it: a new one, or one in the state `before`, which this state can
+    /// follow. `weight` is that of all the writes of a new drive.
     pub(super) fn precondition(
         self,
+        before: Option<State>,
         sizes: &Sizes,
         physical: Option<ByteLength>,
         seed: u64,
@@ -110,13 +130,17 @@ impl State {
         weight: f64,
     ) -> Result<(), LabError> {
         let written = Region::first(sizes.written(self, physical));
-        let amount = FILL_REQUEST * written.length.whole(FILL_REQUEST);
-        runner.precondition(&fill(written, amount, seed), weight / 2.0)?;
-        let share = written.length.bytes() as f64 / sizes.capacity.bytes() as f64;
-        let used = RANDOM_FILL_REQUEST
-            * ((sizes.used.bytes() as f64 * share) as u64 / RANDOM_FILL_REQUEST.bytes());
-        if used > ByteLength::ZERO {
-            runner.precondition(&random_fill(written, used, seed), weight / 2.0)?;
+        if before.is_none() {
+            let amount = FILL_REQUEST * written.length.whole(FILL_REQUEST);
+            runner.precondition(&fill(written, amount, seed), weight / 2.0)?;
+        }
+        if self.is_overwritten() && before.is_none_or(|before| !before.is_overwritten()) {
+            let share = written.length.bytes() as f64 / sizes.capacity.bytes() as f64;
+            let used = RANDOM_FILL_REQUEST
+                * ((sizes.used.bytes() as f64 * share) as u64 / RANDOM_FILL_REQUEST.bytes());
+            if used > ByteLength::ZERO {
+                runner.precondition(&random_fill(written, used, seed), weight / 2.0)?;
+            }
         }
         Ok(())
     }
@@ -204,7 +228,7 @@ impl Sizes {
     /// Returns the bytes of each drive that are ever written in a state.
     fn written(&self, state: State, physical: Option<ByteLength>) -> ByteLength {
         match (state, physical) {
-            (State::Raid1Spare, Some(physical)) => {
+            (State::Raid1Spare | State::Raid1SpareUsed, Some(physical)) => {
                 let kept = whole_mib(physical.bytes() as f64 * (1.0 - self.spare));
                 kept.min(self.capacity).max(self.area)
             }
@@ -217,7 +241,7 @@ impl Sizes {
         let written = self.written(state, physical);
         match state {
             State::Trimmed => ByteLength::new(written.bytes() - self.free().bytes()),
-            State::Full | State::Raid1Full | State::Raid1Spare => written,
+            State::Full | State::Raid1Full | State::Raid1Spare | State::Raid1SpareUsed => written,
         }
     }
 
