@@ -229,6 +229,7 @@ fn open(
 }
 
 /// Delivers the report to the store, to stdout and to the page. An error with one of them does not affect the others.
+/// A request that turned out to be wrong before anything was sent to the drive leaves no report.
 fn deliver(
     request: &RunRequest,
     outcome: Outcome,
@@ -238,6 +239,15 @@ fn deliver(
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let Outcome { report, error } = outcome;
+    let error = match error {
+        Some(error) if error.kind() == ErrorKind::Usage && report.cost.requests == 0 => {
+            if let Some(publisher) = publisher {
+                publisher.end(None);
+            }
+            return Err(error.into());
+        }
+        error => error,
+    };
     let kept = request.store.as_deref().and_then(|path| {
         let id = run_store::save(path, &report, terminal)?;
         Some((id, run_store::earlier_run(path, id, &report)))

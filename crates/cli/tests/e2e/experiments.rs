@@ -325,6 +325,7 @@ fn overprovision_leaves_out_states_that_a_drive_cannot_be_brought_into() {
     let run = ["run", "overprovision", SMALL, "--quick", "--purge", "discard"];
     let done = place.run(&[&run[..], &["--set", "states=raid1_full"]].concat()).with_code(2);
     assert!(done.stderr.contains("cannot be brought into any of them"), "{}", done.stderr);
+    assert_eq!(done.stdout, "", "nothing was measured");
     let unused = ["--set", "used=0", "--set", "states=raid1_spare_used"];
     let done = place.run(&[&["run", "overprovision", SMALL][..], &unused].concat()).with_code(2);
     assert!(done.stderr.contains("name raid1_spare"), "{}", done.stderr);
