@@ -1,5 +1,5 @@
-//! The drives below a layer. Drives that are equal are simulated once, until a request goes to one of them
-//! alone: so a mirror costs as much as one drive while it is only written.
+//! The drives below a layer. Copies of one drive are simulated once, until a request goes to one of them
+//! alone: so a mirror of copies costs as much as one drive while it is only written.
 
 use ssdlab_units::Instant;
 
