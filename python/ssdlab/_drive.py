@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -464,9 +465,14 @@ class Drive:
         """Stores the drive without power for so long, such as ``"1y"``: its data ages."""
         self._handle.store_away(time)
 
+    def purge(self, how: str = "factory") -> None:
+        """Purges it: ``"factory"`` (another drive, in no time), ``"discard"``, ``"format"``, ``"secure-erase"``."""
+        self._handle.purge(how)
+
     def make_new(self, how: str = "factory") -> None:
-        """Makes it as new: ``"factory"`` (another one, in no time), ``"discard"``, ``"format"``, ``"secure-erase"``."""
-        self._handle.make_new(how)
+        """Does what `purge` does; the old name."""
+        warnings.warn("Drive.make_new is called purge now", DeprecationWarning, stacklevel=2)
+        self.purge(how)
 
     def save(self, path: str | os.PathLike[str], *, replace: bool = False) -> str:
         """Shuts the drive down and saves it in a file.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Union
 
@@ -67,10 +68,11 @@ def run(
     settings: Mapping[str, Value] | None = None,
     file: str | os.PathLike[str] | None = None,
     seed: int = 1,
-    make_new: bool = True,
+    purge: bool = True,
     allow_buffered: bool = False,
     create_file: bool = False,
     progress: Progress | None = None,
+    make_new: bool | None = None,
 ) -> Report:
     """Puts a drive through a published protocol.
 
@@ -93,8 +95,8 @@ def run(
         The file that the experiment is about, for ``job`` and ``replay``.
     seed : int
         Seed of every random choice.
-    make_new : bool
-        Of a `Drive`: True if a protocol that asks for a new drive gets one, so that what the drive went
+    purge : bool
+        Of a `Drive`: True if it is purged where the protocol asks for a new drive, so that what it went
         through plays no part; False to take it as it is.
     allow_buffered : bool
         Of a real drive: go on where the file system has no direct I/O.
@@ -103,6 +105,8 @@ def run(
     progress : callable, optional
         Is called with the step's name and the share that is done, from 0 to 1, a few times a second. What it
         raises ends the run.
+    make_new : bool, optional
+        The old name of `purge`.
 
     Returns
     -------
@@ -119,6 +123,9 @@ def run(
     Interrupted
         On Ctrl-C; its ``result`` is the report of what was measured until then.
     """
+    if make_new is not None:
+        warnings.warn("the argument make_new is called purge now", DeprecationWarning, stacklevel=2)
+        purge = make_new
     given = dict(settings or {})
     if file is not None:
         known = experiments().get(experiment)
@@ -129,7 +136,7 @@ def run(
     pairs = read_settings(experiment, given)
     try:
         if isinstance(target, Drive):
-            return Report(target._handle.run(experiment, pairs, quick, seed, make_new, progress))
+            return Report(target._handle.run(experiment, pairs, quick, seed, purge, progress))
         text = target_text(target)
         return Report(
             _ssdlab.run(experiment, text, pairs, quick, seed, allow_buffered, create_file, progress)

@@ -126,11 +126,21 @@ def test_a_drive_is_saved_and_goes_on(tmp_path, cli):
 
 def test_an_experiment_may_take_a_drive_as_it_is(steady):
     drive = steady.copy()
-    report = ssdlab.run("fragmentation", drive, quick=True, make_new=False)
-    made_new = ssdlab.run("fragmentation", steady.copy(), quick=True)
+    report = ssdlab.run("fragmentation", drive, quick=True, purge=False)
+    purged = ssdlab.run("fragmentation", steady.copy(), quick=True)
     assert "taken as it is" in str(report.target["facts"])
-    assert "taken as it is" not in str(made_new.target["facts"])
+    assert "taken as it is" not in str(purged.target["facts"])
     assert "an experiment" in drive.history
+
+
+def test_the_old_name_of_a_purge_is_understood(steady):
+    drive = steady.copy()
+    with pytest.warns(DeprecationWarning, match="purge"):
+        report = ssdlab.run("fragmentation", drive, quick=True, make_new=False)
+    assert "taken as it is" in str(report.target["facts"])
+    with pytest.warns(DeprecationWarning, match="purge"):
+        drive.make_new()
+    assert drive.counters["host_writes"] == 0
 
 
 def test_trim_flush_rest_and_new(steady):
@@ -140,7 +150,7 @@ def test_trim_flush_rest_and_new(steady):
     before = drive.seconds
     drive.rest("1h")
     assert drive.seconds == pytest.approx(before + 3600)
-    drive.make_new()
+    drive.purge()
     assert drive.counters["host_writes"] == 0
     with pytest.raises(ssdlab.UsageError, match="does not age"):
         drive.store("1y")
@@ -174,7 +184,7 @@ def test_stacks_are_drives():
         (lambda it: it.write("4K", arrivals="often"), "arrivals"),
         (lambda it: it.rest("soon"), "duration"),
         (lambda it: it.trim("1T"), "past the end of the drive"),
-        (lambda it: it.make_new("gently"), "factory"),
+        (lambda it: it.purge("gently"), "factory"),
         (lambda it: it.precondition("old"), "steady"),
         (lambda it: it.precondition("random", hot="80%:20%"), "only the state steady"),
         (lambda it: it.precondition("steady", hot="80:20"), "hot"),

@@ -368,7 +368,7 @@ impl SimulatedDrive {
             (how, None) => format!("{} where the protocol asks for a new drive", how.words()),
             (how, Some(took)) => format!("{}, which took {took}", how.words()),
         };
-        Some(("made new".to_owned(), words))
+        Some(("purged".to_owned(), words))
     }
 
     /// Stores the drive for `duration` without power, after the data in its RAM was written to flash: the

@@ -310,8 +310,8 @@ impl Drive {
         })
     }
 
-    /// Makes it as new.
-    fn make_new(&self, py: Python<'_>, how: &str) -> PyResult<()> {
+    /// Purges it.
+    fn purge(&self, py: Python<'_>, how: &str) -> PyResult<()> {
         self.carry_out(py, None, |held, _| {
             let way = match how {
                 "factory" => PurgeMethod::Factory,
@@ -327,7 +327,7 @@ impl Drive {
             };
             held.drive.set_purge_method(way)?;
             held.drive.purge()?;
-            held.note(&format!("made new ({how})"));
+            held.note(&format!("purged ({how})"));
             Ok(())
         })
     }
@@ -347,7 +347,7 @@ impl Drive {
         })
     }
 
-    /// Runs an experiment on it, as it is or made new in its way.
+    /// Runs an experiment on it, as it is, or purged first.
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -356,14 +356,14 @@ impl Drive {
         set: Set,
         is_quick: bool,
         seed: u64,
-        make_new: bool,
+        purge: bool,
         callback: Option<Py<PyAny>>,
     ) -> PyResult<Report> {
         let mut watch = Watch::new(callback);
         let outcome = py.detach(|| -> Result<Outcome, Failure> {
             let experiment = experiment::named(experiment)?;
             let held = &mut *self.lock()?;
-            let way = if make_new { PurgeMethod::Factory } else { PurgeMethod::Nothing };
+            let way = if purge { PurgeMethod::Factory } else { PurgeMethod::Nothing };
             held.drive.set_purge_method(way)?;
             held.note(&format!("an experiment ({})", experiment.name()));
             run_on(experiment, &set, is_quick, seed, &mut held.drive, &mut watch)

@@ -91,7 +91,7 @@ fn a_simulated_drive_is_made_new_as_it_is_told() {
     let used = |how: &[&str]| {
         let report = run("sim:./used.ssd", how).with_code(0).json();
         let facts = report["target"]["facts"].as_array().unwrap();
-        let fact = facts.iter().find(|fact| fact["name"] == "made new");
+        let fact = facts.iter().find(|fact| fact["name"] == "purged");
         let fact = fact.map_or("", |fact| fact["value"].as_str().unwrap()).to_owned();
         (fact, report)
     };

@@ -3,7 +3,7 @@
 use crate::support::Place;
 
 /// Calls that people make, each refused with what would have been right.
-const CALLS: [&str; 30] = [
+const CALLS: [&str; 31] = [
     "run fragmentaton",
     "run Steady",
     "run sim:toshiba-xg5",
@@ -33,6 +33,7 @@ const CALLS: [&str; 30] = [
     "attach disk.ssd --mount note",
     "profile new X --capacity 960GB --sequential-read 3000 --sequential-write 1000 --random-read 300000 \
      --read-latency 1s",
+    "layers /dev/null",
     "list experiments latncy",
     "show",
 ];

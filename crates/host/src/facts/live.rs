@@ -58,7 +58,11 @@ impl Facts for Live {
 
     fn device_number(&self, path: &str) -> Result<DeviceNumber, Absent> {
         let found = fs::metadata(path).map_err(|error| Absent::of(&error))?;
-        match found.file_type().is_block_device() {
+        let kind = found.file_type();
+        if kind.is_char_device() {
+            return Err(Absent::Failed("a character device, not a block device".to_owned()));
+        }
+        match kind.is_block_device() {
             true => Ok(DeviceNumber::from_raw(found.rdev())),
             false => Err(Absent::Missing),
         }
@@ -98,6 +102,8 @@ mod tests {
     fn what_is_missing_is_told_from_what_cannot_be_read() {
         assert_eq!(Live.read("/no/such/file"), Err(Absent::Missing));
         assert!(matches!(Live.read("/dev/null"), Err(Absent::Failed(_))));
+        assert!(matches!(Live.device_number("/dev/null"), Err(Absent::Failed(_))));
+        assert_eq!(Live.device_number("/proc/version"), Err(Absent::Missing));
         assert_eq!(Live.run("ssdlab-no-such-program", &[]), Err(Absent::Missing));
         assert_eq!(Live.resolve("/proc/../proc/./version").unwrap(), "/proc/version");
         assert!(Live.machine().system.starts_with("Linux "));

@@ -21,6 +21,10 @@ pub(super) fn stack_of(facts: &dyn Facts, target: &str) -> Result<Stack, HostErr
     if let Some(directory) = device(facts, target) {
         return Ok(stack(on_device(facts, &directory)));
     }
+    // The layers below the device's directory say nothing about the device.
+    if let Err(why @ Absent::Failed(_)) = facts.device_number(target) {
+        return Err(HostError::Target(unresolved_text(target, &why)));
+    }
     let path = match facts.resolve(target) {
         Ok(path) => path,
         // The path was not asked for when the machine was captured.
@@ -41,7 +45,10 @@ fn unresolved_text(target: &str, why: &Absent) -> String {
              nothing for the whole machine"
         ),
         Absent::Denied => format!("'{target}' may only be examined by root"),
-        Absent::Failed(why) => format!("'{target}' cannot be examined ({why})"),
+        Absent::Failed(why) => format!(
+            "'{target}' cannot be examined ({why}): name a directory, a file, or a device such as \
+             /dev/sda"
+        ),
         Absent::NotCaptured => format!("'{target}' was not captured"),
     }
 }

@@ -71,7 +71,7 @@ fn push_step(text: &mut String, number: usize, step: &Step) {
         Step::Trim(region) => {
             let _ = writeln!(text, "trim {} {}", region.offset.bytes(), region.length.bytes());
         }
-        Step::Purge => text.push_str("make_new\n"),
+        Step::Purge => text.push_str("purge\n"),
     }
 }
 
@@ -116,7 +116,7 @@ trap cleanup EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
-make_new() { rm -f "$target"; }
+purge() { rm -f "$target"; }
 "#;
 
 const PUNCH_HOLE: &str = r#"
@@ -180,7 +180,7 @@ printf 'ALL DATA on %s (%s bytes) will be lost. Type its name to go on: ' "$targ
 read -r answer || answer=
 [ "$answer" = "$target" ] || refuse "not confirmed; nothing was written"
 
-make_new() { trim 0 "$size"; }
+purge() { trim 0 "$size"; }
 
 trim() {
     case $system in

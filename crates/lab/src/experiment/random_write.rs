@@ -29,7 +29,7 @@ const PARAMETERS: [ParameterSpec; 4] = [
         kind: Kind::Lengths,
         full: "4K,16K,64K,256K",
         quick: "4K,16K,64K,256K",
-        help: "request sizes, each on a drive made new",
+        help: "request sizes, each on a purged drive",
     },
     ParameterSpec {
         name: "time",

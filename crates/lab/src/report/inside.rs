@@ -129,7 +129,7 @@ pub struct ReportHealth {
     pub host_write_commands: u64,
     /// Minutes in which at least one request was with the drive.
     pub controller_busy_time: u64,
-    /// Hours of the drive's time since it was made, made new or opened.
+    /// Hours of the drive's time since it was made, purged or opened.
     pub power_on_hours: u64,
     /// Times that power was lost without warning.
     pub unsafe_shutdowns: u64,

@@ -90,17 +90,17 @@ impl State {
         };
         let share = spare.map_or(String::new(), |spare| format!(" ({:.2} % spare)", spare * 100.0));
         match self {
-            State::Full => format!("one drive, made new, {used}, nothing trimmed{share}"),
+            State::Full => format!("one drive, purged, {used}, nothing trimmed{share}"),
             State::Trimmed => format!(
-                "one drive, made new, {used}, then its last {} % trimmed{share}",
+                "one drive, purged, {used}, then its last {} % trimmed{share}",
                 sizes.free_percent
             ),
             State::Raid1Full => format!(
-                "two copies of one drive that was made new, {used}, in RAID 1 without initial \
+                "two copies of one drive that was purged, {used}, in RAID 1 without initial \
                  synchronisation (sync=none), nothing trimmed{share}"
             ),
             State::Raid1Spare | State::Raid1SpareUsed => format!(
-                "two copies of one drive that was made new and whose first part was {used}, so that \
+                "two copies of one drive that was purged and whose first part was {used}, so that \
                  the rest is spare, in RAID 1 without initial synchronisation (sync=none){share}"
             ),
         }
