@@ -64,6 +64,11 @@ impl Effect {
     /// The mean at `from` is uncertain as well. So the residual of each run is taken from the line through zero and
     /// both means, as for a ratio of means (Cochran, Sampling Techniques, chapter 6).
     pub(crate) fn change(&self, from: usize, to: usize) -> Option<Estimate> {
+        self.chosen_change(from, to, 1)
+    }
+
+    /// Returns that change with the wider interval of one that was chosen from `choices` changes.
+    pub(crate) fn chosen_change(&self, from: usize, to: usize, choices: usize) -> Option<Estimate> {
         let base = self.mean(from).mean;
         if base == 0.0 {
             return None;
@@ -71,7 +76,8 @@ impl Effect {
         let rise = self.mean(to).mean / base - 1.0;
         let pairs = self.by_seed[from].iter().zip(&self.by_seed[to]);
         let differences: Vec<f64> = pairs.map(|(a, b)| b - a - rise * (a - base)).collect();
-        Some(Estimate::of(&differences).expect("there is a seed").percent_of(base))
+        let change = Estimate::chosen_of(&differences, choices).expect("there is a seed");
+        Some(change.percent_of(base))
     }
 
     /// Returns the level from which on no further level changes the mean by 2 % or more, judged by the far ends of the

@@ -22,6 +22,12 @@ impl Estimate {
     /// Returns the mean of `values` with its interval by Student's t, which assumes a normal distribution; `None` if
     /// there are no values.
     pub fn of(values: &[f64]) -> Option<Estimate> {
+        Estimate::chosen_of(values, 1)
+    }
+
+    /// Returns the mean of `values`, which was chosen from `choices` means, with an interval that is wide enough that
+    /// all of those means lie in theirs with the confidence of one (Bonferroni); `None` if there are no values.
+    pub(crate) fn chosen_of(values: &[f64], choices: usize) -> Option<Estimate> {
         if values.is_empty() {
             return None;
         }
@@ -34,8 +40,9 @@ impl Estimate {
             let error = (squares / (count - 1.0) / count).sqrt();
             let student =
                 StudentsT::new(0.0, 1.0, count - 1.0).expect("there is a degree of freedom");
+            let beyond = (1.0 - CONFIDENCE) / choices.max(1) as f64;
             let half =
-                if error > 0.0 { student.inverse_cdf(0.5 + CONFIDENCE / 2.0) * error } else { 0.0 };
+                if error > 0.0 { student.inverse_cdf(1.0 - beyond / 2.0) * error } else { 0.0 };
             (mean - half, mean + half)
         });
         Some(Estimate { mean, interval, runs: values.len() as u32 })
