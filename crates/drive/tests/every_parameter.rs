@@ -140,6 +140,7 @@ const TABLE: &[(&str, Changes, &str)] = &[
     ("collection.high_water", BURSTY, "8"),
     ("collection.ratio", RATIO, "4"),
     ("collection.read_overhead", PLAIN, "300us"),
+    ("collection.copy_occupancy", PLAIN, "300us"),
     ("collection.word_line_reads", PLAIN, "on"),
     ("wear.pe_cycles", PLAIN, "900"),
     ("wear.levelling", STATIC, "off"),

@@ -65,6 +65,8 @@ pub struct Mechanisms {
     pub page_register: bool,
     /// Time that a read for copies occupies its die beyond sensing.
     pub copy_overhead: Nanoseconds,
+    /// Controller time of each page that is copied while the host writes.
+    pub copy_occupancy: Nanoseconds,
     /// True if a read for copies senses all valid pages of a word line in one go, before the die reads for the host.
     pub copies_word_lines: bool,
     /// Thermal throttling; `None` if the drive never throttles.

@@ -251,6 +251,8 @@ pub(crate) struct CollectionSection {
     #[serde(default)]
     pub(crate) read_overhead: Sourced<Span>,
     #[serde(default)]
+    pub(crate) copy_occupancy: Sourced<Span>,
+    #[serde(default)]
     pub(crate) word_line_reads: Sourced<bool>,
 }
 

@@ -88,9 +88,11 @@ impl Controller {
         tag
     }
 
-    /// Keeps the controller busy for `extra_busy` with the command that it fetched last.
-    pub(crate) fn extend_busy(&mut self, extra_busy: Nanoseconds) {
-        self.free_at += extra_busy;
+    /// Keeps the controller busy for `extra_busy`, from the moment at which it was done with the command that it acts
+    /// on at `now`, or would have been done with one.
+    pub(crate) fn extend_busy(&mut self, now: Instant, extra_busy: Nanoseconds) {
+        let acted_on = Instant::START + now.since(Instant::START).saturating_sub(self.latency);
+        self.free_at = self.free_at.later(acted_on) + extra_busy;
         self.update_due();
     }
 
@@ -116,7 +118,7 @@ mod tests {
             for (tag, &(at, extra_busy)) in commands.iter().enumerate() {
                 controller.submit(Instant::from_nanos(at), tag as u32, extra_busy);
             }
-            controller.extend_busy(Nanoseconds::new(held.into()));
+            controller.extend_busy(Instant::START, Nanoseconds::new(held.into()));
             let mut sorted: Vec<(u64, u32, u32)> = (0..).zip(&commands).map(|(tag, it)| (it.0, tag, it.1)).collect();
             sorted.sort();
             let mut free = u64::from(held);

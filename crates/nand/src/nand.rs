@@ -145,9 +145,9 @@ impl Nand {
         self.dies.set_buffer_full(is_buffer_full);
     }
 
-    /// Keeps the controller busy for `extra_busy` with the command that it acts on now.
+    /// Keeps the controller busy for `extra_busy` with the command that it acts on now, or with work of its own.
     pub fn hold_controller(&mut self, extra_busy: Nanoseconds) {
-        self.controller.extend_busy(extra_busy);
+        self.controller.extend_busy(self.now, extra_busy);
     }
 
     /// Transfers a write's data over the link, from now on, and returns the moment at which the data is in

@@ -83,6 +83,8 @@ pub(super) struct Collector {
     pub(super) high_water: u32,
     /// Time for which a read for copies occupies its die beyond sensing.
     pub(super) read_overhead: Nanoseconds,
+    /// Controller time of each page that is copied while the host writes.
+    copy_occupancy: Nanoseconds,
     /// True if one read for copies senses all valid data of a word line.
     pub(super) reads_word_lines: bool,
     /// Number of free blocks kept for collection itself.
@@ -127,6 +129,7 @@ impl Collector {
             },
             high_water: idle_high_water.max(low_water) * groups,
             read_overhead: mechanisms.copy_overhead,
+            copy_occupancy: mechanisms.copy_occupancy,
             reads_word_lines: mechanisms.copies_word_lines,
             reserve: groups * CollectionParameters::blocks_for_copies(geometry, mechanisms),
             is_greedy: mechanisms.victims == VictimPolicy::Greedy && mechanisms.seeks_gain(),
@@ -280,6 +283,12 @@ impl Collector {
         self.copies = Copies::default();
     }
 
+    /// Returns the controller time of `pages` pages that were copied while the host writes.
+    #[inline(always)]
+    pub(super) fn controller_time(&self, pages: u64) -> Nanoseconds {
+        self.copy_occupancy * pages
+    }
+
     /// Forgets the copies owed and the open blocks. Nothing may be in flight.
     pub(super) fn reset(&mut self, geometry: &Geometry) {
         assert!(!self.has_work(), "nothing is under way");
@@ -296,6 +305,7 @@ impl Collector {
             pace: _,
             high_water: _,
             read_overhead: _,
+            copy_occupancy: _,
             reads_word_lines: _,
             reserve: _,
             is_greedy: _,

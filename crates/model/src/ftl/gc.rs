@@ -16,7 +16,7 @@ use crate::bad_blocks::Failure;
 use crate::block_table::BlockState;
 use crate::mapping::Mapping;
 use crate::media::Media;
-use crate::units::{BlockIndex, DieIndex};
+use crate::units::{BlockIndex, DieIndex, Nanoseconds};
 
 /// Pace of collection, in quarters of the copies that a unit of the host costs; at this pace collection keeps
 /// up. Each block below the low water adds one quarter, `CATCH_UP_MOST` at most, which is four times the
@@ -52,11 +52,24 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
                 // Merges of log blocks free blocks instead.
                 return;
             }
+            let copied = self.counters.flash_page_reads_collection;
             match pace {
                 Pace::Victim => self.keep_pace(context, units, 0, begins_below),
                 Pace::Ratio { copies, .. } => self.keep_pace(context, units, copies, begins_below),
                 Pace::Burst { until } => self.collect_burst(context, until),
             }
+            self.hold_controller_for_copies(context.nand, copied);
+        }
+    }
+
+    /// Keeps the controller busy with the pages that were copied since the counter of them stood at `before`. A drive
+    /// at rest has the time to copy, so copies occupy the controller only while the host writes.
+    #[inline(always)]
+    fn hold_controller_for_copies(&mut self, nand: &mut Nand, before: u64) {
+        let pages = self.counters.flash_page_reads_collection - before;
+        let longer = self.collector.controller_time(pages);
+        if longer > Nanoseconds::ZERO {
+            nand.hold_controller(longer);
         }
     }
 
@@ -363,9 +376,11 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
 
     pub(super) fn ensure_free_blocks(&mut self, context: &mut Context<'_>, kept: u32) {
         if self.blocks.free() <= kept {
+            let copied = self.counters.flash_page_reads_collection;
             self.collector.is_urgent = true;
             self.reclaim_free_blocks(context, kept);
             self.collector.is_urgent = false;
+            self.hold_controller_for_copies(context.nand, copied);
         }
     }
 
@@ -496,5 +511,28 @@ impl<M: Mapping, D: Media> Ftl<M, D> {
         if is_later {
             self.issue_safe_erases(context.nand);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::ftl::Ssd;
+    use crate::ssd::tests::{self, small_configuration};
+    use crate::units::{Instant, Nanoseconds};
+
+    #[test]
+    fn the_host_waits_for_a_controller_that_copies() {
+        let [without, with] = [0, 400].map(|micros| {
+            let changed = [("collection.copy_occupancy", &*format!("{micros}us"))];
+            let ssd = Ssd::new(&small_configuration(&changed)).expect("a sound drive");
+            let units = ssd.geometry().logical_units();
+            tests::worn(ssd, units)
+        });
+        let copied = |ssd: &Ssd| ssd.counters().flash_page_reads_collection;
+        assert_eq!(copied(&without), copied(&with));
+        let took = |ssd: &Ssd| ssd.now().since(Instant::START);
+        let copying = Nanoseconds::from_micros(400) * copied(&with);
+        assert!(took(&with) > copying && took(&with) <= took(&without) + copying);
+        assert!(copying > took(&without), "{copying} of {}", took(&with));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::keywords::{PacingName, PolicyName};
 use super::parameters::Quantity;
-use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError};
+use super::{CollectionUnit, DeliveryOrder, Profile, ProfileError, Sourced, Span};
 use crate::collection::CollectionParameters;
 use crate::data_time::DataTime;
 use crate::flush::FlushParameters;
@@ -217,6 +217,7 @@ impl Profile {
             page_read_spread: self.page_read_spread()?,
             page_register: *self.document.flash.page_register.value.get_ref(),
             copy_overhead: self.document.collection.read_overhead.value.get_ref().0,
+            copy_occupancy: self.document.collection.copy_occupancy.value.get_ref().0,
             copies_word_lines: *self.document.collection.word_line_reads.value.get_ref(),
             thermal: self.thermal()?,
             data_time: self.data_time(),
@@ -232,10 +233,14 @@ impl Profile {
     fn check_copies(&self) -> Result<(), ProfileError> {
         let d = &self.document;
         let has_word_lines = *d.collection.word_line_reads.value.get_ref();
-        let costs_more = d.collection.read_overhead.value.get_ref().0 > Nanoseconds::ZERO;
+        let is_some = |span: &Sourced<Span>| span.value.get_ref().0 > Nanoseconds::ZERO;
+        let without_effect = [
+            ("read_overhead", is_some(&d.collection.read_overhead)),
+            ("copy_occupancy", is_some(&d.collection.copy_occupancy)),
+            ("word_line_reads", has_word_lines),
+        ];
         let is_extent = *d.mapping.scheme.value.get_ref() == MappingScheme::Extent;
-        if is_extent && (has_word_lines || costs_more) {
-            let key = if costs_more { "read_overhead" } else { "word_line_reads" };
+        if let Some((key, _)) = without_effect.iter().find(|(_, is_on)| is_extent && *is_on) {
             return Err(self.inconsistent(format!(
                 "collection.{key} has no effect with mapping.scheme=extent, which compacts whole \
                  extents; leave it out, or set mapping.scheme to page"

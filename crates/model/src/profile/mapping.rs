@@ -65,6 +65,7 @@ impl Profile {
             thermal: _,
             data_time: _,
             copy_overhead,
+            copy_occupancy,
             copies_word_lines,
             trim: _,
             wear,
@@ -90,6 +91,7 @@ impl Profile {
             ("collection.pacing", *pacing != plain.pacing),
             ("collection.word_line_reads", *copies_word_lines),
             ("collection.read_overhead", *copy_overhead != plain.copy_overhead),
+            ("collection.copy_occupancy", *copy_occupancy != plain.copy_occupancy),
             ("streams.count", *streams != plain.streams),
             ("slc.size", *slc != plain.slc),
             (

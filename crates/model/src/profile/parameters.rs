@@ -182,6 +182,8 @@ keys! {
         "units copied for each that the host writes, with collection.pacing=ratio",
     "collection.read_overhead" => collection.read_overhead,
         "die time of each read for copies, beyond sensing",
+    "collection.copy_occupancy" => collection.copy_occupancy,
+        "controller time of each page that is copied while the host writes",
     "collection.word_line_reads" => collection.word_line_reads,
         "reads of all valid pages of a word line in one operation, for copies; host reads wait \
          for it",

@@ -149,6 +149,7 @@ fn mechanisms() -> impl Strategy<Value = Mechanisms> {
         mechanisms.suspend = suspend;
         mechanisms.copies_word_lines = reads.0;
         mechanisms.copy_overhead = Nanoseconds::from_micros(70 * reads.1);
+        mechanisms.copy_occupancy = Nanoseconds::from_micros(30 * reads.1);
         mechanisms
     })
 }

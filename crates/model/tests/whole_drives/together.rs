@@ -26,7 +26,7 @@ const SMALL: [(&str, &str); 13] = [
 type Mechanism = (&'static str, &'static [(&'static str, &'static str)]);
 
 /// Mechanisms that decide where data goes, when it moves, and what makes it durable or slow.
-const MECHANISMS: [Mechanism; 34] = [
+const MECHANISMS: [Mechanism; 35] = [
     ("cached map", &[("mapping.scheme", "cached"), ("mapping.cache", "32K")]),
     (
         "map in the host's memory",
@@ -53,6 +53,7 @@ const MECHANISMS: [Mechanism; 34] = [
     ),
     ("reads of word lines", &[("collection.word_line_reads", "on")]),
     ("longer reads for copies", &[("collection.read_overhead", "20us")]),
+    ("a controller that copies take up", &[("collection.copy_occupancy", "20us")]),
     (
         "streams",
         &[
@@ -158,6 +159,7 @@ const APART: [(&[&str], &[&str]); 6] = [
             "ratio",
             "reads of word lines",
             "longer reads for copies",
+            "a controller that copies take up",
             "streams",
             "hot blocks",
             "slc cache",
@@ -180,6 +182,7 @@ const APART: [(&[&str], &[&str]); 6] = [
             "copies in the host's block",
             "reads of word lines",
             "longer reads for copies",
+            "a controller that copies take up",
             "single blocks",
             "static allocation",
         ],

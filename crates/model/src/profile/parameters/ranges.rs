@@ -70,6 +70,8 @@ impl Profile {
         self.within("collection.idle_high_water", &d.collection.idle_high_water, 2, 1 << 20)?;
         let overhead = &d.collection.read_overhead;
         self.within("collection.read_overhead", overhead, us(0), us(10_000))?;
+        let occupancy = &d.collection.copy_occupancy;
+        self.within("collection.copy_occupancy", occupancy, us(0), us(1_000))?;
         self.within("collection.ratio", &d.collection.ratio, 0.0, CopyRatio::MOST)?;
         self.within("collection.debt_max", &d.collection.debt_max, 0, 31)?;
         self.within("collection.metadata_units", &d.collection.metadata_units, 0, 1 << 20)?;
