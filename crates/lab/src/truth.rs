@@ -194,7 +194,7 @@ pub fn compare(
     watcher.step(&format!("{} experiments on {}", runs.len(), names(drives)), 1.0);
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = threads_that_fit(&runs, memory::available(), processors)?;
-    let weight = |run: &PreparedRun| run.memory.bytes() as f64;
+    let weight = |run: &PreparedRun| run.drive_seconds.max(1.0);
     let (found, outcome) =
         parallel::run(&runs, weight, threads, watcher, &|run, watcher| match run
             .execute(seed, watcher)
@@ -264,6 +264,8 @@ struct PreparedRun<'a> {
     target: Target,
     /// Memory that the run needs at most.
     memory: ByteLength,
+    /// Seconds of the drive's time that the run takes at most, estimated; zero if not known.
+    drive_seconds: f64,
 }
 
 /// Returns the number of threads for `runs`: as many as there are processors, if that many of the largest
@@ -328,7 +330,7 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<PreparedRun<'_>>, LabE
         // The runs themselves are executed in parallel.
         settings.set_threads(1);
         let figures = &run.figure;
-        let memory = memory_of(experiment, &settings, &target).map_err(named)?;
+        let (memory, drive_seconds) = needs_of(experiment, &settings, &target).map_err(named)?;
         runs.push(PreparedRun {
             drive: &drive.name,
             figures,
@@ -336,26 +338,32 @@ fn drive_runs(drive: &Published, seed: u64) -> Result<Vec<PreparedRun<'_>>, LabE
             settings,
             target,
             memory,
+            drive_seconds,
         });
     }
     Ok(runs)
 }
 
-/// Returns the memory that a run needs with its workloads one after the other. A stack may write to its
-/// members when it is opened, so its whole capacity counts.
-fn memory_of(
+/// Bytes that a drive writes in a second, for an estimate of the time that a run takes.
+const USUAL_RATE: f64 = 500e6;
+
+/// Returns the memory that a run needs with its workloads one after the other, and the seconds of the drive's time
+/// that it takes at most. A stack may write to its members when it is opened, so its whole capacity counts, and it
+/// has no estimate of the time.
+fn needs_of(
     experiment: &dyn Experiment,
     settings: &Settings,
     target: &Target,
-) -> Result<ByteLength, LabError> {
-    let need = match MemoryEstimate::of_opening(target) {
-        Some(need) => Some(need),
-        None => {
-            let drive = target.open(&RealOptions::default())?;
-            MemoryEstimate::of(target, &experiment.plan(settings, &drive.description())?)
-        }
-    };
-    Ok(need.map_or(ByteLength::ZERO, |need| need.least()))
+) -> Result<(ByteLength, f64), LabError> {
+    if let Some(need) = MemoryEstimate::of_opening(target) {
+        return Ok((need.least(), 0.0));
+    }
+    let drive = target.open(&RealOptions::default())?;
+    let plan = experiment.plan(settings, &drive.description())?;
+    let written = plan.sequential_writes + plan.random_writes + plan.large_random_writes;
+    let seconds = (plan.writing + plan.reading).seconds() + written.bytes() as f64 / USUAL_RATE;
+    let need = MemoryEstimate::of(target, &plan);
+    Ok((need.map_or(ByteLength::ZERO, |need| need.least()), seconds))
 }
 
 /// Values of the model for the figures of a run, in their order, and the number of requests.

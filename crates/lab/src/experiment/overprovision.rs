@@ -2,7 +2,7 @@
 //!
 //! A drive has five states: full, without TRIM; the same after its free space was trimmed; two in RAID 1,
 //! full; two in RAID 1 with 27.24 % of their flash spare, because the end was left without a partition after
-//! a secure erase; and these after random writes. In each state, sequential and random reads and writes run
+//! a secure erase, and without erased blocks; and these after random writes. In each state, sequential and random reads and writes run
 //! on an area of 40 GB, in steady state only, random writes for at least 30 minutes. The protocol is that of
 //! an article on Habr (242199) on two Samsung 840 Pro of 512 GB, without the last state.
 //!

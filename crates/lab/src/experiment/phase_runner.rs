@@ -176,17 +176,17 @@ impl<'a> PhaseRunner<'a> {
     /// Measures one workload as a step of its own.
     pub(super) fn run(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
         self.tally.flash.note(self.drive.inside());
-        let result = self.run_unmeasured(phase, weight);
+        let result = self.precondition(phase, weight);
         self.tally.flash.note(self.drive.inside());
         result
     }
 
-    /// Runs a workload that only preconditions the drive and is not measured.
-    pub(super) fn precondition(&mut self, phase: &Phase, weight: f64) -> Result<(), LabError> {
-        self.run_unmeasured(phase, weight).map(|_| ())
-    }
-
-    fn run_unmeasured(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
+    /// Runs a workload that only preconditions the drive and does not count as measured.
+    pub(super) fn precondition(
+        &mut self,
+        phase: &Phase,
+        weight: f64,
+    ) -> Result<PhaseResult, LabError> {
         self.begin_step(&phase.name, weight);
         let before = self.drive.inside();
         let result = self.drive.run_phase(phase, &mut PhaseObserver::new(self.watcher));

@@ -15,6 +15,9 @@ const PUBLISHED_CAPACITY: f64 = 512.11e9;
 /// Length of the random writes that precondition a drive.
 const RANDOM_FILL_REQUEST: ByteLength = ByteLength::new(64 << 10);
 
+/// Number of pieces in which the spare area is used up; the speed of each is compared with that of those before.
+const PIECES: u64 = 128;
+
 /// Preconditioning of a drive before it is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -24,7 +27,8 @@ pub(super) enum State {
     Trimmed,
     /// Two drives in RAID 1, full, without TRIM.
     Raid1Full,
-    /// Two drives in RAID 1, written once in order after a purge, except for the end.
+    /// Two drives in RAID 1, written once in order after a purge, except for the end, and then in the area until
+    /// they have used up their erased blocks.
     Raid1Spare,
     /// Two drives in RAID 1 as in [`State::Raid1Spare`], then overwritten at random.
     Raid1SpareUsed,
@@ -83,10 +87,15 @@ impl State {
 
     /// Returns a description of the preconditioning, to follow the name.
     pub(super) fn words(self, sizes: &Sizes, spare: Option<f64>) -> String {
-        let used = if self.is_overwritten() && sizes.used > ByteLength::ZERO {
-            "filled sequentially, then written at random all over"
-        } else {
-            "filled sequentially"
+        let in_area =
+            "filled sequentially, then overwritten in order in the area until it slowed down";
+        let used = match (self.has_unwritten_end(), self.is_overwritten()) {
+            (true, false) => in_area.to_owned(),
+            (true, true) => format!("{in_area}, then written at random all over"),
+            (false, _) if sizes.used > ByteLength::ZERO => {
+                "filled sequentially, then written at random all over".to_owned()
+            }
+            (false, _) => "filled sequentially".to_owned(),
         };
         let share = spare.map_or(String::new(), |spare| format!(" ({:.2} % spare)", spare * 100.0));
         match self {
@@ -133,6 +142,10 @@ impl State {
         if before.is_none() {
             let amount = FILL_REQUEST * written.length.whole(FILL_REQUEST);
             runner.precondition(&fill(written, amount, seed), weight / 2.0)?;
+            if let Some(physical) = physical.filter(|_| self.has_unwritten_end()) {
+                let spare = ByteLength::new(physical.bytes() - written.length.bytes());
+                use_up_erased_blocks(sizes.area, spare, seed, runner, weight / 2.0)?;
+            }
         }
         if self.is_overwritten() && before.is_none_or(|before| !before.is_overwritten()) {
             let share = written.length.bytes() as f64 / sizes.capacity.bytes() as f64;
@@ -159,6 +172,38 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// Writes the area in order, again and again, until the drive has used up its erased blocks: until it writes less than
+/// half as fast as before, or as much is written as is `spare`.
+///
+/// The drives of the article had been through other tests since their secure erase. Until this point a drive would only
+/// show what a new one can do.
+fn use_up_erased_blocks(
+    area: ByteLength,
+    spare: ByteLength,
+    seed: u64,
+    runner: &mut PhaseRunner,
+    weight: f64,
+) -> Result<(), LabError> {
+    let piece = ByteLength::new(spare.bytes() / PIECES).min(area);
+    let piece = FILL_REQUEST * piece.whole(FILL_REQUEST).max(1);
+    let (pieces, pieces_of_area) = (spare.whole(piece), area.whole(piece));
+    let mut fastest = 0.0_f64;
+    for index in 0..pieces {
+        let region = Region { offset: piece * (index % pieces_of_area), length: piece };
+        let phase = Phase {
+            name: "writes in order, to use up the erased blocks".to_owned(),
+            ..fill(region, piece, seed)
+        };
+        let elapsed = runner.precondition(&phase, weight / pieces as f64)?.elapsed;
+        let speed = piece.bytes() as f64 / elapsed.seconds();
+        if speed < fastest / 2.0 {
+            break;
+        }
+        fastest = fastest.max(speed);
+    }
+    Ok(())
 }
 
 fn random_fill(region: Region, amount: ByteLength, seed: u64) -> Phase {
