@@ -39,6 +39,12 @@ fn drives(arguments: &TruthArguments) -> Result<Vec<Published>, Failure> {
     if !arguments.drives.is_empty() {
         for name in &arguments.drives {
             if !drives.iter().any(|drive| drive.name() == name) {
+                if name.contains('/') || name.ends_with(".toml") {
+                    return Err(Failure::usage(format!(
+                        "'{name}' is no drive whose figures are known; --file {name} takes a file \
+                         of figures of your own"
+                    )));
+                }
                 let there = hint(name, drives.iter().map(Published::name));
                 return Err(Failure::usage(format!("no figures are known of '{name}'; {there}")));
             }

@@ -3,7 +3,7 @@
 use crate::support::Place;
 
 /// Calls that people make, each refused with what would have been right.
-const CALLS: [&str; 31] = [
+const CALLS: [&str; 32] = [
     "run fragmentaton",
     "run Steady",
     "run sim:toshiba-xg5",
@@ -34,6 +34,7 @@ const CALLS: [&str; 31] = [
     "profile new X --capacity 960GB --sequential-read 3000 --sequential-write 1000 --random-read 300000 \
      --read-latency 1s",
     "layers /dev/null",
+    "truth ./mine.toml",
     "list experiments latncy",
     "show",
 ];
