@@ -263,7 +263,7 @@ mod tests {
             });
             effects.count()
         };
-        // Without the correction 92 of 400.
+        // Without the correction more than half of them.
         let policies = effects_in("greedy,fifo,cost-benefit,random,d-choices");
         assert!(policies <= 32, "{policies} of 400");
     }

@@ -421,9 +421,7 @@ fn a_drive_is_called_new_only_where_it_was_measured_as_such() {
     };
     let short = ["time=4s", "limit=4s", "area=100GB"];
     let with = |set| [&short[..], &[set]].concat();
-    let used = with("states=full,trimmed,raid1_full,raid1_spare_used");
-    assert!(!is_called_new("overprovision", &used));
-    assert!(is_called_new("overprovision", &with("states=raid1_spare")));
+    assert!(!is_called_new("overprovision", &with("states=all")));
     assert!(is_called_new("overprovision", &with("used=0")));
     let filled = |times| ["area=all", times, "limit=10s", "round=1s"];
     assert!(!is_called_new("steady", &filled("fill=2")));

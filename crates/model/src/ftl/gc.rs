@@ -529,7 +529,8 @@ mod tests {
             tests::worn(ssd, units)
         });
         let copied = |ssd: &Ssd| ssd.counters().flash_page_reads_collection;
-        assert_eq!(copied(&without), copied(&with));
+        // When copies are made depends a little on how fast the host writes.
+        assert!(copied(&without).abs_diff(copied(&with)) < copied(&with) / 100);
         let took = |ssd: &Ssd| ssd.now().since(Instant::START);
         let copying = Nanoseconds::from_micros(400) * copied(&with);
         assert!(took(&with) > copying && took(&with) <= took(&without) + copying);
