@@ -2,9 +2,10 @@
 //!
 //! A drive has five states: full, without TRIM; the same after its free space was trimmed; two in RAID 1,
 //! full; two in RAID 1 with 27.24 % of their flash spare, because the end was left without a partition after
-//! a secure erase, and without erased blocks; and these after random writes. In each state, sequential and random reads and writes run
-//! on an area of 40 GB, in steady state only, random writes for at least 30 minutes. The protocol is that of
-//! an article on Habr (242199) on two Samsung 840 Pro of 512 GB, without the last state.
+//! a secure erase, and without erased blocks; and these after random writes. In each state, sequential and
+//! random reads and writes run on an area of 40 GB, in steady state only, random writes for at least 30
+//! minutes. The protocol is that of an article on Habr (242199) on two Samsung 840 Pro of 512 GB, without the
+//! last state.
 //!
 //! The state before a measurement matters as much as the spare: after a sequential fill the data of the area
 //! has blocks of its own, and soon the whole spare to itself; after random writes over the whole drive each
