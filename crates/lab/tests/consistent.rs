@@ -48,8 +48,8 @@ fn settings_of(experiment: &dyn Experiment, files: &Path) -> Vec<(String, String
         "random-write" => vec![("time", "65s".to_owned()), ("sizes", "4K,64K".to_owned())],
         "blocksize" => vec![("time", "200ms".to_owned()), ("sizes", "4K,64K,1M".to_owned())],
         "overprovision" => vec![
-            ("time", "5s".to_owned()),
-            ("limit", "15s".to_owned()),
+            ("time", "2s".to_owned()),
+            ("limit", "6s".to_owned()),
             ("states", "full,trimmed,raid1_full,raid1_spare".to_owned()),
         ],
         _ => Vec::new(),
