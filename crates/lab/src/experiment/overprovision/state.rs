@@ -177,8 +177,8 @@ impl State {
 /// Writes the area in order, again and again, until the drive has used up its erased blocks: until it writes less than
 /// half as fast as before, or as much is written as is `spare`.
 ///
-/// The drives of the article had been through other tests since their secure erase. Until this point a drive would only
-/// show what a new one can do.
+/// Until this point a drive would only show what a new one can do. That the drives of the article had been through
+/// other tests since their secure erase is assumed.
 fn use_up_erased_blocks(
     area: ByteLength,
     spare: ByteLength,
