@@ -421,14 +421,12 @@ impl Dies {
     fn release_awaiting_erase(&mut self, transit: &mut Transit, number: usize, erase: u32) {
         let die = &mut self.dies[number];
         for queue in [die.foreground, die.background] {
-            let waiting: Vec<u32> = transit.pool.iter(&queue).collect();
-            for index in waiting {
-                let op = transit.pool.get_mut(index);
+            transit.pool.for_each_in(&queue, |op| {
                 if op.flags & flag::AWAITS_ERASE != 0 && op.extra == erase {
                     op.flags &= !flag::AWAITS_ERASE;
                     die.awaiting_erase -= 1;
                 }
-            }
+            });
         }
     }
 

@@ -10,6 +10,13 @@ pub struct EraseId(pub(crate) u32);
 
 const NUMBER_MASK: u32 = u32::MAX >> 1;
 
+impl EraseId {
+    /// Returns how many erases later than `other` this one was announced; a large number if it was announced earlier.
+    pub fn announced_after(self, other: EraseId) -> u32 {
+        self.0.wrapping_sub(other.0) & NUMBER_MASK
+    }
+}
+
 /// An erase of a block, with its part on each die.
 #[derive(Clone, Debug)]
 struct Erase {
@@ -43,7 +50,7 @@ impl Erases {
     }
 
     fn index_of(&self, id: EraseId) -> usize {
-        (id.0.wrapping_sub(self.first) & NUMBER_MASK) as usize
+        id.announced_after(EraseId(self.first)) as usize
     }
 
     /// Issues an erase and returns its dies.

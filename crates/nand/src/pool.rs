@@ -235,6 +235,16 @@ impl Pool {
             Some(index)
         })
     }
+
+    /// Changes the operations of a queue, first to last.
+    pub(crate) fn for_each_in(&mut self, queue: &Queue, mut change: impl FnMut(&mut Op)) {
+        let mut next = queue.head;
+        while next != NONE {
+            let op = &mut self.ops[next as usize];
+            change(op);
+            next = op.next;
+        }
+    }
 }
 
 #[cfg(test)]

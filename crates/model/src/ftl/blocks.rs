@@ -148,7 +148,13 @@ impl Blocks {
 
     /// Returns the block that a pending `erase` is of; `None` if `erase` is not of a data block.
     pub(super) fn being_erased(&self, erase: EraseId) -> Option<BlockIndex> {
-        self.erases.iter().find(|it| it.0 == erase).map(|it| it.1)
+        self.place_of(erase).map(|place| self.erases[place].1)
+    }
+
+    fn place_of(&self, erase: EraseId) -> Option<usize> {
+        let first = self.erases.front()?.0;
+        let after_first = |it: EraseId| it.announced_after(first);
+        self.erases.binary_search_by_key(&after_first(erase), |it| after_first(it.0)).ok()
     }
 
     /// Notes that an erase has completed on one die. Returns true if it failed there.
@@ -199,6 +205,10 @@ impl Blocks {
         let group = geometry.group_of(block);
         let first = group * geometry.stripe();
         let erase = nand.announce_erase(DieIndex(first)..DieIndex(first + geometry.stripe()));
+        debug_assert!(
+            self.erases.back().is_none_or(|it| erase.announced_after(it.0) < u32::MAX / 4),
+            "{erase:?} was announced before the last pending one"
+        );
         self.erases.push_back((erase, block));
         self.latest_erases[block.0 as usize] = Some(erase);
         self.table.erase(block, geometry.first_unit(block), geometry.units_per_block());
@@ -294,7 +304,7 @@ impl Blocks {
     /// Notes that an erase has completed on all dies.
     pub(super) fn note_erased(&mut self, erase: EraseId) {
         // Erases of metadata blocks, and those that stand for records of failures, are not in `erases`.
-        let Some(place) = self.erases.iter().position(|it| it.0 == erase) else {
+        let Some(place) = self.place_of(erase) else {
             self.failures.retain(|it| it.ready != Some(erase));
             return;
         };

@@ -37,6 +37,9 @@ pub(super) struct HostProgram {
     /// Erases of the block that are announced later come after the program.
     pub(super) after: Option<EraseId>,
     pub(super) number: SequenceNumber,
+    /// The difference of its number to that of the program unit of the same block that was begun before it; 0 if that
+    /// one was not in flight any more.
+    back: u32,
     is_sent: bool,
     /// True if program units that its die must program after this one may become ready before it.
     is_late: bool,
@@ -47,6 +50,14 @@ impl HostProgram {
     pub(super) fn written(&self) -> u32 {
         self.data - self.copies
     }
+}
+
+/// The program units of one block that are in flight.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockInFlight {
+    count: u32,
+    /// The lower half of the number of the one that was begun last, if there is one.
+    latest: u32,
 }
 
 /// A write whose data is not yet all in the write buffer.
@@ -96,8 +107,8 @@ pub(super) struct Placement {
     /// Completion of program units by number. `in_flight` holds those from the first incomplete one on.
     log: ProgramLog,
     in_flight: VecDeque<HostProgram>,
-    /// Number of program units in `in_flight` by their block.
-    in_flight_of: Vec<u32>,
+    /// The program units in `in_flight` by their block.
+    in_flight_of: Vec<BlockInFlight>,
     /// Bitmap over the program units of the drive: a bit is set while the data is in the buffer.
     buffered: Vec<u64>,
     used: u32,
@@ -161,7 +172,7 @@ impl Placement {
             filling_inactive: vec![0; (STREAMS_MAX * groups) as usize],
             log: ProgramLog::default(),
             in_flight: VecDeque::new(),
-            in_flight_of: vec![0; geometry.blocks() as usize],
+            in_flight_of: vec![BlockInFlight::default(); geometry.blocks() as usize],
             buffered: vec![0; program_units.div_ceil(64) as usize],
             used: 0,
             capacity: configuration.buffer.units,
@@ -295,7 +306,10 @@ impl Placement {
         let first = self.frontier.program_start();
         self.set_buffered(first, geometry, true);
         let block = geometry.block_of(first);
-        self.in_flight_of[block.0 as usize] += 1;
+        let number = self.filling as u32;
+        let of_block = &mut self.in_flight_of[block.0 as usize];
+        let back = if of_block.count > 0 { number.wrapping_sub(of_block.latest) } else { 0 };
+        *of_block = BlockInFlight { count: of_block.count + 1, latest: number };
         self.in_flight.push_back(HostProgram {
             first,
             block,
@@ -307,6 +321,7 @@ impl Placement {
             waits: 1,
             closes: false,
             number: SequenceNumber(0),
+            back,
             is_sent: false,
             is_late: false,
         });
@@ -533,17 +548,33 @@ impl Placement {
         let row = geometry.stripe() * geometry.units_per_program();
         // If the block is in flight more than once (erased and written again), the latest earlier program unit
         // counts.
-        let is_first = |it: &&HostProgram| it.block == block && it.first.0 + row == first.0;
-        let usual = place.checked_sub(geometry.dies() as usize).map(|it| &self.in_flight[it]);
-        let before = usual
-            .filter(is_first)
-            .or_else(|| self.in_flight.iter().take(place).rev().find(is_first));
-        let waits = before.is_some_and(|it| !it.is_sent);
+        let is_first = |it: &usize| {
+            let it = &self.in_flight[*it];
+            it.block == block && it.first.0 + row == first.0
+        };
+        let usual = place.checked_sub(geometry.dies() as usize);
+        let before = usual.filter(is_first).or_else(|| self.before_in_block(place).find(is_first));
+        let waits = before.is_some_and(|it| !self.in_flight[it].is_sent);
         if waits {
             let was_late = std::mem::replace(&mut self.in_flight[place].is_late, true);
             self.late += u32::from(!was_late);
         }
         waits
+    }
+
+    /// Returns the places of the program units of the same block that were begun before that at `place`, latest first.
+    fn before_in_block(&self, place: usize) -> impl Iterator<Item = usize> {
+        let before = |&place: &usize| {
+            let back = self.in_flight[place].back as usize;
+            place.checked_sub(back).filter(|_| back > 0)
+        };
+        std::iter::successors(before(&place), before)
+    }
+
+    /// Returns the place of the program unit of `block` that was begun last, if it is in flight.
+    fn latest_in_block(&self, block: BlockIndex) -> Option<usize> {
+        let BlockInFlight { count, latest } = self.in_flight_of[block.0 as usize];
+        (count > 0).then(|| latest.wrapping_sub(self.log.low_water() as u32) as usize)
     }
 
     /// Returns the program unit that had to wait until program unit `number` (`program`, just sent) was sent,
@@ -575,18 +606,25 @@ impl Placement {
             return None;
         }
         // The block may already be written again after an erase: those program units do not follow this one.
-        let after = (number - low) as usize + 1;
-        let usual = after - 1 + geometry.dies() as usize;
+        let place = (number - low) as usize;
+        let usual = place + geometry.dies() as usize;
         let is_usual = self
             .in_flight
             .get(usual)
             .is_some_and(|it| it.block == program.block && it.first.0 == behind);
-        let after = if is_usual { usual } else { after };
-        let mut later = self.in_flight.iter().enumerate().skip(after);
-        let is_either = |it: &HostProgram| {
-            it.block == program.block && (it.first == program.first || it.first.0 == behind)
+        let place = if is_usual {
+            usual
+        } else {
+            let latest = self.latest_in_block(program.block)?;
+            let of_block = std::iter::once(latest).chain(self.before_in_block(latest));
+            let later = of_block.take_while(|&it| it > place);
+            let is_either = |it: &usize| {
+                let first = self.in_flight[*it].first;
+                first == program.first || first.0 == behind
+            };
+            later.filter(is_either).last()?
         };
-        let (place, next) = later.find(|(_, it)| is_either(it))?;
+        let next = &self.in_flight[place];
         let is_ready = next.first.0 == behind && next.waits == 0 && !next.is_sent;
         is_ready.then(|| (low + place as u64, self.send(place)))
     }
@@ -607,7 +645,7 @@ impl Placement {
         self.log.end(number);
         for _ in low..self.log.low_water() {
             let ended = self.in_flight.pop_front().expect("a program unit for each number");
-            self.in_flight_of[ended.block.0 as usize] -= 1;
+            self.in_flight_of[ended.block.0 as usize].count -= 1;
         }
         (first, closes.then_some(block))
     }
@@ -619,10 +657,7 @@ impl Placement {
 
     /// Returns the number after that of the last program unit of `block` that is in flight; 0 if there is none.
     pub(super) fn end_of_block(&self, block: BlockIndex) -> u64 {
-        if self.in_flight_of[block.0 as usize] == 0 {
-            return 0;
-        }
-        let place = self.in_flight.iter().rposition(|program| program.block == block);
+        let place = self.latest_in_block(block);
         place.map_or(0, |place| self.log.low_water() + place as u64 + 1)
     }
 
@@ -732,37 +767,4 @@ impl Placement {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ssd::tests::small_configuration;
-
-    /// A block may be reclaimed and written again while its first program unit still waits for the read of a
-    /// read-modify-write.
-    #[test]
-    fn a_die_programs_a_block_in_order_also_where_it_is_written_again_meanwhile() {
-        let configuration = small_configuration(&[]);
-        let geometry = &configuration.geometry;
-        let blocks = Blocks::new(&configuration);
-        let mut placement = Placement::new(&configuration);
-        let mut fill = |index, is_late: bool| {
-            placement.begin_in(&blocks, geometry, BlockIndex(0), index);
-            if is_late {
-                placement.await_more();
-            }
-            while placement.free_units() > 0 {
-                placement.append();
-            }
-            placement.seal(geometry).1
-        };
-        let first = fill(0, true);
-        let behind = fill(geometry.stripe(), false);
-        let again = fill(0, false);
-        assert!(placement.arrived(first, geometry).is_none(), "it waits for more");
-        assert!(placement.arrived(behind, geometry).is_none(), "it waits for the first");
-        let sent = placement.arrived(again, geometry).expect("its erase sees to the order");
-        assert!(placement.next_in_turn(again, &sent, geometry).is_none());
-        let sent = placement.arrived(first, geometry).expect("nothing is missing");
-        let next = placement.next_in_turn(first, &sent, geometry).map(|it| it.0);
-        assert_eq!(next, Some(behind));
-    }
-}
+mod tests;
