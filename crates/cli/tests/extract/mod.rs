@@ -25,8 +25,7 @@ pub fn commands<'a>(lines: impl Iterator<Item = &'a str>, from: &str) -> Vec<Exa
             Some(line) => (line.trim_end(), true),
             None => (line, false),
         };
-        let call =
-            line.strip_prefix("cargo run --release -- ").map(|rest| format!("ssdlab {rest}"));
+        let call = line.strip_prefix("cargo run -- ").map(|rest| format!("ssdlab {rest}"));
         let call = call.or_else(|| line.starts_with("ssdlab ").then(|| line.to_owned()));
         match (call, found.last_mut()) {
             (_, Some(last)) if goes_on => {
