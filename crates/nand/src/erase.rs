@@ -85,3 +85,17 @@ impl Erases {
         is_over
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_announcements_is_known_also_where_numbers_wrap() {
+        let ids = [NUMBER_MASK - 1, NUMBER_MASK, 0, 1].map(EraseId);
+        for (place, &id) in ids.iter().enumerate() {
+            assert_eq!(id.announced_after(ids[0]), place as u32);
+            assert!(place == 0 || ids[0].announced_after(id) > NUMBER_MASK / 2);
+        }
+    }
+}
