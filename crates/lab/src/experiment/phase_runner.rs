@@ -103,7 +103,7 @@ impl EraseHistory {
     }
 
     /// Records the erase state at the beginning or at the end of a measured workload.
-    fn note(&mut self, inside: Option<Inside>) {
+    fn note(&mut self, inside: Option<&Inside>) {
         let Some(inside) = inside else { return };
         match inside.counters.erases {
             0 => self.fresh = true,
@@ -113,7 +113,7 @@ impl EraseHistory {
     }
 
     /// Records erases after a workload that is not measured.
-    fn note_erases(&mut self, inside: Option<Inside>) {
+    fn note_erases(&mut self, inside: Option<&Inside>) {
         self.erased |= inside.is_some_and(|inside| inside.counters.erases > 0);
     }
 }
@@ -175,10 +175,7 @@ impl<'a> PhaseRunner<'a> {
 
     /// Measures one workload as a step of its own.
     pub(super) fn run(&mut self, phase: &Phase, weight: f64) -> Result<PhaseResult, LabError> {
-        self.tally.flash.note(self.drive.inside());
-        let result = self.precondition(phase, weight);
-        self.tally.flash.note(self.drive.inside());
-        result
+        self.run_phase(phase, weight, true)
     }
 
     /// Runs a workload that only preconditions the drive and does not count as measured.
@@ -187,12 +184,26 @@ impl<'a> PhaseRunner<'a> {
         phase: &Phase,
         weight: f64,
     ) -> Result<PhaseResult, LabError> {
+        self.run_phase(phase, weight, false)
+    }
+
+    fn run_phase(
+        &mut self,
+        phase: &Phase,
+        weight: f64,
+        is_measured: bool,
+    ) -> Result<PhaseResult, LabError> {
         self.begin_step(&phase.name, weight);
         let before = self.drive.inside();
         let result = self.drive.run_phase(phase, &mut PhaseObserver::new(self.watcher));
-        self.tally.flash.note_erases(self.drive.inside());
+        let after = self.drive.inside();
+        if is_measured {
+            self.tally.flash.note(before.as_ref());
+            self.tally.flash.note(after.as_ref());
+        }
+        self.tally.flash.note_erases(after.as_ref());
         let result = result?;
-        if let (Some(before), Some(after)) = (before, self.drive.inside()) {
+        if let (Some(before), Some(after)) = (before, after) {
             let counted = after.counters.since(&before.counters);
             self.watcher.sample(Sample::Programmed {
                 host_units: counted.host_write_units,
@@ -214,12 +225,12 @@ impl<'a> PhaseRunner<'a> {
         lanes: Vec<Lane<'_>>,
         weight: f64,
     ) -> Result<Vec<LaneResult>, LabError> {
-        self.tally.flash.note(self.drive.inside());
+        self.tally.flash.note(self.drive.inside().as_ref());
         self.begin_step(name, weight);
         // Theory does not cover these workloads, nor phases after them.
         self.history = WriteHistory::default();
         let results = self.drive.run_lanes(lanes, &mut PhaseObserver::new(self.watcher));
-        self.tally.flash.note(self.drive.inside());
+        self.tally.flash.note(self.drive.inside().as_ref());
         let results = results?;
         for result in &results {
             self.tally.requests += result.phase.requests;
