@@ -2,9 +2,9 @@
 //! the latencies are.
 //!
 //! `cargo test --release -p ssdlab-model --test against_reference -- --nocapture` prints the table.
-//! `REFERENCE_LONG=1` has runs of three times as many requests where a figure scatters, and also two requests in flight:
-//! for that, and before a change of the model goes in that may shift latencies by a percent.
-//! `REFERENCE_CASE='steady Mixed depth 8'` leaves out the cases whose names do not contain that;
+//! `REFERENCE_LONG=1` has runs of three times as many requests where a figure scatters, and also two and eight requests in
+//! flight: for that, and before a change of the model goes in that may shift latencies by a percent.
+//! `REFERENCE_CASE='steady Mixed depth 32'` leaves out the cases whose names do not contain that;
 //! `REFERENCE_SEED=7` draws other requests, which tells chance from deviation.
 
 #[path = "against_reference/cases.rs"]
