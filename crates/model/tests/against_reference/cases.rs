@@ -49,7 +49,7 @@ fn depths() -> &'static [usize] {
     if std::env::var("REFERENCE_LONG").is_ok() { &[1, 2, 8, 32] } else { &[1, 32] }
 }
 
-/// The same without 2, where features of a drive are compared.
+/// Returns the numbers of requests in flight with which features of a drive are compared: those of `depths`, but never 2.
 fn depths_of_features() -> impl Iterator<Item = usize> {
     depths().iter().copied().filter(|&depth| depth != 2)
 }
